@@ -1,0 +1,210 @@
+"""How local data comes in: arrays, an .npz file read in pieces, or a user's function."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert.certification.python_name import imported, is_python_name
+from fedcert.certification.sampler import Images, Labels
+from fedcert.errors import CallError, DataProblem, FedcertError, shown
+from fedcert.report.reading import check_readable
+
+KINDS = "a file that ends in .npz (arrays x and y), or package.module:function"
+_BYTES_PER_PIECE = 2**26
+
+
+@dataclass(frozen=True)
+class LocalData:
+    """A client's test examples, read in pieces so that they need not fit in memory.
+
+    Attributes:
+        labels: class index of each example.
+        shape: shape of one example.
+        read: opens the examples anew and gives them in order, some at a time.
+    """
+
+    labels: Labels
+    shape: tuple[int, ...]
+    read: Callable[[], Iterator[npt.NDArray[Any]]]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def pieces(self, every: int = 1) -> Iterator[tuple[list[int], Images]]:
+        """Indices and float32 images of every `every`-th example, some at a time, in order.
+
+        Raises:
+            DataProblem: an example holds NaN or infinity, or the file is cut off.
+        """
+        start = 0
+        for piece in self.read():
+            kept = [index for index in range(start, start + len(piece)) if index % every == 0]
+            images = np.ascontiguousarray(piece[[index - start for index in kept]], dtype=np.float32)
+            start += len(piece)
+            finite = np.isfinite(images.reshape(len(images), -1)).all(axis=1)
+            if not finite.all():
+                first = kept[int(np.argmin(finite))]
+                raise DataProblem(f"x[{first}] must hold finite numbers, but holds NaN or infinity; mend or leave it out")
+            if kept:
+                yield kept, images
+        if start != len(self):
+            raise DataProblem(f"x and y must have the same length, but x has {start} examples and y {len(self)}")
+
+
+def data_of(x: npt.ArrayLike, y: npt.ArrayLike) -> LocalData:
+    """Arrays as local data.
+
+    Raises:
+        DataProblem: x holds no numbers, y no whole numbers from 0, or their lengths differ.
+    """
+    images, labels = np.asarray(x), _labels(np.asarray(y))
+    _check_numbers(images.dtype)
+    if images.ndim < 2 and len(labels):
+        raise DataProblem(f"x must have one row per example and at least 2 axes, but has shape {images.shape}")
+    if len(images) != len(labels):
+        raise DataProblem(f"x and y must have the same length, but x has {len(images)} examples and y {len(labels)}")
+    size = _rows_per_piece(images.shape[1:])
+
+    def read() -> Iterator[npt.NDArray[Any]]:
+        for start in range(0, len(images), size):
+            yield images[start : start + size]
+
+    return LocalData(labels, images.shape[1:], read)
+
+
+def load_data(name: str) -> LocalData:
+    """Load DATA as the command line names it: "data.npz" or "package.module:function".
+
+    The function takes nothing and returns x and y.
+
+    Raises:
+        CallError: DATA is neither, or its file is not there.
+        DataProblem: it holds no usable data.
+    """
+    if name.endswith(".npz"):
+        return _npz(Path(name))
+    if is_python_name(name):
+        return _from_function(name)
+    if Path(name).is_dir():
+        raise CallError(f"DATA must be {KINDS}, but {shown(name, 300)} is a folder")
+    if Path(name).exists():
+        raise CallError(f"DATA must be {KINDS}, but is {shown(name, 300)}")
+    raise CallError(f"DATA must be {KINDS}; there is no file {shown(name, 300)}")
+
+
+def _from_function(name: str) -> LocalData:
+    function = imported(name, "DATA")
+    try:
+        x, y = function()
+    except FedcertError:
+        raise
+    except Exception as error:  # noqa: BLE001  a user's function may raise anything
+        raise DataProblem(
+            f"DATA {name} must be a function that returns x and y, but failed: {type(error).__name__}: {str(error)[:300]}"
+        ) from error
+    return data_of(x, y)
+
+
+def _npz(path: Path) -> LocalData:
+    check_readable(path, (".npz",))
+    where = shown(str(path), 300)
+    with _archive(path) as archive:
+        names = {name.removesuffix(".npy") for name in archive.namelist()}
+        if not {"x", "y"} <= names:
+            held = ", ".join(sorted(shown(name) for name in names)[:10]) or "nothing"
+            raise DataProblem(f"{where} must hold the arrays 'x' and 'y', but holds {held}; save both with numpy.savez")
+        with archive.open("y.npy") as file:
+            shape, dtype, _ = _header(file, "y")
+            labels = _labels(np.frombuffer(file.read(), dtype=dtype).reshape(shape))
+        with archive.open("x.npy") as file:
+            shape, dtype, by_columns = _header(file, "x")
+    if by_columns:
+        with np.load(path, allow_pickle=False) as whole:
+            return data_of(whole["x"], labels)
+    if len(shape) < 2 and len(labels):
+        raise DataProblem(f"x must have one row per example and at least 2 axes, but has shape {shape}")
+    if (shape[0] if shape else 0) != len(labels):
+        raise DataProblem(f"x and y must have the same length, but x has {shape[0]} examples and y {len(labels)}")
+    size = _rows_per_piece(shape[1:])
+
+    def read() -> Iterator[npt.NDArray[Any]]:
+        with _archive(path) as archive, archive.open("x.npy") as file:
+            _header(file, "x")
+            row = int(np.prod(shape[1:])) * dtype.itemsize
+            for start in range(0, shape[0], size):
+                rows = min(size, shape[0] - start)
+                yield np.frombuffer(_exactly(file, rows * row), dtype=dtype).reshape(rows, *shape[1:])
+
+    return LocalData(labels, shape[1:], read)
+
+
+class _archive:  # noqa: N801  used like a function
+    """An open zip file whose faults are named."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> zipfile.ZipFile:
+        try:
+            self.file = zipfile.ZipFile(self.path)
+        except (OSError, zipfile.BadZipFile) as error:
+            raise self._fault(error) from None
+        return self.file
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self.file.close()
+        if isinstance(error, (OSError, EOFError, zipfile.BadZipFile, zlib.error, ValueError, NotImplementedError)):
+            if isinstance(error, FedcertError):
+                return
+            raise self._fault(error) from None
+
+    def _fault(self, error: BaseException) -> DataProblem:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not an .npz file, or cut off"
+        return DataProblem(f"{shown(str(self.path), 300)} cannot be read: {reason}; save it with numpy.savez again")
+
+
+def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, by_columns, dtype = read(file)
+    if dtype.hasobject:
+        raise DataProblem(f"{name} must hold numbers, but holds Python objects, which are never unpickled")
+    if name == "x":
+        _check_numbers(dtype)
+    return shape, dtype, by_columns and len(shape) > 1
+
+
+def _exactly(file: IO[bytes], size: int) -> bytes:
+    data = file.read(size)
+    if len(data) != size:
+        raise EOFError
+    return data
+
+
+def _labels(y: npt.NDArray[Any]) -> Labels:
+    whole = y.ndim == 1 and (y.size == 0 or np.issubdtype(y.dtype, np.integer) or np.issubdtype(y.dtype, np.floating))
+    if not whole:
+        raise DataProblem(f"y must be a list of class indices, but is {y.dtype} of shape {y.shape}")
+    with np.errstate(invalid="ignore"):
+        labels = y.astype(np.int64)
+    wrong = np.flatnonzero((labels != y) | (labels < 0))
+    if len(wrong):
+        raise DataProblem(f"y[{wrong[0]}] must be a class index (a whole number from 0), but is {y[wrong[0]]}")
+    return labels
+
+
+def _check_numbers(dtype: np.dtype[Any]) -> None:
+    if not (np.issubdtype(dtype, np.integer) or np.issubdtype(dtype, np.floating) or dtype == np.bool_):
+        raise DataProblem(f"x must hold numbers, but holds {dtype}")
+
+
+def _rows_per_piece(shape: tuple[int, ...]) -> int:
+    return max(1, min(4096, _BYTES_PER_PIECE // (4 * max(1, int(np.prod(shape))))))

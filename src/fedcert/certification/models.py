@@ -1,0 +1,146 @@
+"""How a model comes in from the command line: an ONNX file, or a factory with safetensors weights.
+
+Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedcert.certification.classifiers import ArrayClassifier, Classifier, classifier_of
+from fedcert.certification.digest import bare_name, digest_of_onnx, digest_of_safetensors
+from fedcert.certification.python_name import imported, is_python_name
+from fedcert.certification.sampler import Images
+from fedcert.errors import CallError, FedcertError, FileProblem, ModelProblem, require, shown
+from fedcert.report.reading import check_readable
+
+KINDS = "a file that ends in .onnx, or package.module:factory (with --weights FILE.safetensors)"
+
+
+def load_classifier(model: str, *, weights: Path | None, model_id: str | None, device: str) -> Classifier:
+    """Load MODEL as the command line names it.
+
+    Args:
+        model: "model.onnx" or "package.module:factory".
+        weights: safetensors file to load into the module that the factory makes.
+        model_id: name of a factory's bare callable.
+        device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", …
+
+    Raises:
+        CallError: MODEL is neither, or its file is not there.
+        ModelProblem: it cannot be loaded.
+    """
+    if model.endswith(".onnx"):
+        if weights is not None:
+            raise CallError("an ONNX model has its weights inside: leave --weights out")
+        return onnx_classifier(Path(model), device)
+    if not is_python_name(model):
+        raise CallError(f"MODEL must be {KINDS}, but is {shown(model, 300)}")
+    made = _make(model)
+    torch = require("torch", f"the model {model}", "torch") if _is_module(made) or weights else None
+    if weights is not None:
+        if not _is_module(made):
+            raise CallError(f"--weights goes with a torch module, but {model} gave {type(made).__name__}")
+        _load_weights(made, weights)
+    if torch is not None:
+        chosen = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        return classifier_of(made, device=chosen)
+    return classifier_of(made, model_id=model_id)
+
+
+def digest_of_file(path: Path) -> str:
+    """The digest of an ONNX or safetensors file; needs neither torch nor onnxruntime.
+
+    Raises:
+        CallError: there is no such file, or it ends in something else.
+        FileProblem: it cannot be read.
+    """
+    check_readable(path, (".onnx", ".safetensors"))
+    return digest_of_onnx(path) if path.suffix == ".onnx" else digest_of_safetensors(path)
+
+
+def onnx_classifier(path: Path, device: str = "auto") -> Classifier:
+    """An ONNX model as a classifier: its first input takes the batch, its first output answers.
+
+    Raises:
+        MissingExtra: onnxruntime is not installed.
+        ModelProblem: onnxruntime cannot load the model, or it has not exactly one input.
+    """
+    check_readable(path, (".onnx",))
+    digest = digest_of_onnx(path)
+    runtime = require("onnxruntime", "certifying an ONNX model", "onnx")
+    providers = ["CPUExecutionProvider"]
+    if device != "cpu" and "CUDAExecutionProvider" in runtime.get_available_providers():
+        providers.insert(0, "CUDAExecutionProvider")
+    elif device not in ("auto", "cpu"):
+        raise ModelProblem(f"this onnxruntime cannot use the device {device!r}; use --device cpu")
+    try:
+        session = runtime.InferenceSession(str(path), providers=providers)
+        inputs = session.get_inputs()
+    except Exception as error:  # noqa: BLE001  onnxruntime raises types of its own
+        reason = str(error).strip().splitlines()[0][:300]
+        raise ModelProblem(f"onnxruntime cannot load {shown(str(path), 300)}: {reason}") from None
+    if len(inputs) != 1:
+        raise ModelProblem(f"{shown(str(path), 300)} must have one input, but has {len(inputs)}; export it with one")
+    return ArrayClassifier(_onnx_function(session), digest)
+
+
+def _onnx_function(session: Any) -> Callable[[Images], object]:
+    entry = session.get_inputs()[0]
+    name, output = entry.name, session.get_outputs()[0].name
+    types = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
+    if entry.type not in types:
+        raise ModelProblem(f"the model's input {name!r} must take floating-point numbers, but takes {entry.type}")
+    dtype = types[entry.type]
+    size = entry.shape[0] if entry.shape and isinstance(entry.shape[0], int) else None
+
+    def run(batch: Images) -> object:
+        return session.run([output], {name: batch.astype(dtype, copy=False)})[0]
+
+    def run_in_fixed_batches(batch: Images) -> object:
+        assert size is not None  # noqa: S101  only used then
+        short = -len(batch) % size
+        padded = np.concatenate([batch, np.repeat(batch[-1:], short, axis=0)]) if short else batch
+        answers = [np.asarray(run(padded[start : start + size])) for start in range(0, len(padded), size)]
+        return np.concatenate(answers)[: len(batch)]
+
+    return run if size is None else run_in_fixed_batches
+
+
+def _make(name: str) -> Any:
+    factory = imported(name, "MODEL")
+    if not callable(factory):
+        raise CallError(f"{name} must be a function that makes the model, but is {type(factory).__name__}")
+    if _is_module(factory):
+        return factory
+    try:
+        return factory()
+    except FedcertError:
+        raise
+    except Exception as error:  # noqa: BLE001  a user's factory may raise anything
+        raise ModelProblem(f"{name} could not make the model: {type(error).__name__}: {str(error)[:300]}") from error
+
+
+def _is_module(thing: object) -> bool:
+    import sys
+
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(thing, torch.nn.Module)
+
+
+def _load_weights(module: Any, path: Path) -> None:
+    check_readable(path, (".safetensors",))
+    safetensors = require("safetensors.torch", "--weights", "torch")
+    try:
+        state = {bare_name(name): tensor for name, tensor in safetensors.load_file(str(path)).items()}
+    except Exception as error:  # noqa: BLE001  safetensors raises a type of its own
+        raise FileProblem(f"{shown(str(path), 300)} cannot be read as safetensors: {str(error)[:200]}") from None
+    try:
+        module.load_state_dict(state)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:400]
+        raise ModelProblem(f"the weights in {shown(str(path), 300)} do not fit the module: {reason}") from None

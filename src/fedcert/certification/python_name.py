@@ -1,0 +1,48 @@
+"""Things that a user names as `package.module:name`."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from fedcert.errors import CallError, FedcertError, ModelProblem
+
+
+def is_python_name(text: str) -> bool:
+    """Whether a text has the form `package.module:name`."""
+    return re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", text) is not None
+
+
+def imported(name: str, what: str) -> Any:
+    """Import `package.module:name`; modules in the current folder are found too.
+
+    Args:
+        name: the thing.
+        what: the argument that named it, for messages.
+
+    Raises:
+        CallError: there is no such module, or nothing of that name in it.
+        ModelProblem: the module raised an error when it was imported.
+    """
+    module_name, attribute = name.split(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except FedcertError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name is None or not module_name.startswith(error.name.split(".")[0]):
+            raise ModelProblem(f"{what} {name}: its import needs {error.name!r}, which is not installed") from None
+        raise CallError(f"{what} {name}: there is no module {module_name!r} here or on the Python path") from None
+    except Exception as error:  # noqa: BLE001  a user's module may raise anything
+        raise ModelProblem(
+            f"{what} {name}: importing {module_name} failed: {type(error).__name__}: {str(error)[:300]}"
+        ) from error
+    if not hasattr(module, attribute):
+        raise CallError(f"{what} {name}: the module {module_name} has no {attribute!r}")
+    return getattr(module, attribute)

@@ -1,0 +1,168 @@
+"""Noisy predictions, counted: the only hot loop, here for models that take numpy arrays.
+
+Its twin for torch modules, which draws and counts on the module's device, is `torch_sampler`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert.certification.noise import BLOCK, Gaussian, Phase, Streams
+from fedcert.errors import FedcertError, ModelProblem
+
+Images = npt.NDArray[np.float32]
+Counts = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.int64]
+
+_FLOATS_PER_BATCH = 2**22
+_LARGEST_BATCH = 2**14
+
+
+class Unit(NamedTuple):
+    """One block of noise for one example: the piece of work that is never split."""
+
+    row: int
+    index: int
+    block: int
+    samples: int
+
+
+class Sampler(Protocol):
+    """Counts what a classifier predicts under noise."""
+
+    def counts(self, images: Images, indices: Sequence[int], phase: Phase, samples: int) -> Counts:
+        """How often each class is predicted.
+
+        Args:
+            images: examples, the first axis counts them.
+            indices: their indices in the client's data, which name their noise streams.
+            phase: what the noise is drawn for.
+            samples: noisy samples per example.
+
+        Returns:
+            One row per example, one column per class; each row adds up to `samples`.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class ArraySampler:
+    """Samples a function from a batch of arrays to labels.
+
+    Attributes:
+        predict: float32 batch -> label of each example.
+        classes: number of classes.
+        noise: what is added to the input.
+        streams: where it is drawn from.
+        batch_size: samples per call; found from the example's size where None.
+    """
+
+    predict: Callable[[Images], Labels]
+    classes: int
+    noise: Gaussian
+    streams: Streams
+    batch_size: int | None = None
+
+    def counts(self, images: Images, indices: Sequence[int], phase: Phase, samples: int) -> Counts:
+        """See `Sampler.counts`."""
+        counts = np.zeros(len(images) * self.classes, dtype=np.int64)
+        batch_size = self.batch_size or fitting_batch(images.shape[1:])
+        for units in batches(indices, samples, batch_size):
+            noisy, owners = self._noisy(images, units, phase)
+            for start in range(0, len(noisy), batch_size):
+                labels = self.predict(noisy[start : start + batch_size])
+                cells = owners[start : start + batch_size] * self.classes + labels
+                counts += np.bincount(cells, minlength=len(counts))
+        return counts.reshape(len(images), self.classes)
+
+    def _noisy(self, images: Images, units: Sequence[Unit], phase: Phase) -> tuple[Images, Labels]:
+        sizes = [unit.samples for unit in units]
+        noisy = np.empty((sum(sizes), *images.shape[1:]), dtype=np.float32)
+        start = 0
+        for unit in units:
+            part = noisy[start : start + unit.samples]
+            seed = self.streams.stream(unit.index, phase, unit.block)
+            np.random.Generator(np.random.Philox(key=seed)).standard_normal(out=part, dtype=np.float32)
+            part *= np.float32(self.noise.sigma)
+            part += images[unit.row]
+            start += unit.samples
+        return noisy, np.repeat(np.array([unit.row for unit in units], dtype=np.int64), sizes)
+
+
+def batches(indices: Sequence[int], samples: int, batch_size: int) -> Iterator[list[Unit]]:
+    """Units of work for some examples, gathered into batches of about `batch_size` samples."""
+    units: list[Unit] = []
+    filled = 0
+    for row, index in enumerate(indices):
+        for block, start in enumerate(range(0, samples, BLOCK)):
+            size = min(BLOCK, samples - start)
+            if units and filled + size > batch_size:
+                yield units
+                units, filled = [], 0
+            units.append(Unit(row, index, block, size))
+            filled += size
+    if units:
+        yield units
+
+
+def fitting_batch(shape: tuple[int, ...]) -> int:
+    """A batch size that keeps the noisy inputs of one call around 16 MB."""
+    return max(1, min(_LARGEST_BATCH, _FLOATS_PER_BATCH // max(1, int(np.prod(shape)))))
+
+
+def labels_of(answer: object, examples: int, classes: int | None) -> Labels:
+    """Labels from a model's answer: scores (one row per example, one column per class) or labels.
+
+    Exact ties between scores go to the class of the lowest index.
+
+    Raises:
+        ModelProblem: the answer is neither, holds NaN, or names a class that is not there.
+    """
+    output = np.asarray(answer)
+    numeric = np.issubdtype(output.dtype, np.integer) or np.issubdtype(output.dtype, np.floating)
+    if not numeric or output.ndim not in (1, 2) or len(output) != examples:
+        raise ModelProblem(
+            f"the model must answer {examples} examples with scores of shape ({examples}, classes) or labels of shape "
+            f"({examples},), but gave {output.dtype} of shape {output.shape}; wrap it in a function that does"
+        )
+    if output.ndim == 2:
+        if classes is not None and output.shape[1] != classes:
+            raise ModelProblem(
+                f"the model gives scores for {output.shape[1]} classes, but {classes} classes are named; "
+                "name the classes in the order of the model's outputs"
+            )
+        if np.isnan(output).any():
+            raise ModelProblem(NAN_SCORES)
+        return output.argmax(axis=1).astype(np.int64)
+    labels = output.astype(np.int64)
+    if np.any(labels != output) or np.any(labels < 0) or (classes is not None and np.any(labels >= classes)):
+        worst = output[(labels != output) | (labels < 0) | (labels >= (classes or np.inf))][0]
+        known = f"0 to {classes - 1}" if classes is not None else "whole numbers from 0"
+        raise ModelProblem(f"the model must answer with labels from {known}, but gave {worst}; name all its classes")
+    return labels
+
+
+NAN_SCORES = "the model gave NaN scores under noise; look at its arithmetic (a log or a division?) and certify again"
+
+
+def guarded(call: Callable[[], object], shape: tuple[int, ...]) -> object:
+    """Run a user's model, and turn whatever it raises into one sentence.
+
+    Raises:
+        ModelProblem: the model raised an error.
+    """
+    try:
+        return call()
+    except FedcertError:
+        raise
+    except Exception as error:  # noqa: BLE001  a user's model may raise anything
+        first = str(error).strip().splitlines()[:1]
+        reason = f"{type(error).__name__}: {first[0][:300] if first else 'no message'}"
+        raise ModelProblem(
+            f"the model failed on a batch of shape {shape}: {reason}; check that the data has the shape that the model expects"
+        ) from error

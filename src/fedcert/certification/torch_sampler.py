@@ -1,0 +1,97 @@
+"""The hot loop for torch modules: noise, prediction and counting stay on the module's device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+from fedcert.certification.noise import Gaussian, Phase, Streams
+from fedcert.certification.sampler import NAN_SCORES, Counts, Images, Unit, batches, fitting_batch, guarded
+from fedcert.errors import ModelProblem
+
+
+@dataclass(frozen=True)
+class TorchSampler:
+    """Samples a torch module, in the mode in which it is (put it into evaluation mode before).
+
+    Attributes:
+        module: float32 batch -> scores, one column per class.
+        classes: number of classes.
+        noise: what is added to the input.
+        streams: where it is drawn from.
+        device: where the module is.
+        batch_size: samples per call; found from the example's size where None.
+    """
+
+    module: torch.nn.Module
+    classes: int
+    noise: Gaussian
+    streams: Streams
+    device: torch.device
+    batch_size: int | None = None
+
+    @torch.inference_mode()
+    def counts(self, images: Images, indices: Sequence[int], phase: Phase, samples: int) -> Counts:
+        """See `sampler.Sampler.counts`."""
+        clean = torch.from_numpy(images).to(self.device)
+        counts = torch.zeros(len(images) * self.classes, dtype=torch.int64, device=self.device)
+        # A flag on the device: looking at it once per call keeps the device from waiting for the host.
+        unusable = torch.zeros((), dtype=torch.bool, device=self.device)
+        batch_size = self.batch_size or fitting_batch(images.shape[1:])
+        for units in batches(indices, samples, batch_size):
+            noisy, owners = self._noisy(clean, units, phase)
+            for start in range(0, len(noisy), batch_size):
+                part = noisy[start : start + batch_size]
+                scores = self._scores(part)
+                unusable |= scores.isnan().any()
+                cells = owners[start : start + batch_size] * self.classes + scores.argmax(dim=1)
+                counts.index_add_(0, cells, torch.ones_like(cells))
+        if bool(unusable):
+            raise ModelProblem(NAN_SCORES)
+        return counts.view(len(images), self.classes).cpu().numpy()
+
+    def _noisy(self, clean: torch.Tensor, units: Sequence[Unit], phase: Phase) -> tuple[torch.Tensor, torch.Tensor]:
+        sizes = torch.tensor([unit.samples for unit in units])
+        rows = torch.tensor([unit.row for unit in units]).repeat_interleave(sizes).to(self.device)
+        noisy = torch.empty((len(rows), *clean.shape[1:]), dtype=torch.float32, device=self.device)
+        generator = torch.Generator(self.device)
+        start = 0
+        for unit in units:
+            generator.manual_seed(self.streams.stream(unit.index, phase, unit.block))
+            part = noisy[start : start + unit.samples]
+            part.normal_(0.0, self.noise.sigma, generator=generator)
+            part += clean[unit.row]
+            start += unit.samples
+        return noisy, rows
+
+    def _scores(self, batch: torch.Tensor) -> torch.Tensor:
+        scores = guarded(lambda: self.module(batch), tuple(batch.shape))
+        if not isinstance(scores, torch.Tensor) or scores.shape != (len(batch), self.classes):
+            came = tuple(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
+            raise ModelProblem(
+                f"the module must answer with a tensor of shape ({len(batch)}, {self.classes}), one score per class, "
+                f"but gave {came}; name the classes in the order of its outputs"
+            )
+        return scores
+
+
+@contextmanager
+def as_certified(module: torch.nn.Module) -> Iterator[None]:
+    """Run a module as its certificate says: in evaluation mode, in real float32.
+
+    By default cuDNN rounds the operands of float32 convolutions to 10 bits (TF32), which is another
+    classifier. All modes are put back afterwards.
+    """
+    modes = {part: part.training for part in module.modules()}
+    rounding = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+    module.eval()
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = rounding
+        for part, training in modes.items():
+            part.training = training

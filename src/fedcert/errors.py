@@ -1,0 +1,146 @@
+"""Everything that fedcert raises on purpose.
+
+    FedcertError
+    ├── CallError            the call was wrong: an option, an argument, a file that is not there   (exit 2)
+    │   └── MissingExtra     a part of fedcert that needs a package which is not installed
+    ├── InvalidValue         a value breaks a rule of its schema: names the place, the field, the rule
+    ├── FileProblem          a file cannot be read, parsed or written
+    ├── CannotCombine        reports that do not belong together
+    ├── ModelProblem         the model cannot be loaded, or answers nonsense
+    ├── DataProblem          the local data cannot be used
+    └── EstimationProblem    the reports are fine, but no estimate follows from them
+
+    FedcertWarning           something that a person should look at, while the work goes on
+
+Each message says what was expected, what came, where, and what to do. All but the first two lead to exit
+code 1 on the command line. They are `ValueError`s where Python would raise one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+class FedcertError(Exception):
+    """Base of every error that fedcert raises on purpose."""
+
+    exit_code = 1
+
+
+class CallError(FedcertError, ValueError):
+    """The call itself was wrong: an option, an argument, a file that is not there."""
+
+    exit_code = 2
+
+
+class MissingExtra(CallError):
+    """A feature needs a package that is not installed.
+
+    Args:
+        feature: what was asked for, as the subject of a sentence ("certifying a torch module").
+        package: the package that is missing.
+        extra: the extra of fedcert that brings it.
+    """
+
+    def __init__(self, feature: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{feature} needs the package {package!r}, which is not installed; "
+            f"install it with: pip install 'fedcert[{extra}]'"
+        )
+
+
+class InvalidValue(FedcertError, ValueError):
+    """A value breaks a rule of its schema.
+
+    Args:
+        field: where in the value, as a path ("certified_counts[3]").
+        expected: the rule, worded to follow "must be".
+        came: the offending value, or `InvalidValue.MISSING`.
+        remedy: what to do about it, a full sentence without its full stop.
+        place: which value, in which file ("report 'site-07' in reports.ndjson, line 3").
+    """
+
+    MISSING = object()
+
+    def __init__(
+        self, field: str, expected: str, came: Any, *, remedy: str | None = None, place: str | None = None
+    ) -> None:
+        self.field, self.expected, self.came, self.remedy, self.place = field, expected, came, remedy, place
+        super().__init__(self._sentence())
+
+    def at(self, place: str, remedy: str | None = None) -> InvalidValue:
+        """The same error with its place, and with a remedy where it had none."""
+        return type(self)(
+            self.field, self.expected, self.came, remedy=self.remedy or remedy, place=self.place or place
+        )
+
+    def _sentence(self) -> str:
+        came = "is missing" if self.came is self.MISSING else f"is {shown(self.came)}"
+        sentence = f"{self.field} must be {self.expected}, but {came}"
+        if self.place:
+            sentence = f"{self.place}: {sentence}"
+        return f"{sentence}; {self.remedy}" if self.remedy else sentence
+
+
+class FileProblem(FedcertError):
+    """A file cannot be read, parsed or written."""
+
+
+class CannotCombine(FedcertError, ValueError):
+    """Reports that do not belong together: other model, other settings, the same client twice."""
+
+
+class ModelProblem(FedcertError):
+    """The model cannot be loaded, or answers something that is not a prediction."""
+
+
+class DataProblem(FedcertError, ValueError):
+    """The local data cannot be used."""
+
+
+class EstimationProblem(FedcertError, ValueError):
+    """The reports are fine, but no estimate follows from them."""
+
+
+class FedcertWarning(UserWarning):
+    """Something that a person should look at, while the work goes on."""
+
+
+def require(package: str, feature: str, extra: str) -> Any:
+    """Import a package that only an extra of fedcert brings.
+
+    Raises:
+        MissingExtra: it is not installed; the message names the extra.
+    """
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise MissingExtra(feature, package, extra) from None
+
+
+def shown(value: Any, limit: int = 60) -> str:
+    """A value as one short line of printable ASCII-safe text, whatever it holds.
+
+    Examples:
+        >>> shown("a" * 100)
+        "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'"
+        >>> shown("evil\\x1b[2J")
+        "'evil\\\\x1b[2J'"
+    """
+    if isinstance(value, str):
+        text = value if len(value) <= limit - 5 else value[: limit - 5] + "…"
+        # repr escapes control characters; the rest of what a terminal could act on is format characters.
+        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in repr(text))
+    if isinstance(value, dict):
+        return f"an object with {len(value)} entries" if value else "an empty object"
+    if isinstance(value, (list, tuple)):
+        return f"a list of {len(value)}" if value else "an empty list"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and value.bit_length() > 200:
+        return f"a whole number of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,70 @@
+"""The kinds of field that several of the crossing values share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedcert.errors import InvalidValue
+from fedcert.report.kinds import ListOf, MappingOf, Number, Pattern, Text, Whole
+
+RADIUS_DIGITS = 9
+MOST_CLASSES = 100_000
+MOST_RADII = 10_000
+
+RADII = ListOf(Number(least=0, digits=RADIUS_DIGITS), "increasing radii", most=MOST_RADII, increasing=True)
+CLASSES = ListOf(Text(), "different class names", most=MOST_CLASSES, distinct=True)
+ROSTER = ListOf(Text(), "different client names", most=10_000_000, distinct=True)
+LABEL_COUNTS = ListOf(Whole(), "counts, one per class", most=MOST_CLASSES)
+CERTIFIED_COUNTS = ListOf(Whole(), "counts, one per radius", most=MOST_RADII)
+CLASS_ROWS = ListOf(CERTIFIED_COUNTS, "rows, one per class", most=MOST_CLASSES)
+DISTRIBUTION = MappingOf(Number(least=0), "class names to weights", least=1)
+REQUEST_DIGEST = Pattern("'sha256:' and 64 hexadecimal digits", "sha256:[0-9a-f]{64}")
+
+
+def same_length(field: str, values: Sequence[object], other: str, others: Sequence[object]) -> None:
+    """Check that two lists go together.
+
+    Raises:
+        InvalidValue: their lengths differ.
+    """
+    if len(values) != len(others):
+        raise InvalidValue(field, f"of the same length as {other} ({len(others)})", values)
+
+
+def falling(field: str, counts: Sequence[int], most: int, of_what: str) -> None:
+    """Check counts of what is certified to growing radii.
+
+    Raises:
+        InvalidValue: one is above its total, or above the count at a smaller radius.
+    """
+    for index, count in enumerate(counts):
+        if index == 0 and count > most:
+            raise InvalidValue(f"{field}[0]", f"at most {of_what} ({most})", count)
+        if index and count > counts[index - 1]:
+            rule = f"at most the count at the radius before it ({counts[index - 1]})"
+            raise InvalidValue(f"{field}[{index}]", rule, count)
+
+
+def rows_fit(
+    field: str, rows: Sequence[Sequence[int]], labels: Sequence[int], certified: Sequence[int] | None
+) -> None:
+    """Check counts per class: one row per class, no more than its labels, adding up to the whole.
+
+    Args:
+        field: name of the rows, for messages.
+        rows: certified counts, one row per class, one column per radius.
+        labels: examples per class.
+        certified: what the columns must add up to; None where nothing is known of it.
+
+    Raises:
+        InvalidValue: one of the rules is broken.
+    """
+    same_length(field, rows, "classes", labels)
+    for index, (row, count) in enumerate(zip(rows, labels, strict=True)):
+        if certified is not None:
+            same_length(f"{field}[{index}]", row, "radii", certified)
+        falling(f"{field}[{index}]", row, count, "the class's label count")
+    for index, whole in enumerate(certified or ()):
+        total = sum(row[index] for row in rows)
+        if total != whole:
+            raise InvalidValue(f"column {index} of {field}", f"adding up to certified_counts[{index}] ({whole})", total)

@@ -1,0 +1,104 @@
+"""What a client sends: counts of certified examples, and what is needed to combine them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from fedcert.errors import InvalidValue, shown
+from fedcert.report.fields import (
+    CERTIFIED_COUNTS,
+    CLASS_ROWS,
+    CLASSES,
+    LABEL_COUNTS,
+    MOST_RADII,
+    RADII,
+    REQUEST_DIGEST,
+    falling,
+    rows_fit,
+    same_length,
+)
+from fedcert.report.kinds import ListOf, ModelName, Moment, Nullable, Number, OneOf, Text, Whole
+from fedcert.report.smoothing import Smoothing
+from fedcert.report.value import Part, Value, rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(Value):
+    """A client's report: all that leaves it.
+
+    Attributes:
+        task: what is predicted; "multiclass" is one label per example.
+        client: the client's name, unique in its federation.
+        model: digest of the weights that were really certified ("sha256:…"), or a callable's name.
+        request: digest of the request that this report answers.
+        smoothing: how the model was smoothed and certified.
+        radii: increasing radii.
+        classes: names in index order, the same at every client.
+        label_counts: test examples of each class.
+        certified_counts: examples predicted right and certified to at least each radius.
+        class_certified_counts: the same per class, one row each; only with the client's consent.
+        abstained: right selections that were not certified even at radius 0.
+        design_effect: variance inflation per radius when examples come in groups.
+        samples: noisy samples spent, selection included.
+        software: what wrote the report.
+        created: when.
+    """
+
+    SCHEMA: ClassVar[str] = "fedcert/report/1"
+    NOUN: ClassVar[str] = "report"
+    REMEDY: ClassVar[str | None] = "ask the client to run 'fedcert certify' again"
+
+    task: str = field(default="multiclass", metadata=rule(OneOf(("multiclass",))))
+    client: str = field(metadata=rule(Text()))
+    model: str = field(metadata=rule(ModelName()))
+    request: str | None = field(default=None, metadata=rule(Nullable(REQUEST_DIGEST)))
+    smoothing: Smoothing = field(metadata=rule(Part(Smoothing)))
+    radii: tuple[float, ...] = field(metadata=rule(RADII))
+    classes: tuple[str, ...] = field(metadata=rule(CLASSES))
+    label_counts: tuple[int, ...] = field(metadata=rule(LABEL_COUNTS))
+    certified_counts: tuple[int, ...] = field(metadata=rule(CERTIFIED_COUNTS))
+    class_certified_counts: tuple[tuple[int, ...], ...] | None = field(
+        default=None, metadata=rule(Nullable(CLASS_ROWS))
+    )
+    abstained: int | None = field(default=None, metadata=rule(Nullable(Whole())))
+    design_effect: tuple[float, ...] | None = field(
+        default=None,
+        metadata=rule(Nullable(ListOf(Number(above=0), "positive numbers, one per radius", most=MOST_RADII))),
+    )
+    samples: int | None = field(default=None, metadata=rule(Nullable(Whole())))
+    software: str | None = field(default=None, metadata=rule(Nullable(Text())))
+    created: str | None = field(default=None, metadata=rule(Nullable(Moment())))
+
+    @property
+    def examples(self) -> int:
+        """Number of test examples."""
+        return sum(self.label_counts)
+
+    @property
+    def certified_accuracy(self) -> tuple[float, ...]:
+        """The certified accuracy at each radius; zeros for a client without examples."""
+        examples = max(self.examples, 1)
+        return tuple(count / examples for count in self.certified_counts)
+
+    def consistent(self) -> None:
+        """Check the rules between counts, labels, classes and radii."""
+        same_length("label_counts", self.label_counts, "classes", self.classes)
+        same_length("certified_counts", self.certified_counts, "radii", self.radii)
+        falling("certified_counts", self.certified_counts, self.examples, "the number of examples")
+        if self.class_certified_counts is not None:
+            rows_fit(
+                "class_certified_counts", self.class_certified_counts, self.label_counts, self.certified_counts
+            )
+        if self.design_effect is not None:
+            same_length("design_effect", self.design_effect, "radii", self.radii)
+        left = self.examples - self.certified_counts[0]
+        if self.abstained is not None and self.abstained > left:
+            raise InvalidValue("abstained", f"at most the examples that are not certified ({left})", self.abstained)
+
+    @classmethod
+    def _place(cls, document: Mapping[str, Any], place: str | None) -> str:
+        client = document.get("client")
+        name = f"report {shown(client)}" if isinstance(client, str) else "report"
+        return f"{name} in {place}" if place else name

@@ -1,0 +1,105 @@
+"""What a coordinator asks of the sites: settings only, never code and never a path."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar
+
+from fedcert.errors import InvalidValue, shown
+from fedcert.report.fields import CLASSES, DISTRIBUTION, RADII, ROSTER
+from fedcert.report.kinds import Flag, ModelName, Moment, Nullable, OneOf, Pattern, Text, Whole
+from fedcert.report.smoothing import DEFAULT_RADII, Smoothing
+from fedcert.report.value import Part, Value, rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target(Value):
+    """The class mix of the population that the model will be deployed to.
+
+    Attributes:
+        name: what people call it.
+        distribution: class name -> share; the shares add up to 1. Classes left out have share 0.
+    """
+
+    NOUN: ClassVar[str] = "target"
+
+    name: str = field(metadata=rule(Text()))
+    distribution: Mapping[str, float] = field(metadata=rule(DISTRIBUTION))
+
+    def consistent(self) -> None:
+        """Check that the shares add up to 1."""
+        total = sum(self.distribution.values())
+        if abs(total - 1) > 1e-6:
+            raise InvalidValue("distribution", "shares that add up to 1", total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release(Value):
+    """What the coordinator asks the sites to release; each site decides for itself.
+
+    Attributes:
+        class_counts: certified counts per class too.
+        minimum_examples: a site with fewer test examples is asked not to answer.
+    """
+
+    NOUN: ClassVar[str] = "release policy"
+
+    class_counts: bool = field(default=False, metadata=rule(Flag()))
+    minimum_examples: int = field(default=0, metadata=rule(Whole()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(Value):
+    """A coordinator's request: what every site must agree on before it certifies.
+
+    Attributes:
+        task: what is predicted.
+        model: digest of the model to certify.
+        smoothing: how to smooth and certify it.
+        radii: at which radii to count.
+        classes: names in index order.
+        target: the target population, where the coordinator wishes to tell.
+        roster: the clients that are asked; null where anyone may answer.
+        nonce: makes this request different from every other.
+        deadline: answers after it are late.
+        release: what the coordinator would like to be given.
+        software: what wrote the request.
+        created: when.
+    """
+
+    SCHEMA: ClassVar[str] = "fedcert/request/1"
+    NOUN: ClassVar[str] = "request"
+    REMEDY: ClassVar[str | None] = "ask the coordinator for a new request"
+
+    task: str = field(default="multiclass", metadata=rule(OneOf(("multiclass",))))
+    model: str = field(metadata=rule(ModelName()))
+    smoothing: Smoothing = field(metadata=rule(Part(Smoothing)))
+    radii: tuple[float, ...] = field(default=DEFAULT_RADII, metadata=rule(RADII))
+    classes: tuple[str, ...] = field(metadata=rule(CLASSES))
+    target: Target | None = field(default=None, metadata=rule(Nullable(Part(Target))))
+    roster: tuple[str, ...] | None = field(default=None, metadata=rule(Nullable(ROSTER)))
+    nonce: str = field(metadata=rule(Pattern("32 hexadecimal digits", "[0-9a-f]{32}")))
+    deadline: str | None = field(default=None, metadata=rule(Nullable(Moment())))
+    release: Release = field(default_factory=Release, metadata=rule(Part(Release)))
+    software: str | None = field(default=None, metadata=rule(Nullable(Text())))
+    created: str | None = field(default=None, metadata=rule(Nullable(Moment())))
+
+    def consistent(self) -> None:
+        """Check that the target speaks of the request's classes."""
+        for name in self.target.distribution if self.target else ():
+            if name not in self.classes:
+                raise InvalidValue(f"target.distribution[{shown(name)}]", "one of the request's classes", name)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the request as canonical JSON (sorted keys, no white space, UTF-8)."""
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+    def late(self, now: datetime) -> bool:
+        """Whether the deadline has passed at `now` (a time with its zone)."""
+        return self.deadline is not None and now > datetime.fromisoformat(self.deadline)

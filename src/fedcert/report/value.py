@@ -1,0 +1,186 @@
+"""The base of every value that crosses between programs: frozen, checked when made, JSON in and out."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+from fedcert.errors import FedcertWarning, InvalidValue, shown
+from fedcert.report.kinds import Kind
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def rule(kind: Kind) -> Mapping[str, Kind]:
+    """Metadata of a dataclass field: what it may hold."""
+    return {"kind": kind}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value:
+    """A frozen record whose fields obey their kinds and, together, `consistent`.
+
+    Making one checks it, whether it comes from a file or from Python, so one that exists is valid.
+
+    Attributes:
+        SCHEMA: the schema's name and number ("fedcert/report/1"); empty for a part of another value.
+        NOUN: what error messages call it.
+        REMEDY: what to do when one that somebody sent is invalid.
+        extra: keys that this version does not know, kept as they came.
+    """
+
+    SCHEMA: ClassVar[str] = ""
+    NOUN: ClassVar[str] = "value"
+    REMEDY: ClassVar[str | None] = None
+
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, kind in self.kinds().items():
+            object.__setattr__(self, name, kind.take(getattr(self, name), name))
+        object.__setattr__(self, "extra", MappingProxyType(dict(self.extra)) if self.extra else _NOTHING)
+        self.consistent()
+
+    def consistent(self) -> None:
+        """Check the rules that involve more than one field.
+
+        Raises:
+            InvalidValue: one of them is broken.
+        """
+
+    @classmethod
+    def kinds(cls) -> dict[str, Kind]:
+        """Field name -> what it may hold, in the order in which they are written."""
+        return {f.name: f.metadata["kind"] for f in dataclasses.fields(cls) if "kind" in f.metadata}
+
+    @classmethod
+    def required(cls) -> list[str]:
+        """The fields that have no default."""
+        return [
+            f.name
+            for f in dataclasses.fields(cls)
+            if "kind" in f.metadata
+            and f.default is dataclasses.MISSING
+            and f.default_factory is dataclasses.MISSING
+        ]
+
+    @classmethod
+    def from_json(cls, document: Any, place: str | None = None) -> Self:
+        """Read a parsed JSON document.
+
+        Args:
+            document: what `json.loads` gave.
+            place: where it stands, for messages ("site-07.json").
+
+        Raises:
+            InvalidValue: a rule of the schema is broken; the message names the place, the field, the
+                rule, what came and what to do.
+        """
+        if not isinstance(document, Mapping):
+            raise InvalidValue(f"the {cls.NOUN}", "a JSON object", document, place=place)
+        where = cls._place(document, place)
+        try:
+            values = dict(document)
+            if cls.SCHEMA:
+                _check_schema(values.pop("schema", InvalidValue.MISSING), cls.SCHEMA)
+            kinds = cls.kinds()
+            for name in cls.required():
+                if name not in values:
+                    raise InvalidValue(name, kinds[name].expected, InvalidValue.MISSING)
+            known = {name: values.pop(name) for name in kinds if name in values}
+            _warn_of_near_misses(values, kinds, where)
+            return cls(**known, extra=values)
+        except InvalidValue as error:
+            raise error.at(where, cls.REMEDY) from None
+
+    @classmethod
+    def _place(cls, document: Mapping[str, Any], place: str | None) -> str:
+        return f"{cls.NOUN} in {place}" if place else cls.NOUN
+
+    def to_json(self) -> dict[str, Any]:
+        """The value as plain JSON types, in the order of the contract."""
+        document: dict[str, Any] = {"schema": self.SCHEMA} if self.SCHEMA else {}
+        document.update({name: _plain(getattr(self, name)) for name in self.kinds()})
+        document.update(self.extra)
+        return document
+
+    def dumps(self) -> str:
+        """JSON text with one line per top-level key: readable, and small where it holds long lists."""
+        lines = [f"  {json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in self.to_json().items()]
+        return "{\n" + ",\n".join(lines) + "\n}\n"
+
+    @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        """The rules on single fields as JSON Schema; rules across fields are checked by fedcert alone."""
+        schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": cls.SCHEMA}
+        return {**schema, **Part(cls).schema()} if cls.SCHEMA else Part(cls).schema()
+
+
+@dataclass(frozen=True)
+class Part(Kind):
+    """A value inside another value."""
+
+    value: type[Value]
+
+    @property
+    def expected(self) -> str:
+        return f"an object with {', '.join(self.value.required())}"
+
+    def take(self, value: Any, field: str) -> Value:
+        if isinstance(value, self.value):
+            return value
+        if not isinstance(value, Mapping):
+            raise self.refuse(value, field)
+        try:
+            return self.value.from_json(value)
+        except InvalidValue as error:
+            raise InvalidValue(f"{field}.{error.field}", error.expected, error.came) from None
+
+    def schema(self) -> dict[str, Any]:
+        properties = {name: kind.schema() for name, kind in self.value.kinds().items()}
+        required = self.value.required()
+        if self.value.SCHEMA:
+            properties = {"schema": {"const": self.value.SCHEMA}, **properties}
+            required = ["schema", *required]
+        return {"type": "object", "properties": properties, "required": required}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Value):
+        return value.to_json()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return value
+
+
+def _check_schema(came: Any, schema: str) -> None:
+    if came != schema:
+        kind = schema.rsplit("/", 1)[0]
+        newer = isinstance(came, str) and came.startswith(kind + "/")
+        remedy = "a newer fedcert wrote it: upgrade this one" if newer else None
+        raise InvalidValue("schema", f"'{schema}'", came, remedy=remedy)
+
+
+def _warn_of_near_misses(unknown: Mapping[str, Any], kinds: Mapping[str, Kind], where: str) -> None:
+    for key, known in _near_misses(unknown, kinds):
+        warnings.warn(
+            f"{where}: the unknown key {shown(key)} is kept but not used; did you mean '{known}'?",
+            FedcertWarning,
+            stacklevel=4,
+        )
+
+
+def _near_misses(unknown: Mapping[str, Any], kinds: Mapping[str, Kind]) -> Iterator[tuple[str, str]]:
+    for key in unknown:
+        if not key.startswith("x-"):
+            close = difflib.get_close_matches(key[:200], list(kinds), n=1, cutoff=0.75)
+            if close:
+                yield key, close[0]
