@@ -71,9 +71,7 @@ class InvalidValue(FedcertError, ValueError):
 
     def at(self, place: str, remedy: str | None = None) -> InvalidValue:
         """The same error with its place, and with a remedy where it had none."""
-        return type(self)(
-            self.field, self.expected, self.came, remedy=self.remedy or remedy, place=self.place or place
-        )
+        return type(self)(self.field, self.expected, self.came, remedy=self.remedy or remedy, place=self.place or place)
 
     def _sentence(self) -> str:
         came = "is missing" if self.came is self.MISSING else f"is {shown(self.came)}"

@@ -9,9 +9,7 @@ from scipy import special
 from fedcert.errors import CallError
 
 
-def lower_bound(
-    successes: npt.ArrayLike, trials: npt.ArrayLike, failure_probability: float
-) -> npt.NDArray[np.float64]:
+def lower_bound(successes: npt.ArrayLike, trials: npt.ArrayLike, failure_probability: float) -> npt.NDArray[np.float64]:
     """The one-sided Clopper-Pearson lower bound of a binomial probability.
 
     Guarantee: for every true p and number of trials, if `successes` is binomial(trials, p), then the
@@ -35,9 +33,7 @@ def lower_bound(
     return np.asarray(np.where(k == 0, 0.0, np.where(k == n, every, inner)), dtype=np.float64)
 
 
-def miss_bound(
-    successes: npt.ArrayLike, trials: npt.ArrayLike, failure_probability: float
-) -> npt.NDArray[np.float64]:
+def miss_bound(successes: npt.ArrayLike, trials: npt.ArrayLike, failure_probability: float) -> npt.NDArray[np.float64]:
     """One minus `lower_bound`, with full relative precision where it is close to 0.
 
     Radii depend on this tail: 1 - p computed from a rounded p would lose the digits that large n buys.

@@ -133,7 +133,8 @@ def classifier_of(model: object, *, model_id: str | None = None, device: str | N
             return _torch_classifier(model, device)
     if not callable(model):
         raise CallError(
-            f"model must be a torch module or a callable from a batch to scores or labels, but is {type(model).__name__}"
+            "model must be a torch module or a callable from a batch to scores or labels, "
+            f"but is {type(model).__name__}"
         )
     if model_id is None:
         raise CallError("a bare callable has no weights to take a digest of: give its name with model_id")

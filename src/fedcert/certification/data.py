@@ -52,7 +52,9 @@ class LocalData:
             finite = np.isfinite(images.reshape(len(images), -1)).all(axis=1)
             if not finite.all():
                 first = kept[int(np.argmin(finite))]
-                raise DataProblem(f"x[{first}] must hold finite numbers, but holds NaN or infinity; mend or leave it out")
+                raise DataProblem(
+                    f"x[{first}] must hold finite numbers, but holds NaN or infinity; mend or leave it out"
+                )
             if kept:
                 yield kept, images
         if start != len(self):
@@ -106,9 +108,10 @@ def _from_function(name: str) -> LocalData:
         x, y = function()
     except FedcertError:
         raise
-    except Exception as error:  # noqa: BLE001  a user's function may raise anything
+    except Exception as error:
         raise DataProblem(
-            f"DATA {name} must be a function that returns x and y, but failed: {type(error).__name__}: {str(error)[:300]}"
+            f"DATA {name} must be a function that returns x and y, but failed: "
+            f"{type(error).__name__}: {str(error)[:300]}"
         ) from error
     return data_of(x, y)
 

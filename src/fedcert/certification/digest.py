@@ -98,9 +98,7 @@ def digest_of_onnx(path: Path) -> str:
             part = hashlib.sha256((path.parent / location).read_bytes())
             whole.update(other.encode() + b"\0" + part.digest())
     except OSError as error:
-        raise FileProblem(
-            f"cannot read {shown(str(error.filename or path), 300)}: {error.strerror or error}"
-        ) from None
+        raise FileProblem(f"cannot read {shown(str(error.filename or path), 300)}: {error.strerror or error}") from None
     except (ValueError, IndexError, RecursionError):
         raise ModelProblem(f"{shown(str(path), 300)} is not an ONNX model, or is cut off; export it again") from None
     return f"sha256:{whole.hexdigest()}"
@@ -136,8 +134,9 @@ def _external_files(data: bytes, message: str = "model") -> Iterator[str]:
         inner = _ONNX.get(message, {}).get(number)
         if inner == "entry" and isinstance(value, bytes):
             entry = dict(_wire_fields(value))
-            if entry.get(1) == b"location" and isinstance(entry.get(2), bytes):
-                yield entry[2].decode()
+            location = entry.get(2)
+            if entry.get(1) == b"location" and isinstance(location, bytes):
+                yield location.decode()
         elif inner is not None and isinstance(value, bytes):
             yield from _external_files(value, inner)
 

@@ -121,7 +121,7 @@ def _make(name: str) -> Any:
         return factory()
     except FedcertError:
         raise
-    except Exception as error:  # noqa: BLE001  a user's factory may raise anything
+    except Exception as error:
         raise ModelProblem(f"{name} could not make the model: {type(error).__name__}: {str(error)[:300]}") from error
 
 

@@ -36,7 +36,8 @@ class Certificates:
     def certified(self, labels: npt.NDArray[np.int64], radii: Sequence[float]) -> npt.NDArray[np.bool_]:
         """Which examples are predicted right and certified to at least each radius; examples x radii."""
         right = (self.selected == labels) & ~self.abstains
-        return right[:, None] & (self.radius[:, None] >= np.asarray(radii)[None, :])
+        reached = self.radius[:, None] >= np.asarray(radii)[None, :]
+        return np.asarray(right[:, None] & reached, dtype=np.bool_)
 
 
 def fixed(

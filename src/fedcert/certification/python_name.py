@@ -39,7 +39,7 @@ def imported(name: str, what: str) -> Any:
         if error.name is None or not module_name.startswith(error.name.split(".")[0]):
             raise ModelProblem(f"{what} {name}: its import needs {error.name!r}, which is not installed") from None
         raise CallError(f"{what} {name}: there is no module {module_name!r} here or on the Python path") from None
-    except Exception as error:  # noqa: BLE001  a user's module may raise anything
+    except Exception as error:
         raise ModelProblem(
             f"{what} {name}: importing {module_name} failed: {type(error).__name__}: {str(error)[:300]}"
         ) from error

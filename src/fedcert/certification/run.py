@@ -152,7 +152,9 @@ def make_plan(client: str, request: Request | None, given: dict[str, Any], **res
     """
     if request is not None:
         if given:
-            raise CallError(f"the request already says {', '.join(given)}: leave {'it' if len(given) == 1 else 'them'} out")
+            raise CallError(
+                f"the request already says {', '.join(given)}: leave {'it' if len(given) == 1 else 'them'} out"
+            )
         settings = request.smoothing
         return Plan(client, settings, request.radii, request.classes, request=request.digest, **rest)
     if "sigma" not in given:
@@ -176,7 +178,9 @@ def check_request(request: Request, client: str, model: str, now: datetime) -> N
         ModelProblem: another model is asked for.
     """
     if request.roster is not None and client not in request.roster:
-        raise CallError(f"the client {shown(client)} is not on the request's roster; check its name with the coordinator")
+        raise CallError(
+            f"the client {shown(client)} is not on the request's roster; check its name with the coordinator"
+        )
     if request.late(now):
         raise CallError(f"the request's deadline {request.deadline} has passed; ask the coordinator for a new request")
     if model != request.model:
@@ -216,9 +220,9 @@ def carry_out(plan: Plan, classifier: Classifier, data: LocalData, watcher: Watc
         smoothing=plan.smoothing,
         radii=plan.radii,
         classes=classes,
-        label_counts=tally.labels,
-        certified_counts=tally.certified.sum(axis=0),
-        class_certified_counts=tally.certified if plan.class_counts else None,
+        label_counts=tuple(tally.labels.tolist()),
+        certified_counts=tuple(tally.certified.sum(axis=0).tolist()),
+        class_certified_counts=tuple(map(tuple, tally.certified.tolist())) if plan.class_counts else None,
         abstained=tally.abstained,
         samples=tally.samples,
         software=f"fedcert {__version__}",
@@ -275,8 +279,8 @@ def _check_range(images: Images, sigma: float) -> None:
     spread = high - low
     if low < -0.01 or high > 1.01 or not spread / 100 <= sigma <= 2 * max(spread, 1e-9):
         warnings.warn(
-            f"the inputs range from {low:.3g} to {high:.3g} and sigma is {sigma:g}; sigma and the radii are in the units of "
-            "the inputs, which usually lie in [0, 1]: scale pixels to [0, 1] and keep normalisation inside the model",
+            f"the inputs range from {low:.3g} to {high:.3g} and sigma is {sigma:g}; sigma and the radii are in the "
+            "units of the inputs, which usually lie in [0, 1]: scale pixels to that, and keep normalisation inside the model",
             FedcertWarning,
             stacklevel=3,
         )

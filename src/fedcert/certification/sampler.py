@@ -27,7 +27,7 @@ class Unit(NamedTuple):
     """One block of noise for one example: the piece of work that is never split."""
 
     row: int
-    index: int
+    example: int
     block: int
     samples: int
 
@@ -86,7 +86,7 @@ class ArraySampler:
         start = 0
         for unit in units:
             part = noisy[start : start + unit.samples]
-            seed = self.streams.stream(unit.index, phase, unit.block)
+            seed = self.streams.stream(unit.example, phase, unit.block)
             np.random.Generator(np.random.Philox(key=seed)).standard_normal(out=part, dtype=np.float32)
             part *= np.float32(self.noise.sigma)
             part += images[unit.row]
@@ -138,8 +138,8 @@ def labels_of(answer: object, examples: int, classes: int | None) -> Labels:
             )
         if np.isnan(output).any():
             raise ModelProblem(NAN_SCORES)
-        return output.argmax(axis=1).astype(np.int64)
-    labels = output.astype(np.int64)
+        return np.asarray(output.argmax(axis=1), dtype=np.int64)
+    labels: Labels = output.astype(np.int64)
     if np.any(labels != output) or np.any(labels < 0) or (classes is not None and np.any(labels >= classes)):
         worst = output[(labels != output) | (labels < 0) | (labels >= (classes or np.inf))][0]
         known = f"0 to {classes - 1}" if classes is not None else "whole numbers from 0"
@@ -160,9 +160,10 @@ def guarded(call: Callable[[], object], shape: tuple[int, ...]) -> object:
         return call()
     except FedcertError:
         raise
-    except Exception as error:  # noqa: BLE001  a user's model may raise anything
+    except Exception as error:
         first = str(error).strip().splitlines()[:1]
         reason = f"{type(error).__name__}: {first[0][:300] if first else 'no message'}"
         raise ModelProblem(
-            f"the model failed on a batch of shape {shape}: {reason}; check that the data has the shape that the model expects"
+            f"the model failed on a batch of shape {shape}: {reason}; "
+            "check that the data has the shape that the model expects"
         ) from error

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from fedcert.certification.noise import Gaussian, Phase, Streams
@@ -51,7 +52,7 @@ class TorchSampler:
                 counts.index_add_(0, cells, torch.ones_like(cells))
         if bool(unusable):
             raise ModelProblem(NAN_SCORES)
-        return counts.view(len(images), self.classes).cpu().numpy()
+        return np.asarray(counts.view(len(images), self.classes).cpu(), dtype=np.int64)
 
     def _noisy(self, clean: torch.Tensor, units: Sequence[Unit], phase: Phase) -> tuple[torch.Tensor, torch.Tensor]:
         sizes = torch.tensor([unit.samples for unit in units])
@@ -60,7 +61,7 @@ class TorchSampler:
         generator = torch.Generator(self.device)
         start = 0
         for unit in units:
-            generator.manual_seed(self.streams.stream(unit.index, phase, unit.block))
+            generator.manual_seed(self.streams.stream(unit.example, phase, unit.block))
             part = noisy[start : start + unit.samples]
             part.normal_(0.0, self.noise.sigma, generator=generator)
             part += clean[unit.row]

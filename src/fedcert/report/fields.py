@@ -45,9 +45,7 @@ def falling(field: str, counts: Sequence[int], most: int, of_what: str) -> None:
             raise InvalidValue(f"{field}[{index}]", rule, count)
 
 
-def rows_fit(
-    field: str, rows: Sequence[Sequence[int]], labels: Sequence[int], certified: Sequence[int] | None
-) -> None:
+def rows_fit(field: str, rows: Sequence[Sequence[int]], labels: Sequence[int], certified: Sequence[int] | None) -> None:
     """Check counts per class: one row per class, no more than its labels, adding up to the whole.
 
     Args:

@@ -23,7 +23,9 @@ LARGEST_COUNT = 2**53
 """Above this, JSON readers in other languages lose digits, so counts could no longer add up exactly."""
 
 # Characters that reorder or hide what a person reads. Joiners stay: Persian and Indic names need them.
-_DECEPTIVE = frozenset(map(chr, (0x061C, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF)))
+_DECEPTIVE = frozenset(
+    map(chr, (0x061C, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF))
+)
 _REFUSED_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
@@ -131,7 +133,12 @@ class ModelName(Kind):
         return name
 
     def schema(self) -> dict[str, Any]:
-        return {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^(?:sha256:[0-9a-f]{64}|(?!sha256:).*)$"}
+        return {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 200,
+            "pattern": "^(?:sha256:[0-9a-f]{64}|(?!sha256:).*)$",
+        }
 
 
 @dataclass(frozen=True)
@@ -212,7 +219,12 @@ class Number(Kind):
     def expected(self) -> str:
         bounds = [
             f"{words} {bound:g}"
-            for words, bound in (("of at least", self.least), ("above", self.above), ("of at most", self.most), ("below", self.below))
+            for words, bound in (
+                ("of at least", self.least),
+                ("above", self.above),
+                ("of at most", self.most),
+                ("below", self.below),
+            )
             if math.isfinite(bound)
         ]
         return " ".join(["a finite number", " and ".join(bounds)]).strip()
@@ -233,8 +245,10 @@ class Number(Kind):
 
     def schema(self) -> dict[str, Any]:
         bounds = {
-            "minimum": self.least, "maximum": self.most,
-            "exclusiveMinimum": self.above, "exclusiveMaximum": self.below,
+            "minimum": self.least,
+            "maximum": self.most,
+            "exclusiveMinimum": self.above,
+            "exclusiveMaximum": self.below,
         }
         return {"type": "number", **{key: bound for key, bound in bounds.items() if math.isfinite(bound)}}
 
@@ -321,7 +335,10 @@ class MappingOf(Kind):
             raise self.refuse(value, field)
         name = Text()
         return MappingProxyType(
-            {name.take(key, f"a name in {field}"): self.kind.take(item, f"{field}[{key!r}]") for key, item in value.items()}
+            {
+                name.take(key, f"a name in {field}"): self.kind.take(item, f"{field}[{key!r}]")
+                for key, item in value.items()
+            }
         )
 
     def schema(self) -> dict[str, Any]:

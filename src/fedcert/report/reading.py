@@ -157,7 +157,9 @@ def _documents_of(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _too_large(place: str) -> FileProblem:
-    return FileProblem(f"{place} is larger than {LARGEST_DOCUMENT // 2**20} MiB, which no fedcert document is; not read")
+    return FileProblem(
+        f"{place} is larger than {LARGEST_DOCUMENT // 2**20} MiB, which no fedcert document is; not read"
+    )
 
 
 def _is_other_kind(document: Any) -> bool:

@@ -88,9 +88,7 @@ class Report(Value):
         same_length("certified_counts", self.certified_counts, "radii", self.radii)
         falling("certified_counts", self.certified_counts, self.examples, "the number of examples")
         if self.class_certified_counts is not None:
-            rows_fit(
-                "class_certified_counts", self.class_certified_counts, self.label_counts, self.certified_counts
-            )
+            rows_fit("class_certified_counts", self.class_certified_counts, self.label_counts, self.certified_counts)
         if self.design_effect is not None:
             same_length("design_effect", self.design_effect, "radii", self.radii)
         left = self.examples - self.certified_counts[0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from fedcert.errors import CannotCombine, InvalidValue
 from fedcert.report.combine import check_together, common_smoothing
@@ -129,7 +130,9 @@ class Sums(Value):
                 same_length(f"by_class.certified_counts[{index}]", row, "radii", self.radii)
             for index, (count, whole) in enumerate(zip(part.label_counts, self.label_counts, strict=True)):
                 if count > whole:
-                    raise InvalidValue(f"by_class.label_counts[{index}]", f"at most label_counts[{index}] ({whole})", count)
+                    raise InvalidValue(
+                        f"by_class.label_counts[{index}]", f"at most label_counts[{index}] ({whole})", count
+                    )
             if part.contributors > self.contributors:
                 rule = f"at most contributors ({self.contributors})"
                 raise InvalidValue("by_class.contributors", rule, part.contributors)
@@ -161,8 +164,8 @@ class Sums(Value):
             radii=first.radii,
             classes=first.classes,
             contributors=len(reports),
-            label_counts=labels.sum(axis=0),
-            certified_counts=certified.sum(axis=0),
+            label_counts=tuple(labels.sum(axis=0).tolist()),
+            certified_counts=tuple(certified.sum(axis=0).tolist()),
             by_class=_class_totals(open_ones) if open_ones else None,
             moments=_moments(labels, certified),
         )
@@ -178,7 +181,6 @@ class Sums(Value):
         check_together([self, other])
         if self.noise is not None or other.noise is not None:
             raise CannotCombine("sums with noise cannot be merged: their noise is accounted for one release only")
-        both = self.moments is not None and other.moments is not None
         return Sums(
             model=self.model,
             request=self.request if self.request == other.request else None,
@@ -189,7 +191,7 @@ class Sums(Value):
             label_counts=_added(self.label_counts, other.label_counts),
             certified_counts=_added(self.certified_counts, other.certified_counts),
             by_class=_merged_totals([part for part in (self.by_class, other.by_class) if part is not None]),
-            moments=_merged_moments(self.moments, other.moments) if both else None,
+            moments=_merged_moments(self.moments, other.moments),
         )
 
 
@@ -197,12 +199,16 @@ def _added(first: Iterable[int], second: Iterable[int]) -> tuple[int, ...]:
     return tuple(a + b for a, b in zip(first, second, strict=True))
 
 
+def _rows(matrix: npt.NDArray[np.int64]) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(tuple, matrix.tolist()))
+
+
 def _class_totals(reports: Sequence[Report]) -> ClassTotals:
     rows = [report.class_certified_counts for report in reports]
     return ClassTotals(
         contributors=len(reports),
-        label_counts=np.sum([report.label_counts for report in reports], axis=0),
-        certified_counts=np.sum(np.array(rows, dtype=np.int64), axis=0),
+        label_counts=tuple(np.sum([report.label_counts for report in reports], axis=0).tolist()),
+        certified_counts=_rows(np.sum(np.array(rows, dtype=np.int64), axis=0)),
     )
 
 
@@ -217,7 +223,7 @@ def _merged_totals(parts: Sequence[ClassTotals]) -> ClassTotals | None:
     )
 
 
-def _moments(labels: np.ndarray, certified: np.ndarray) -> Moments:
+def _moments(labels: npt.NDArray[np.int64], certified: npt.NDArray[np.int64]) -> Moments:
     examples = labels.sum(axis=1)
     held = examples > 0
     labels, certified, examples = labels[held], certified[held], examples[held]
@@ -232,14 +238,15 @@ def _moments(labels: np.ndarray, certified: np.ndarray) -> Moments:
     return Moments(
         scale=MOMENT_SCALE,
         clients=int(held.sum()),
-        labels_labels=cells,
-        labels_certified=cross,
-        certified_squared=square,
+        labels_labels=_rows(cells),
+        labels_certified=_rows(cross),
+        certified_squared=tuple(square.tolist()),
     )
 
 
-def _merged_moments(first: Moments | None, second: Moments | None) -> Moments:
-    assert first is not None and second is not None  # noqa: S101  the caller has looked
+def _merged_moments(first: Moments | None, second: Moments | None) -> Moments | None:
+    if first is None or second is None:
+        return None
     if first.scale != second.scale:
         raise CannotCombine(f"moments of scale {first.scale} cannot be added to moments of scale {second.scale}")
     return Moments(

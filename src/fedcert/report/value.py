@@ -65,9 +65,7 @@ class Value:
         return [
             f.name
             for f in dataclasses.fields(cls)
-            if "kind" in f.metadata
-            and f.default is dataclasses.MISSING
-            and f.default_factory is dataclasses.MISSING
+            if "kind" in f.metadata and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
         ]
 
     @classmethod
@@ -100,7 +98,7 @@ class Value:
             raise error.at(where, cls.REMEDY) from None
 
     @classmethod
-    def _place(cls, document: Mapping[str, Any], place: str | None) -> str:
+    def _place(cls, document: Mapping[str, Any], place: str | None) -> str:  # noqa: ARG003
         return f"{cls.NOUN} in {place}" if place else cls.NOUN
 
     def to_json(self) -> dict[str, Any]:

@@ -21,7 +21,8 @@ def check_writable(path: Path) -> None:
         raise CallError(f"cannot write to {shown(str(path), 300)}: it is a folder; name a file in it")
     if not folder.is_dir():
         raise CallError(
-            f"cannot write to {shown(str(path), 300)}: the folder {shown(str(folder), 300)} does not exist; make it first"
+            f"cannot write to {shown(str(path), 300)}: "
+            f"the folder {shown(str(folder), 300)} does not exist; make it first"
         )
     if not os.access(folder, os.W_OK):
         raise CallError(f"cannot write to {shown(str(path), 300)}: no permission to write in its folder")

@@ -1,0 +1,48 @@
+# Each target works on a fresh machine with Python 3.11 or newer; everything goes into .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: setup demo test test-slow check bench clean
+
+.venv/made:
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	touch $@
+
+.venv/demo-installed: .venv/made pyproject.toml constraints.txt
+	$(PIP) --editable '.[demo]'
+	touch $@
+
+.venv/dev-installed: .venv/made pyproject.toml constraints.txt
+	$(PIP) --editable '.[dev]'
+	touch $@ .venv/demo-installed
+
+## setup: the development environment with every extra
+setup: .venv/dev-installed
+
+## demo: the whole story on handwritten digits, into the folder demo/
+demo: .venv/demo-installed
+	$(BIN)/fedcert demo --out demo
+
+## test: the tests, without the slow ones
+test: setup
+	$(BIN)/python -m pytest -m "not slow"
+
+## test-slow: the guarantees, by many replications
+test-slow: setup
+	$(BIN)/python -m pytest -m slow
+
+## check: style, types, the docs build
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/mkdocs build --strict --quiet --site-dir site
+
+## bench: timings, printed with the hardware they were taken on
+bench: setup
+	$(BIN)/python benchmarks/solver.py
+
+clean:
+	rm -rf .venv site build dist

@@ -1,0 +1,5 @@
+"""The commands."""
+
+from fedcert.cli.main import main
+
+__all__ = ["main"]

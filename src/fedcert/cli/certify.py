@@ -1,0 +1,135 @@
+"""fedcert certify."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import Progress, TaskID
+
+from fedcert.certification.data import load_data
+from fedcert.certification.models import load_classifier
+from fedcert.certification.run import Watcher, carry_out, check_request, make_plan
+from fedcert.cli.console import duration, print_json, progress, results, tell
+from fedcert.cli.inputs import names_in, radii_of
+from fedcert.errors import CallError, DataProblem, InvalidValue
+from fedcert.report import Report, Request, check_writable, read_one, write_whole
+from fedcert.report.fields import CLASSES, RADII
+from fedcert.report.kinds import Text
+from fedcert.show.terminal import plain, report_table
+
+
+def certify(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="model.onnx, or package.module:factory.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="data.npz with x and y, or package.module:function.")],
+    client: Annotated[str, typer.Option(help="This client's name, unique in its federation.")],
+    out: Annotated[Path | None, typer.Option(help="The report file to write (.json).")] = None,
+    request: Annotated[Path | None, typer.Option(help="The coordinator's request file.")] = None,
+    weights: Annotated[Path | None, typer.Option(help="Weights for the factory's module (.safetensors).")] = None,
+    sigma: Annotated[
+        float | None, typer.Option(help="Standard deviation of the noise, in the units of the inputs.")
+    ] = None,
+    n0: Annotated[int | None, typer.Option(help="Samples that select a class. [default: 100]")] = None,
+    n: Annotated[int | None, typer.Option(help="Samples that bound its probability. [default: 1000]")] = None,
+    failure_probability: Annotated[float | None, typer.Option(help="Of each certificate. [default: 0.001]")] = None,
+    radii: Annotated[str | None, typer.Option(help="0,0.25,0.5 or first:last:step. [default: 0:1:0.05]")] = None,
+    classes: Annotated[Path | None, typer.Option(help="File of class names in index order (.txt or .json).")] = None,
+    class_counts: Annotated[bool, typer.Option(help="Tell counts per class too: more precise, reveals more.")] = False,
+    every: Annotated[int, typer.Option(help="Certify every so many-th example only.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "auto",
+    batch_size: Annotated[
+        int | None, typer.Option(help="Samples per call of the model. [default: found by itself]")
+    ] = None,
+    model_id: Annotated[str | None, typer.Option(help="Name of a model that is a bare callable.")] = None,
+    dry_run: Annotated[bool, typer.Option(help="Certify, show exactly what would leave, write nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Certify a model on this client's own test data; the report holds counts and nothing else."""
+    if out is None and not dry_run:
+        raise CallError("give --out FILE, or --dry-run to see what would leave")
+    if out is not None and not dry_run:
+        check_writable(out)
+    asked: Request | None = read_one(request, Request) if request is not None else None
+    given: dict[str, Any] = {"sigma": sigma, "n0": n0, "n": n, "failure_probability": failure_probability}
+    given["radii"] = _option("--radii", RADII, radii_of(radii)) if radii is not None else None
+    given["classes"] = names_in(classes, CLASSES, "classes") if classes is not None else None
+    given = {name: value for name, value in given.items() if value is not None}
+    try:
+        plan = make_plan(
+            _option("--client", Text(), client), asked, given,
+            class_counts=class_counts, every=every, seed=seed, batch_size=batch_size,
+        )  # fmt: skip
+    except InvalidValue as error:
+        raise CallError(f"--{error.field.replace('_', '-')} {str(error).removeprefix(error.field).strip()}") from None
+    local = load_data(data)
+    classifier = load_classifier(model, weights=weights, model_id=model_id, device=device)
+    if asked is not None:
+        check_request(asked, client, classifier.identity, datetime.now(UTC))
+        _heed_release(asked, -(-len(local) // every), class_counts)
+    with progress() as bar:
+        report = carry_out(plan, classifier, local, _Bar(bar))
+    if not dry_run and out is not None:
+        write_whole(out, report.dumps())
+    if dry_run or as_json:
+        print_json(report)
+    if dry_run:
+        tell("note: this is exactly what would leave; nothing was written")
+    elif not as_json:
+        _summary(report, out)
+
+
+def _option(name: str, kind: Any, value: Any) -> Any:
+    try:
+        return kind.take(value, name)
+    except InvalidValue as error:
+        raise CallError(str(error)) from None
+
+
+def _heed_release(request: Request, examples: int, class_counts: bool) -> None:
+    least = request.release.minimum_examples
+    if examples < least:
+        raise DataProblem(
+            f"the request asks sites with fewer than {least} examples not to answer, and there are {examples} here; "
+            "nothing was done"
+        )
+    if request.release.class_counts and not class_counts:
+        tell("note: the request asks for counts per class; add --class-counts if you agree to give them")
+
+
+def _summary(report: Report, out: Path | None) -> None:
+    console = results()
+    share = report.certified_accuracy[0]
+    console.print(
+        plain(
+            f"{report.client}: {share:.1%} of {report.examples} examples are predicted right "
+            "and certified (radius above 0)."
+        )
+    )
+    console.print(report_table(report))
+    cap = report.smoothing.largest_radius
+    if cap < report.radii[-1]:
+        console.print(f"Radii above {cap:.3f} are beyond what n = {report.smoothing.n} samples can certify.")
+    console.print(plain(f"Wrote {out}, which is all that needs to leave this machine."))
+
+
+class _Bar(Watcher):
+    """Shows the forecast, then a bar with the rate."""
+
+    def __init__(self, bar: Progress) -> None:
+        self.bar = bar
+        self.task: TaskID | None = None
+        self.done = 0
+
+    def forecast(self, samples: int, rate: float) -> None:
+        tell(f"{samples:,} noisy samples at about {rate:,.0f} a second: {duration(samples / rate)}")
+        self.task = self.bar.add_task("certifying", total=samples, rate="")
+
+    def advance(self, samples: int) -> None:
+        self.done += samples
+        if self.task is not None:
+            elapsed = self.bar.tasks[0].elapsed or 0.0
+            rate = f"{self.done / elapsed:,.0f} samples/s" if elapsed > 0 else ""
+            self.bar.update(self.task, advance=samples, rate=rate)

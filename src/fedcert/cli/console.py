@@ -1,0 +1,77 @@
+"""What the commands say. Results go to standard output; notes, progress and errors to standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from fedcert.errors import FedcertWarning
+from fedcert.report.value import Value
+from fedcert.show.terminal import plain
+
+
+def results() -> Console:
+    """Where results go."""
+    # In a pipe rich would wrap at 80 columns and break tables; 120 holds all of ours.
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+
+
+def tell(sentence: str) -> None:
+    """A note or an error, on standard error, as one line of harmless text."""
+    sys.stderr.write(f"fedcert: {plain(sentence).plain}\n")
+    sys.stderr.flush()
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,  # noqa: ARG001
+    lineno: int,  # noqa: ARG001
+    file: TextIO | None = None,  # noqa: ARG001
+    line: str | None = None,  # noqa: ARG001
+) -> None:
+    """Show fedcert's warnings as notes; others belong to the libraries, and are their users' business."""
+    if issubclass(category, FedcertWarning):
+        tell(f"note: {message}")
+
+
+def print_json(value: Value | list[Any] | dict[str, Any]) -> None:
+    """A value for a program to read."""
+    sys.stdout.write(value.dumps() if isinstance(value, Value) else json.dumps(value, indent=2) + "\n")
+
+
+@contextmanager
+def progress(quiet: bool = False) -> Iterator[Progress]:
+    """A progress bar on a terminal; nothing in a pipe."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[rate]}"),
+        console=Console(stderr=True),
+        transient=True,
+        disable=quiet or not sys.stderr.isatty(),
+    )
+    with bar:
+        yield bar
+
+
+def duration(seconds: float) -> str:
+    """A time that a person can plan with.
+
+    Examples:
+        >>> duration(0.3), duration(42), duration(400), duration(9000)
+        ('less than a second', '42 s', '7 min', '2.5 h')
+    """
+    if seconds < 1:
+        return "less than a second"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,90 @@
+"""fedcert estimate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedcert.cli.console import print_json, results
+from fedcert.errors import CallError
+from fedcert.estimation.compare import Comparison, compare
+from fedcert.estimation.result import Estimate
+from fedcert.estimation.run import estimate as run_estimate
+from fedcert.report import Report, check_writable, read_one, write_whole
+from fedcert.show.figures import FORMATS, plot
+from fedcert.show.terminal import check_lines, curve_table, error_table, plain, weight_table
+
+
+def estimate(
+    reports: Annotated[list[Path], typer.Argument(metavar="REPORT…", help="Report files, folders of them, or NDJSON.")],
+    target: Annotated[
+        str, typer.Option(help="uniform, a JSON file from class to weight, or class=weight,…")
+    ] = "uniform",
+    method: Annotated[str, typer.Option(help="vw, ap, ga, or one that another package registers.")] = "ga",
+    out: Annotated[Path | None, typer.Option(help="The estimate file to write (.json).")] = None,
+    figure: Annotated[Path | None, typer.Option(help="A figure to write (.png, .svg or .pdf).")] = None,
+    truth: Annotated[Path | None, typer.Option(help="A report on the target itself, to compare with.")] = None,
+    subsets: Annotated[int, typer.Option(help="Random subsets of clients to draw (T; ap, ga).")] = 1000,
+    subset_size: Annotated[int, typer.Option(help="Clients in each (E; ap, ga).")] = 10,
+    threshold: Annotated[int, typer.Option(help="Examples below which a client is small (tau; ga).")] = 50,
+    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the estimate as JSON.")] = False,
+) -> None:
+    """Estimate the certified accuracy of a target population from the clients' reports."""
+    for path in (out, figure):
+        if path is not None:
+            check_writable(path)
+    if figure is not None and figure.suffix not in FORMATS:
+        raise CallError(f"--figure must end in {', '.join(FORMATS)}, but is {figure.name!r}")
+    true: Report | None = read_one(truth, Report) if truth is not None else None
+    made = run_estimate(
+        reports, target, method, subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed
+    )
+    if true is not None and true.radii != made.radii:
+        raise CallError("--truth must have the same radii as the reports; certify the target with the same settings")
+    if out is not None:
+        write_whole(out, made.dumps())
+    if figure is not None:
+        plot(made, figure, truth=true.certified_accuracy if true is not None else None)
+    if as_json:
+        print_json(made)
+    else:
+        _show(made, true)
+        for path in (out, figure):
+            if path is not None:
+                results().print(plain(f"Wrote {path}."))
+
+
+def _show(made: Estimate, true: Report | None) -> None:
+    console = results()
+    console.print(
+        plain(
+            f"Estimated certified accuracy of the target '{made.target.name}' by {made.method.upper()}: "
+            f"{made.certified_accuracy[0]:.1%} at radius {made.radii[0]:g} "
+            f"({made.clients} clients, {made.examples} examples)."
+        )
+    )
+    console.print(curve_table([made], true.certified_accuracy if true is not None else None))
+    if true is not None:
+        errors: dict[str, Comparison] = {made.method: compare(made.certified_accuracy, true.certified_accuracy)}
+        console.print(error_table(errors, [made]))
+        left_out = errors[made.method].left_out
+        if left_out:
+            console.print(f"MAPE leaves out {left_out} radii where the truth is 0.")
+    weights = weight_table(made)
+    if weights is not None:
+        console.print(weights)
+    if made.mismatch is not None and made.bias_bound is not None:
+        console.print(
+            f"Mismatch with the target's class mix: {made.mismatch.l2:.4f} (L2), "
+            f"{made.mismatch.tv:.4f} (total variation); bias at most {made.bias_bound.sharp:.4f} "
+            f"(Theorem 1: {made.bias_bound.theorem_1:.4f})."
+        )
+    for client, why in list(made.excluded.items())[:10]:
+        console.print(plain(f"Left out: {client}, because {why}."))
+    if len(made.excluded) > 10:
+        console.print(f"Left out: {len(made.excluded) - 10} more.")
+    for line in check_lines(made):
+        console.print(line)

@@ -1,0 +1,62 @@
+"""Option values that are more than a word: radii, lists of names in files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedcert.errors import CallError, FileProblem, InvalidValue, shown
+from fedcert.report.kinds import ListOf
+from fedcert.report.reading import check_readable, parse
+
+_LARGEST = 16 * 2**20
+_MOST_RADII = 10_000
+
+
+def radii_of(text: str) -> tuple[float, ...]:
+    """Radii from "0,0.25,0.5" or from "first:last:step".
+
+    Raises:
+        CallError: it is neither.
+    """
+    try:
+        if ":" not in text:
+            return tuple(float(part) for part in text.split(","))
+        first, last, step = (float(part) for part in text.split(":"))
+        if not (0 <= first <= last and step > 0 and (last - first) / step < _MOST_RADII):
+            raise ValueError
+    except ValueError:
+        raise CallError(
+            f"--radii must be numbers such as 0,0.25,0.5 or first:last:step such as 0:1:0.05, but is {shown(text)}"
+        ) from None
+    count = int((last - first) / step + 1e-9) + 1
+    return tuple(round(first + index * step, 9) for index in range(count))
+
+
+def names_in(path: Path, kind: ListOf, option: str) -> tuple[str, ...]:
+    """Names from a text file with one per line, or from a JSON list.
+
+    Raises:
+        CallError: there is no such file.
+        FileProblem: it cannot be read.
+        InvalidValue: a name is empty, too long, deceptive, or stands twice.
+    """
+    check_readable(path, (".txt", ".json"))
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            raise FileProblem(f"{path} is larger than {_LARGEST // 2**20} MiB; not read")
+        text = data.decode()
+    except OSError as error:
+        raise FileProblem(f"cannot read {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise FileProblem(f"{path} is not UTF-8 text; save it as UTF-8") from None
+    names = (
+        parse(text, str(path))
+        if path.suffix == ".json"
+        else [line.strip() for line in text.splitlines() if line.strip()]
+    )
+    try:
+        return tuple(kind.take(names, option))
+    except InvalidValue as error:
+        raise error.at(str(path)) from None

@@ -1,0 +1,86 @@
+"""The program: its commands, and how it ends.
+
+Exit codes: 0 done, 1 the work failed (bad content included), 2 the call was wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from fedcert.cli import certify, demo, estimate, request, schema, validate
+from fedcert.cli.console import show_warning, tell
+from fedcert.errors import FedcertError
+from fedcert.version import __version__
+
+app = typer.Typer(
+    name="fedcert",
+    help="How robust is a federated model on the population that it will be deployed to?",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.demo)
+app.command("request")(request.request)
+app.command("certify")(certify.certify)
+app.command("validate")(validate.validate)
+app.command("estimate")(estimate.estimate)
+app.command("schema")(schema.schema)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fedcert {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """How robust is a federated model on the population that it will be deployed to?"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the program and exit."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the program and give its exit code. A user's mistake ends in one sentence, never in a traceback."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.showwarning = show_warning
+            result = app(args=list(arguments), prog_name="fedcert", standalone_mode=False)
+            sys.stdout.flush()
+            return result if isinstance(result, int) else 0
+    except FedcertError as error:
+        tell(f"error: {error}")
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        tell("stopped; nothing was written that is not complete")
+        return 130
+    except BrokenPipeError:
+        # The reader of a pipe has had enough. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except MemoryError:
+        tell("error: the memory is full; use a smaller --batch-size, or fewer examples with --every")
+        return 1
+    except Exception as error:
+        # typer's own errors (an unknown option, a missing argument) have no public common base.
+        if not hasattr(error, "format_message"):
+            raise
+        message = " ".join(error.format_message().split()).rstrip(".")
+        tell(f"error: {message[:1].lower()}{message[1:]}; see: fedcert --help")
+        return 2

@@ -1,0 +1,90 @@
+"""fedcert request."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedcert.cli.console import print_json, results
+from fedcert.cli.inputs import names_in, radii_of
+from fedcert.errors import CallError, InvalidValue
+from fedcert.estimation.target import target_of
+from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing, check_writable, write_whole
+from fedcert.report.fields import CLASSES, RADII, ROSTER
+from fedcert.show.terminal import plain
+from fedcert.version import __version__
+
+
+def request(
+    sigma: Annotated[float, typer.Option(help="Standard deviation of the noise, in the units of the inputs.")],
+    classes: Annotated[Path, typer.Option(help="File of class names in index order (.txt, one per line, or .json).")],
+    out: Annotated[Path, typer.Option(help="The request file to write (.json).")],
+    model: Annotated[
+        Path | None, typer.Option(help="The model, for its digest: an .onnx or .safetensors file.")
+    ] = None,
+    model_id: Annotated[str | None, typer.Option(help="The model's digest or name, instead of --model.")] = None,
+    n0: Annotated[int, typer.Option(help="Samples that select a class.")] = 100,
+    n: Annotated[int, typer.Option(help="Samples that bound its probability.")] = 1000,
+    failure_probability: Annotated[float, typer.Option(help="Of each certificate.")] = 0.001,
+    radii: Annotated[str | None, typer.Option(help="0,0.25,0.5 or first:last:step. [default: 0:1:0.05]")] = None,
+    target: Annotated[str | None, typer.Option(help="The target's class mix, to tell the sites.")] = None,
+    roster: Annotated[Path | None, typer.Option(help="File of the clients that are asked (.txt or .json).")] = None,
+    deadline: Annotated[str | None, typer.Option(help="Such as 2026-12-01T12:00:00Z.")] = None,
+    class_counts: Annotated[bool, typer.Option(help="Ask for counts per class too.")] = False,
+    minimum_examples: Annotated[int, typer.Option(help="Ask sites with fewer examples not to answer.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the request as JSON.")] = False,
+) -> None:
+    """Write a request: what every site must agree on before it certifies."""
+    if (model is None) == (model_id is None):
+        raise CallError("give either --model FILE or --model-id TEXT")
+    check_writable(out)
+    names = names_in(classes, CLASSES, "classes")
+    made = _valid(
+        model=_digest(model) if model is not None else model_id,
+        smoothing=_valid_smoothing(sigma=sigma, n0=n0, n=n, failure_probability=failure_probability),
+        radii=RADII.take(radii_of(radii), "--radii") if radii is not None else DEFAULT_RADII,
+        classes=names,
+        target=target_of(target, names) if target is not None else None,
+        roster=names_in(roster, ROSTER, "roster") if roster is not None else None,
+        nonce=secrets.token_hex(16),
+        deadline=deadline,
+        release=Release(class_counts=class_counts, minimum_examples=minimum_examples),
+        software=f"fedcert {__version__}",
+        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+    write_whole(out, made.dumps())
+    if as_json:
+        print_json(made)
+    else:
+        asked = "anyone who has the file" if made.roster is None else f"{len(made.roster)} clients"
+        cap = made.smoothing.largest_radius
+        console = results()
+        console.print(plain(f"Wrote {out}: asks {asked} to certify {made.model[:18]}… with sigma {sigma:g}."))
+        console.print(f"These settings can certify radii up to {cap:.3f}.")
+        console.print(
+            plain(f"Each site runs: fedcert certify MODEL DATA --request {out.name} --client NAME --out report.json")
+        )
+
+
+def _digest(model: Path) -> str:
+    from fedcert.certification.models import digest_of_file
+
+    return digest_of_file(model)
+
+
+def _valid(**values: Any) -> Request:
+    try:
+        return Request(**values)
+    except InvalidValue as error:
+        raise CallError(f"--{error.field.replace('_', '-')} {str(error).removeprefix(error.field).strip()}") from None
+
+
+def _valid_smoothing(**values: Any) -> Smoothing:
+    try:
+        return Smoothing(**values)
+    except InvalidValue as error:
+        raise CallError(f"--{error.field.replace('_', '-')} {str(error).removeprefix(error.field).strip()}") from None

@@ -1,0 +1,20 @@
+"""fedcert schema."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from fedcert.cli.console import print_json
+from fedcert.cli.validate import KINDS
+
+Name = StrEnum("Name", {kind.NOUN: kind.NOUN for kind in KINDS})  # type: ignore[misc]
+
+
+def schema(
+    kind: Annotated[Name, typer.Argument(metavar="KIND", help="report, request, sums or estimate.")],
+) -> None:
+    """Print the JSON Schema of a file that fedcert reads or writes."""
+    print_json(next(value for value in KINDS if kind.value == value.NOUN).json_schema())

@@ -1,0 +1,75 @@
+"""What a reader must know before relying on an estimate: one sentence and one verdict each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from fedcert.errors import shown
+from fedcert.estimation.federation import Federation
+from fedcert.estimation.simplex import Floats
+from fedcert.report.kinds import Nullable, Number, OneOf, Text
+from fedcert.report.value import Value, rule
+
+OK, LOOK, DO_NOT_RELY = "ok", "look", "don't rely on it"
+_NOTABLE = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check(Value):
+    """One check.
+
+    Attributes:
+        name: what was looked at.
+        verdict: "ok", "look" or "don't rely on it".
+        figure: the number behind it.
+        sentence: the same in words.
+    """
+
+    NOUN: ClassVar[str] = "check"
+
+    name: str = field(metadata=rule(Text()))
+    verdict: str = field(metadata=rule(OneOf((OK, LOOK, DO_NOT_RELY))))
+    figure: float | None = field(metadata=rule(Nullable(Number())))
+    sentence: str = field(metadata=rule(Text(longest=2000)))
+
+
+def missing_classes(federation: Federation, target: Floats) -> Check:
+    """How much of the target consists of classes that no client has test examples of."""
+    missing = np.flatnonzero((federation.label_counts.sum(axis=0) == 0) & (target > 0))
+    share = float(target[missing].sum())
+    if not len(missing):
+        sentence = "Every class of the target has test examples at some client."
+        return Check(name="missing classes", verdict=OK, figure=0.0, sentence=sentence)
+    named = ", ".join(shown(federation.classes[index]) for index in missing[:10])
+    named += f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+    return Check(
+        name="missing classes",
+        verdict=LOOK if share <= _NOTABLE else DO_NOT_RELY,
+        figure=share,
+        sentence=f"No client has test examples of {named}, {share:.1%} of the target: nothing is known about them.",
+    )
+
+
+def reach(total_variation: float) -> Check:
+    """How far the mix that the weights reach is from the target's."""
+    verdict = OK if total_variation <= _NOTABLE else LOOK if total_variation <= 0.1 else DO_NOT_RELY
+    sentence = f"The weighted clients' class mix differs from the target's in {total_variation:.1%} of the examples"
+    sentence += "." if verdict == OK else f": the estimate may be off by up to {total_variation:.3f} for that alone."
+    return Check(name="reach", verdict=verdict, figure=total_variation, sentence=sentence)
+
+
+def radii_in_reach(federation: Federation) -> Check:
+    """Whether the settings can certify all of the radii."""
+    cap = federation.smoothing.largest_radius
+    beyond = sum(radius > cap for radius in federation.radii)
+    if not beyond:
+        sentence = f"All radii are below {cap:.3f}, the largest that these settings can certify."
+    else:
+        sentence = (
+            f"{beyond} of {len(federation.radii)} radii are above {cap:.3f}, the largest that these settings can "
+            "certify: certified accuracy is 0 there by construction, more samples (n) would tell."
+        )
+    return Check(name="radii in reach", verdict=LOOK if beyond else OK, figure=cap, sentence=sentence)

@@ -1,0 +1,81 @@
+"""The reports of a federation as arrays: what every estimator starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert.errors import EstimationProblem
+from fedcert.estimation.simplex import Floats
+from fedcert.report import Report, Smoothing, check_together, common_smoothing
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Clients that hold test examples, and their counts.
+
+    Attributes:
+        clients: names, in the order of the reports.
+        classes: class names in index order.
+        radii: increasing radii.
+        label_counts: clients x classes.
+        certified_counts: clients x radii.
+        model: what all of them certified.
+        smoothing: how; the smallest n and the largest failure probability among them.
+        excluded: client -> why it is left out.
+    """
+
+    clients: tuple[str, ...]
+    classes: tuple[str, ...]
+    radii: tuple[float, ...]
+    label_counts: npt.NDArray[np.int64]
+    certified_counts: npt.NDArray[np.int64]
+    model: str
+    smoothing: Smoothing
+    excluded: Mapping[str, str]
+
+    @classmethod
+    def of(cls, reports: Sequence[Report]) -> Federation:
+        """Put reports together.
+
+        Raises:
+            CannotCombine: they do not belong together.
+            EstimationProblem: no client has any test example.
+        """
+        check_together(reports)
+        held = [report for report in reports if report.examples > 0]
+        if not held:
+            raise EstimationProblem("no client has any test example, so there is nothing to estimate from")
+        return cls(
+            clients=tuple(report.client for report in held),
+            classes=held[0].classes,
+            radii=held[0].radii,
+            label_counts=np.array([report.label_counts for report in held], dtype=np.int64),
+            certified_counts=np.array([report.certified_counts for report in held], dtype=np.int64),
+            model=held[0].model,
+            smoothing=common_smoothing(held),
+            excluded={report.client: "it has no test examples" for report in reports if report.examples == 0},
+        )
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Examples per client."""
+        return np.asarray(self.label_counts.sum(axis=1), dtype=np.int64)
+
+    @property
+    def mixes(self) -> Floats:
+        """Class distribution of each client, clients x classes."""
+        return np.asarray(self.label_counts / self.sizes[:, None], dtype=np.float64)
+
+    @property
+    def certified_accuracy(self) -> Floats:
+        """Certified accuracy of each client, clients x radii."""
+        return np.asarray(self.certified_counts / self.sizes[:, None], dtype=np.float64)
+
+    @property
+    def pool(self) -> Floats:
+        """Class distribution of all clients' examples together."""
+        return np.asarray(self.label_counts.sum(axis=0) / self.label_counts.sum(), dtype=np.float64)

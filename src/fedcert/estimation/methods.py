@@ -1,0 +1,96 @@
+"""Estimators by name: fedcert's own, and those that other packages register.
+
+An estimator is a function of a federation, a target distribution and settings that gives an `Answer`. Other
+packages' estimators are found by their entry points in the group `fedcert.estimators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from fedcert.errors import CallError, shown
+from fedcert.estimation.federation import Federation
+from fedcert.estimation.simplex import Floats
+
+GROUP = "fedcert.estimators"
+
+_OWN = {
+    "vw": "fedcert.estimation.paper:volume_weighted",
+    "ap": "fedcert.estimation.paper:approximation",
+    "ga": "fedcert.estimation.paper:grouped_approximation",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What estimators may be told; each uses what it needs. Defaults are the paper's.
+
+    Attributes:
+        subsets: how many random subsets of clients Algorithm 2 draws (T).
+        subset_size: clients in each (E).
+        threshold: examples below which a client is small (τ).
+        seed: of the draws.
+    """
+
+    subsets: int = 1000
+    subset_size: int = 10
+    threshold: int = 50
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("subsets", 1), ("subset_size", 1), ("threshold", 0), ("seed", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise CallError(f"{name} must be a whole number of at least {least}, but is {shown(value)}")
+
+    def used(self, *names: str) -> dict[str, Any]:
+        """The named settings, for the record of an estimate."""
+        return {name: value for name, value in asdict(self).items() if name in names}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an estimator gives.
+
+    Attributes:
+        certified_accuracy: the estimate at each radius.
+        weights: one per client, adding up to 1, where the estimate is Σ weight x accuracy; else None.
+        weights_note: why there are none.
+        settings: those that it used, so that it can be run again.
+        details: anything else worth keeping, as plain JSON types.
+    """
+
+    certified_accuracy: Floats
+    weights: Floats | None
+    weights_note: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+Estimator = Callable[[Federation, Floats, Settings], Answer]
+
+
+def method_names() -> list[str]:
+    """The names of all estimators that are installed: fedcert's own, then the others."""
+    others = {entry.name for entry in entry_points(group=GROUP)} - _OWN.keys()
+    return [*_OWN, *sorted(others)]
+
+
+def estimator(name: str) -> Estimator:
+    """The estimator of a name. fedcert's own names cannot be taken over.
+
+    Raises:
+        CallError: there is none.
+    """
+    if name in _OWN:
+        module, function = _OWN[name].split(":")
+        own: Estimator = getattr(import_module(module), function)
+        return own
+    for entry in entry_points(group=GROUP, name=name):
+        registered: Estimator = entry.load()
+        return registered
+    raise CallError(f"method must be one of {', '.join(method_names())}, but is {shown(name)}")

@@ -1,0 +1,85 @@
+"""The paper's estimators as published: VW, AP and GA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedcert.estimation.federation import Federation
+from fedcert.estimation.methods import Answer, Settings
+from fedcert.estimation.simplex import Floats
+from fedcert.estimation.subsets import Choice, best_subset, draw_subsets
+
+
+def volume_weighted(federation: Federation, target: Floats, settings: Settings) -> Answer:  # noqa: ARG001
+    """VW: each client weighs as much as it has examples (Lemma 1).
+
+    This is the certified accuracy of the clients' pooled examples, whatever the target.
+    """
+    weights = federation.sizes / federation.sizes.sum()
+    return Answer(weights @ federation.certified_accuracy, weights)
+
+
+def approximation(federation: Federation, target: Floats, settings: Settings) -> Answer:
+    """AP: Algorithm 2 without grouping."""
+    return _algorithm_2(federation, target, settings, None, settings.used("subsets", "subset_size", "seed"))
+
+
+def grouped_approximation(federation: Federation, target: Floats, settings: Settings) -> Answer:
+    """GA: Algorithm 2, with the clients of each subset grouped by Algorithm 1."""
+    used = settings.used("subsets", "subset_size", "threshold", "seed")
+    return _algorithm_2(federation, target, settings, settings.threshold, used)
+
+
+def theorem_1_bound(mismatch: float, class_accuracies: Floats) -> float:
+    """Theorem 1: δ·Q with Q² = Σ (L - mean L)² over the classes' certified accuracies L at one radius.
+
+    Guarantee: for weights that add up to 1, the expectation of the estimate differs from that of the
+    target's certified accuracy by no more than this. (Without that condition the theorem is false.)
+    """
+    spread = class_accuracies - class_accuracies.mean()
+    return float(mismatch * np.linalg.norm(spread))
+
+
+def worst_spread(classes: int) -> float:
+    """The largest Q of Theorem 1: half of the classes at accuracy 1, the others at 0.
+
+    Q depends on the unknown accuracies; with this one the bound holds for all of them.
+    """
+    half = classes // 2
+    return float(np.sqrt(half * (classes - half) / classes))
+
+
+def _algorithm_2(
+    federation: Federation, target: Floats, settings: Settings, threshold: int | None, used: dict[str, Any]
+) -> Answer:
+    generator = np.random.default_rng(settings.seed)
+    subsets = draw_subsets(len(federation.clients), settings.subset_size, settings.subsets, generator)
+    choice = best_subset(federation.label_counts, target, subsets, threshold)
+    sizes = federation.sizes
+    weights = np.zeros(len(federation.clients))
+    for group, weight in zip(choice.groups, choice.weights, strict=True):
+        members = list(group)
+        weights[members] = weight * sizes[members] / sizes[members].sum()
+    details = _details(federation, choice, len(subsets))
+    return Answer(weights @ federation.certified_accuracy, weights, settings=used, details=details)
+
+
+def _details(federation: Federation, choice: Choice, drawn: int) -> dict[str, Any]:
+    sizes = federation.sizes
+    groups = [
+        {
+            "clients": [federation.clients[member] for member in group],
+            "examples": int(sizes[list(group)].sum()),
+            "weight": float(weight),
+        }
+        for group, weight in zip(choice.groups, choice.weights, strict=True)
+    ]
+    subset = sorted(member for group in choice.groups for member in group)
+    return {
+        "subset": [federation.clients[member] for member in subset],
+        "groups": groups,
+        "subsets_drawn": drawn,
+        "subsets_tied": choice.tied,
+    }

@@ -1,0 +1,158 @@
+"""The estimate: what a server writes, plots and shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from fedcert.estimation.checks import Check
+from fedcert.report import Smoothing, Target
+from fedcert.report.fields import CLASSES, MOST_RADII, RADII, same_length
+from fedcert.report.kinds import Kind, ListOf, MappingOf, ModelName, Moment, Nullable, Number, Text, Whole
+from fedcert.report.value import Part, Value, rule
+
+_CURVE = ListOf(Number(least=0, most=1), "numbers from 0 to 1, one per radius", most=MOST_RADII)
+
+
+@dataclass(frozen=True)
+class _Anything(Kind):
+    """An object that is kept as it is: settings and details of methods that fedcert may not know."""
+
+    @property
+    def expected(self) -> str:
+        return "an object"
+
+    def take(self, value: Any, field: str) -> Mapping[str, Any]:
+        if not isinstance(value, Mapping):
+            raise self.refuse(value, field)
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mismatch(Value):
+    """Distance between the target's class mix and the one that the weights reach."""
+
+    NOUN: ClassVar[str] = "mismatch"
+
+    l2: float = field(metadata=rule(Number(least=0)))
+    tv: float = field(metadata=rule(Number(least=0)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiasBound(Value):
+    """How far the expectation of the estimate may be from the truth because of the mismatch.
+
+    Attributes:
+        theorem_1: δ·Q with the largest Q that accuracies in [0, 1] allow.
+        spread: that Q.
+        sharp: ½‖d‖₁, the total variation: holds for the same accuracies and is never larger.
+    """
+
+    NOUN: ClassVar[str] = "bias bound"
+
+    theorem_1: float = field(metadata=rule(Number(least=0)))
+    spread: float = field(metadata=rule(Number(least=0)))
+    sharp: float = field(metadata=rule(Number(least=0)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval(Value):
+    """What an interval is.
+
+    Attributes:
+        kind: how it was made.
+        scope: at one radius, or at all at once.
+        estimand: about what.
+    """
+
+    NOUN: ClassVar[str] = "interval"
+
+    kind: str = field(metadata=rule(Text()))
+    scope: str = field(metadata=rule(Text()))
+    estimand: str = field(metadata=rule(Text()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate(Value):
+    """The certified accuracy of a target population, at each radius.
+
+    Attributes:
+        method: the estimator's name.
+        target: the population's class mix.
+        radii: increasing radii.
+        certified_accuracy: the estimate at each.
+        lower, upper: ends of the interval; null where the method has none.
+        confidence: of the interval.
+        interval: what kind of interval.
+        guarantee: in words, what holds and under which assumptions.
+        mismatch: between the target's mix and the one that the weights reach.
+        bias_bound: what that mismatch can cost.
+        weights: client -> weight; null for methods without.
+        weights_note: why there are none.
+        effective_examples: 1 / Σ a²/n: how many examples of one sample would be as informative.
+        largest_radius: the largest radius that every client's settings can certify.
+        clients, examples: how many took part.
+        excluded: client -> why it did not.
+        checks: what to know before relying on it.
+        details: the method's own (subset, groups, ties).
+        settings: what to give the method to get the same again.
+        model, smoothing, classes: what the reports share.
+        software, created: what wrote it, and when.
+    """
+
+    SCHEMA: ClassVar[str] = "fedcert/estimate/1"
+    NOUN: ClassVar[str] = "estimate"
+    REMEDY: ClassVar[str | None] = "run 'fedcert estimate' again"
+
+    method: str = field(metadata=rule(Text()))
+    target: Target = field(metadata=rule(Part(Target)))
+    radii: tuple[float, ...] = field(metadata=rule(RADII))
+    certified_accuracy: tuple[float, ...] = field(metadata=rule(_CURVE))
+    lower: tuple[float, ...] | None = field(default=None, metadata=rule(Nullable(_CURVE)))
+    upper: tuple[float, ...] | None = field(default=None, metadata=rule(Nullable(_CURVE)))
+    confidence: float | None = field(default=None, metadata=rule(Nullable(Number(above=0, below=1))))
+    interval: Interval | None = field(default=None, metadata=rule(Nullable(Part(Interval))))
+    guarantee: str = field(metadata=rule(Text(longest=2000)))
+    mismatch: Mismatch | None = field(default=None, metadata=rule(Nullable(Part(Mismatch))))
+    bias_bound: BiasBound | None = field(default=None, metadata=rule(Nullable(Part(BiasBound))))
+    weights: Mapping[str, float] | None = field(
+        default=None, metadata=rule(Nullable(MappingOf(Number(), "client names to weights", least=1)))
+    )
+    weights_note: str | None = field(default=None, metadata=rule(Nullable(Text(longest=2000))))
+    effective_examples: float | None = field(default=None, metadata=rule(Nullable(Number(least=0))))
+    largest_radius: float = field(metadata=rule(Number(least=0)))
+    clients: int = field(metadata=rule(Whole(least=1)))
+    examples: int = field(metadata=rule(Whole(least=1)))
+    excluded: Mapping[str, str] = field(
+        default_factory=dict, metadata=rule(MappingOf(Text(), "client names to reasons"))
+    )
+    checks: tuple[Check, ...] = field(default=(), metadata=rule(ListOf(Part(Check), "checks", least=0, most=1000)))
+    details: Mapping[str, Any] = field(default_factory=dict, metadata=rule(_Anything()))
+    settings: Mapping[str, Any] = field(default_factory=dict, metadata=rule(_Anything()))
+    model: str = field(metadata=rule(ModelName()))
+    smoothing: Smoothing = field(metadata=rule(Part(Smoothing)))
+    classes: tuple[str, ...] = field(metadata=rule(CLASSES))
+    software: str | None = field(default=None, metadata=rule(Nullable(Text())))
+    created: str | None = field(default=None, metadata=rule(Nullable(Moment())))
+
+    def consistent(self) -> None:
+        """Check that the curves have one point per radius."""
+        same_length("certified_accuracy", self.certified_accuracy, "radii", self.radii)
+        for name in ("lower", "upper"):
+            if getattr(self, name) is not None:
+                same_length(name, getattr(self, name), "radii", self.radii)
+
+    def at(self, radius: float) -> float:
+        """The certified accuracy at a radius: that of the next radius of the grid, which is never too high.
+
+        Raises:
+            ValueError: the radius is beyond the grid.
+        """
+        for point, accuracy in zip(self.radii, self.certified_accuracy, strict=True):
+            if point >= radius - 1e-9:
+                return accuracy
+        raise ValueError(f"radius must be at most {self.radii[-1]}, the last of the estimate, but is {radius}")

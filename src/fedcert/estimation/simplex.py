@@ -1,0 +1,163 @@
+"""The convex problem at the paper's heart, solved exactly.
+
+    minimise ‖p(S) - Pᵀa‖ over a >= 0, Σa = 1
+
+with the class mixes of clients (or groups of them) as the rows of P. The mixture Pᵀa and the mismatch are
+unique; the weights are not, once there are more rows than classes. Among all exact minimisers the one of
+least Σ a²/n is taken: the least variance of the estimate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import nnls
+
+Floats = npt.NDArray[np.float64]
+
+TIE = 1e-9
+"""Mismatches that differ by no more than this are equal: rounding must not decide between subsets."""
+
+_FLAT = 1e-10
+_NEWTON_STEPS = 100
+
+
+def closest_mixture(mixes: Floats, target: Floats, examples: Floats) -> Floats:
+    """Weights of the mixture of `mixes` that is closest to `target`.
+
+    Guarantee: the weights are non-negative and add up to 1, the mismatch is the least possible one, and
+    among the weights that reach it theirs is the least Σ a²/n, all up to rounding.
+
+    Args:
+        mixes: one distribution over the classes per row.
+        target: the wanted distribution.
+        examples: how many examples each row rests on, above 0.
+    """
+    differences = mixes - target
+    weights = _nearest_point(differences)
+    gap = weights @ differences
+    distance = float(np.linalg.norm(gap))
+    # Only rows on the face that touches the target's supporting plane can carry weight in a minimiser.
+    slack = differences @ gap - distance**2
+    face = np.flatnonzero(slack <= _FLAT * distance) if distance > TIE else np.arange(len(mixes))
+    if len(face) > 1 and len(face) > np.linalg.matrix_rank(mixes[face]):
+        spread = _least_variance(mixes[face], weights @ mixes, examples[face])
+        if spread is not None:
+            weights = np.zeros_like(weights)
+            weights[face] = spread
+    return weights
+
+
+def mismatch(weights: Floats, mixes: Floats, target: Floats) -> float:
+    """‖p(S) - Pᵀa‖, the distance that Theorem 1 calls δ."""
+    return float(np.linalg.norm(target - weights @ mixes))
+
+
+def kkt_residual(weights: Floats, mixes: Floats, target: Floats) -> float:
+    """How far weights are from satisfying the optimality conditions of ½‖p(S) - Pᵀa‖², all in one number.
+
+    With the gradient g and the multiplier λ = a·g: the largest of (λ - g)⁺ (some other row would be
+    closer) and a·|g - λ| (weight on a row that is further away).
+    """
+    gradient = (mixes - target) @ (weights @ mixes - target)
+    multiplier = weights @ gradient
+    return float(max(np.max(multiplier - gradient), np.max(weights * np.abs(gradient - multiplier)), 0.0))
+
+
+def _nearest_point(differences: Floats) -> Floats:
+    """Convex weights of the point of least norm in the hull of the rows.
+
+    A row of ones is appended and the right-hand side asks for 1 there. Along a direction with residual ρ
+    the best scale is 1/(1 + ρ²) with value ρ²/(1 + ρ²), increasing in ρ: so dividing the non-negative
+    solution by its sum gives the exact minimiser, no penalty parameter involved.
+    """
+    rows = np.vstack([differences.T, np.ones(len(differences))])
+    wanted = np.zeros(len(rows))
+    wanted[-1] = 1.0
+    weights, _ = nnls(rows, wanted, maxiter=30 * len(differences) + 100)
+    return _simplex(weights)
+
+
+def _simplex(weights: Floats) -> Floats:
+    weights = np.maximum(weights, 0.0)
+    weights = weights / weights.sum()
+    return np.asarray(weights / weights.sum(), dtype=np.float64)  # the second division removes the first one's rounding
+
+
+def _least_variance(mixes: Floats, mixture: Floats, examples: Floats) -> Floats | None:
+    """The weights of least Σ a²/n among a >= 0 with Pᵀa = mixture; None where rounding gets in the way.
+
+    Newton's method on the dual, which has one variable per class: a = n (P y)⁺, and the dual objective
+    mixture·y - ½ Σ n ((P y)⁺)² is concave and piecewise quadratic, so the steps end after finitely many.
+    """
+    size = examples / examples.mean()
+    held = mixes.max(axis=0) > 0
+    rows, wanted = mixes[:, held], mixture[held]
+    dual = np.linalg.lstsq(rows.T @ (size[:, None] * rows), wanted, rcond=None)[0]
+
+    def primal(y: Floats) -> Floats:
+        return np.asarray(size * np.maximum(rows @ y, 0.0), dtype=np.float64)
+
+    def value(y: Floats) -> float:
+        return float(wanted @ y - 0.5 * np.sum(size * np.maximum(rows @ y, 0.0) ** 2))
+
+    for _ in range(_NEWTON_STEPS):
+        gradient = wanted - primal(dual) @ rows
+        if np.abs(gradient).max() < 1e-15:
+            break
+        active = rows[rows @ dual > 0]
+        hessian = active.T @ (size[rows @ dual > 0, None] * active)
+        ridge = 1e-14 * max(float(np.trace(hessian)), 1.0) * np.eye(len(wanted))
+        step = np.linalg.solve(hessian + ridge, gradient)
+        scale, here, slope = 1.0, value(dual), float(gradient @ step)
+        while value(dual + scale * step) < here + 1e-4 * scale * slope and scale > 1e-10:
+            scale /= 2
+        if scale <= 1e-10:
+            break
+        dual = dual + scale * step
+    weights = primal(dual)
+    if not weights.sum() > 0:
+        return None
+    weights = _simplex(weights)
+    return weights if np.abs(weights @ mixes - mixture).max() < 1e-12 else None
+
+
+def distance_bounds(gram: Floats, valid: npt.NDArray[np.bool_], steps: int, start: Floats | None = None) -> Any:
+    """Bounds on the least distance of many hulls to the origin, by pairwise Frank-Wolfe steps on all at once.
+
+    Args:
+        gram: inner products of each hull's points; hulls x points x points.
+        valid: which points exist; hulls x points.
+        steps: how many steps to take.
+        start: convex weights to go on from.
+
+    Returns:
+        Lower bounds, upper bounds, and the weights that reach the upper ones. For weights a with the
+        point w = Σ a x, the upper bound is ‖w‖ and the lower one min x·w / ‖w‖ (the nearest point is
+        beyond the plane that touches the hull there).
+    """
+    hulls = np.arange(len(gram))
+    diagonal = np.einsum("tii->ti", gram)
+    if start is None:
+        start = np.zeros(valid.shape)
+        start[hulls, np.where(valid, diagonal, np.inf).argmin(axis=1)] = 1.0
+    weights = start.copy()
+    slope = np.einsum("tij,tj->ti", gram, weights)
+    for _ in range(steps):
+        towards = np.where(valid, slope, np.inf).argmin(axis=1)
+        away = np.where(weights > 0, slope, -np.inf).argmax(axis=1)
+        gain = slope[hulls, away] - slope[hulls, towards]
+        length = diagonal[hulls, away] + diagonal[hulls, towards] - 2 * gram[hulls, away, towards]
+        step = np.minimum(gain / np.where(length > 0, length, 1.0), weights[hulls, away])
+        step = np.where(length > 0, np.maximum(step, 0.0), 0.0)
+        weights[hulls, away] -= step
+        weights[hulls, towards] += step
+        slope += step[:, None] * (gram[hulls, towards] - gram[hulls, away])
+    # Afresh, because the updates above gather rounding.
+    slope = np.einsum("tij,tj->ti", gram, weights)
+    upper = np.sqrt(np.maximum(np.einsum("ti,ti->t", weights, slope), 0.0))
+    nearest = np.where(valid, slope, np.inf).min(axis=1)
+    lower = np.where(upper > 0, np.maximum(nearest, 0.0) / np.where(upper > 0, upper, 1.0), 0.0)
+    return lower, upper, weights

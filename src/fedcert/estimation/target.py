@@ -1,0 +1,90 @@
+"""The target population's class mix, in the ways that people write it down."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedcert.errors import CallError, InvalidValue, shown
+from fedcert.estimation.simplex import Floats
+from fedcert.report import Target
+from fedcert.report.reading import check_readable, read_documents
+
+KINDS = "'uniform', a JSON file from class name to weight, or class=weight,…"
+
+
+def target_of(target: object, classes: Sequence[str]) -> Target:
+    """A target from a name, a mapping, a list of weights in class order, or a `Target`.
+
+    Weights are normalised. Classes that are not mentioned have weight 0.
+
+    Raises:
+        InvalidValue: an unknown class, a negative weight, one that is no number, or nothing but zeros.
+        CallError: none of the known forms.
+    """
+    if isinstance(target, Target):
+        return _normalised(target.name, target.distribution, classes)
+    if isinstance(target, str):
+        return _named(target, classes)
+    if isinstance(target, Mapping):
+        return _normalised("custom", target, classes)
+    try:
+        weights = np.asarray(target, dtype=float)
+    except (TypeError, ValueError):
+        raise CallError(f"target must be {KINDS}, a mapping or a list of weights, but is {shown(target)}") from None
+    if weights.shape != (len(classes),):
+        raise CallError(
+            f"target must have one weight for each of the {len(classes)} classes, but has shape {weights.shape}"
+        )
+    return _normalised("custom", dict(zip(classes, weights.tolist(), strict=True)), classes)
+
+
+def distribution_of(target: Target, classes: Sequence[str]) -> Floats:
+    """The target's shares in class order."""
+    shares = np.array([target.distribution.get(name, 0.0) for name in classes])
+    return np.asarray(shares / shares.sum(), dtype=np.float64)
+
+
+def _named(text: str, classes: Sequence[str]) -> Target:
+    if text == "uniform":
+        return _normalised("uniform", dict.fromkeys(classes, 1.0), classes)
+    if text.endswith(".json"):
+        path = Path(text)
+        check_readable(path, (".json",))
+        ((place, document),) = read_documents(path)
+        if not isinstance(document, Mapping):
+            raise InvalidValue("the target", "a JSON object from class name to weight", document, place=place)
+        try:
+            return _normalised(path.stem[:200], document, classes)
+        except InvalidValue as error:
+            raise error.at(place) from None
+    if "=" not in text:
+        raise CallError(f"target must be {KINDS}, but is {shown(text)}")
+    weights: dict[str, Any] = {}
+    for part in text.split(","):
+        name, _, weight = part.rpartition("=")
+        if name.strip() in weights:
+            raise CallError(f"target names the class {shown(name.strip())} twice")
+        try:
+            weights[name.strip()] = float(weight)
+        except ValueError:
+            raise CallError(f"target must be {KINDS}, but {shown(part)} in it is not class=weight") from None
+    return _normalised("custom", weights, classes)
+
+
+def _normalised(name: str, weights: Mapping[str, Any], classes: Sequence[str]) -> Target:
+    for key, weight in weights.items():
+        if key not in classes:
+            known = ", ".join(shown(one) for one in classes[:10]) + (", …" if len(classes) > 10 else "")
+            raise InvalidValue(f"the target's class {shown(key)}", f"one of the reports' classes ({known})", key)
+        number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
+        if not number or not math.isfinite(weight) or weight < 0:
+            raise InvalidValue(f"the target's weight of {shown(key)}", "a finite number of at least 0", weight)
+    total = math.fsum(weights.values())
+    if not total > 0:
+        raise InvalidValue("the target", "at least one class of weight above 0", dict(weights))
+    return Target(name=name, distribution={one: float(weights.get(one, 0.0)) / total for one in classes})

@@ -1,0 +1,1 @@
+"""Research: data sets, partitions, networks, federated training, and the demo."""

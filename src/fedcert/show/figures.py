@@ -1,0 +1,83 @@
+"""Figures of estimates."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fedcert.errors import CallError, require
+from fedcert.estimation.result import Estimate
+from fedcert.report import write_whole
+
+FORMATS = (".png", ".svg", ".pdf")
+
+# Okabe and Ito's colours, told apart by colour-blind readers; markers tell them apart in grey.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+
+
+def plot(
+    estimates: Estimate | Sequence[Estimate],
+    path: str | Path | None = None,
+    *,
+    truth: Sequence[float] | None = None,
+    title: str | None = None,
+) -> Any:
+    """Draw certified accuracy against radius, with intervals where there are any.
+
+    Args:
+        estimates: one, or several of the same target to compare.
+        path: a .png, .svg or .pdf file to write.
+        truth: the target's true curve at the same radii, where it is known.
+        title: text above the figure; the target's name where None.
+
+    Returns:
+        The matplotlib figure.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+        CallError: no estimate, other radii, or a path that ends in something else.
+    """
+    several = [estimates] if isinstance(estimates, Estimate) else list(estimates)
+    if not several:
+        raise CallError("there is no estimate to plot")
+    if any(one.radii != several[0].radii for one in several):
+        raise CallError("estimates in one figure must have the same radii")
+    if path is not None and Path(path).suffix not in FORMATS:
+        raise CallError(f"a figure's file must end in {', '.join(FORMATS)}, but is {Path(path).name!r}")
+    require("matplotlib", "plotting", "plot")
+    from matplotlib.figure import Figure  # no pyplot: it would keep global state and look for a screen
+
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    for index, one in enumerate(several):
+        colour = _COLOURS[index % len(_COLOURS)]
+        if one.lower is not None and one.upper is not None:
+            axes.fill_between(one.radii, one.lower, one.upper, color=colour, alpha=0.2, linewidth=0)
+        axes.plot(
+            one.radii, one.certified_accuracy, color=colour, marker=_MARKERS[index % len(_MARKERS)],
+            markersize=4, linewidth=1.6, label=one.method.upper(), clip_on=False,
+        )  # fmt: skip
+    if truth is not None:
+        axes.plot(several[0].radii, truth, color="black", linewidth=2.2, linestyle="--", label="truth", zorder=1)
+    _mark_cap(axes, several[0])
+    axes.set(
+        xlabel="L2 radius", ylabel="certified accuracy", xlim=(several[0].radii[0], several[0].radii[-1]), ylim=(0, 1)
+    )
+    # A dollar sign in an untrusted name would be read as a formula.
+    axes.set_title((title or f"Target: {several[0].target.name}").replace("$", r"\$"), loc="left")
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+    if path is not None:
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=Path(path).suffix[1:], dpi=150)
+        write_whole(Path(path), buffer.getvalue())
+    return figure
+
+
+def _mark_cap(axes: Any, one: Estimate) -> None:
+    if one.largest_radius < one.radii[-1]:
+        axes.axvspan(one.largest_radius, one.radii[-1], color="0.92", zorder=0)
+        axes.text(one.largest_radius, 0.98, " beyond what n samples\n can certify", va="top", fontsize=8, color="0.4")
