@@ -18,7 +18,7 @@ from fedcert.errors import CallError, DataProblem, FedcertError, shown
 from fedcert.report.reading import check_readable
 
 KINDS = "a file that ends in .npz (arrays x and y), or package.module:function"
-_BYTES_PER_PIECE = 2**26
+_BYTES_PER_PIECE = 2**24
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class LocalData:
         start = 0
         for piece in self.read():
             kept = [index for index in range(start, start + len(piece)) if index % every == 0]
-            images = np.ascontiguousarray(piece[[index - start for index in kept]], dtype=np.float32)
+            # -start % every is the position of the first index that `every` divides.
+            images = np.array(piece[-start % every :: every], dtype=np.float32, order="C")
             start += len(piece)
             finite = np.isfinite(images.reshape(len(images), -1)).all(axis=1)
             if not finite.all():

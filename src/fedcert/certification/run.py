@@ -280,7 +280,8 @@ def _check_range(images: Images, sigma: float) -> None:
     if low < -0.01 or high > 1.01 or not spread / 100 <= sigma <= 2 * max(spread, 1e-9):
         warnings.warn(
             f"the inputs range from {low:.3g} to {high:.3g} and sigma is {sigma:g}; sigma and the radii are in the "
-            "units of the inputs, which usually lie in [0, 1]: scale pixels to that, and keep normalisation inside the model",
+            "units of the inputs, which usually lie in [0, 1]: scale pixels to that, "
+            "and keep normalisation inside the model",
             FedcertWarning,
             stacklevel=3,
         )

@@ -128,7 +128,8 @@ class Part(Kind):
 
     @property
     def expected(self) -> str:
-        return f"an object with {', '.join(self.value.required())}"
+        required = self.value.required()
+        return f"an object with {', '.join(required)}" if required else "an object"
 
     def take(self, value: Any, field: str) -> Value:
         if isinstance(value, self.value):

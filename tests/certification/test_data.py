@@ -1,0 +1,137 @@
+"""How local data comes in, good and bad."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedcert import CallError, DataProblem
+from fedcert.certification.data import data_of, load_data
+
+X = np.random.default_rng(0).random((50, 3, 4)).astype(np.float32)
+Y = np.arange(50) % 3
+
+
+def save(path: Path, **arrays: Any) -> str:
+    """An .npz file."""
+    np.savez(path, **arrays)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "x", [X, np.asfortranarray(X), X.astype(np.float64), (X * 255).astype(np.uint8), X.astype(">f4"), X > 0.5]
+)
+def test_an_npz_file_holds_what_was_saved(tmp_path: Path, x: np.ndarray) -> None:
+    data = load_data(save(tmp_path / "d.npz", x=x, y=Y))
+    images = np.concatenate([images for _, images in data.pieces()])
+    assert images.dtype == np.float32
+    assert np.array_equal(images, x.astype(np.float32))
+    assert data.labels.tolist() == Y.tolist()
+
+
+def test_every_kth_example(tmp_path: Path) -> None:
+    data = load_data(save(tmp_path / "d.npz", x=X, y=Y))
+    pieces = list(data.pieces(every=7))
+    assert [index for indices, _ in pieces for index in indices] == list(range(0, 50, 7))
+    assert np.array_equal(np.concatenate([images for _, images in pieces]), X[::7])
+
+
+def test_a_file_larger_than_the_pieces_is_not_read_whole(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "d.npz", x=np.zeros((12_000, 64, 64), np.float32), y=np.zeros(12_000, int))
+    tracemalloc.start()
+    count = sum(len(indices) for indices, _ in load_data(str(tmp_path / "d.npz")).pieces(every=1))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 12_000
+    assert peak < 12_000 * 64 * 64 * 4 / 2
+
+
+def test_a_users_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "ward_data.py").write_text("import numpy as np\ndef load():\n    return np.ones((4, 2)), [0, 1, 0, 1]\n")
+    (tmp_path / "bad_data.py").write_text("def load():\n    return 7\ndef fail():\n    raise OSError('no disk')\n")
+    assert len(load_data("ward_data:load")) == 4
+    with pytest.raises(DataProblem, match="DATA bad_data:load must be a function that returns x and y, but failed: TypeError"):
+        load_data("bad_data:load")
+    with pytest.raises(DataProblem, match="but failed: OSError: no disk"):
+        load_data("bad_data:fail")
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "sentence"),
+    [
+        (X, Y[:-1], "x and y must have the same length, but x has 50 examples and y 49"),
+        (X, Y - 1, r"y\[0\] must be a class index \(a whole number from 0\), but is -1"),
+        (X, Y + 0.5, r"y\[0\] must be a class index .* but is 0.5"),
+        (X, np.where(Y == 1, np.nan, Y), r"y\[1\] must be a class index .* but is nan"),
+        (X, Y[:, None], r"y must be a list of class indices, but is int64 of shape \(50, 1\)"),
+        (X, np.array(["cat"] * 50), "y must be a list of class indices, but is <U3"),
+        (X.astype(str), Y, "x must hold numbers, but holds <U"),
+        (X.astype(complex), Y, "x must hold numbers, but holds complex128"),
+        (X[:, 0, 0], Y, r"x must have one row per example and at least 2 axes, but has shape \(50,\)"),
+    ],
+)
+def test_data_that_cannot_be_used_is_named(tmp_path: Path, x: np.ndarray, y: np.ndarray, sentence: str) -> None:
+    with pytest.raises(DataProblem, match=sentence):
+        list(data_of(x, y).pieces())
+    with pytest.raises(DataProblem, match=sentence):
+        list(load_data(save(tmp_path / "d.npz", x=x, y=y)).pieces())
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_what_is_not_finite_is_named_by_its_index(wrong: float) -> None:
+    x = X.copy()
+    x[17, 1, 2] = wrong
+    with pytest.raises(DataProblem, match=r"x\[17\] must hold finite numbers, but holds NaN or infinity"):
+        list(data_of(x, Y).pieces())
+
+
+def test_objects_are_never_unpickled(tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return (pytest.fail, ("it was unpickled",))
+
+    for arrays in ({"x": X, "y": np.array([Trap()] * 50, dtype=object)}, {"x": np.array([[Trap()]] * 50), "y": Y}):
+        with pytest.raises(DataProblem, match="holds Python objects, which are never unpickled"):
+            load_data(save(tmp_path / "d.npz", **arrays))
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-30], lambda data: data[: len(data) // 2], lambda _: b"", lambda _: b"PK\x03\x04nonsense"])
+def test_a_damaged_file_is_named(tmp_path: Path, damage: object) -> None:
+    path = tmp_path / "d.npz"
+    save(path, x=X, y=Y)
+    path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
+    with pytest.raises(DataProblem, match=r"d\.npz' cannot be read: not an \.npz file, or cut off; save it with numpy\.savez again"):
+        list(load_data(str(path)).pieces())
+
+
+def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "d.npz"
+    save(path, x=X, y=Y)
+    data = bytearray(path.read_bytes())
+    data[400] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DataProblem, match=r"d\.npz' cannot be read"):
+        list(load_data(str(path)).pieces())
+
+
+def test_arrays_of_other_names_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataProblem, match="must hold the arrays 'x' and 'y', but holds 'images', 'labels'"):
+        load_data(save(tmp_path / "d.npz", images=X, labels=Y))
+
+
+@pytest.mark.parametrize("name", ["d.csv", "none.csv", ".", "none.npz"])
+def test_other_things_are_the_callers_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d.csv").write_text("")
+    with pytest.raises(CallError, match=r"DATA must be a file that ends in \.npz|there is no file none\.npz"):
+        load_data(name)
+
+
+def test_no_examples_are_fine(tmp_path: Path) -> None:
+    assert len(load_data(save(tmp_path / "d.npz", x=X[:0], y=Y[:0]))) == 0

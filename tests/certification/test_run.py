@@ -1,0 +1,161 @@
+"""The client's work as a whole: what ends up in the report."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fedcert import CallError, DataProblem, FedcertWarning, ModelProblem, Report, Request, certify
+from fedcert.certification.run import Watcher
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.random((40, 6)).astype(np.float32)
+Y = (X[:, 0] > 0.5).astype(int)
+NOW = datetime.now(UTC)
+
+
+def threshold(batch: np.ndarray) -> np.ndarray:
+    """Class 1 where the first coordinate is above one half."""
+    return (batch[:, 0] > 0.5).astype(int)
+
+
+def run(**changes: Any) -> Report:
+    """Certify the threshold with small settings."""
+    values: dict[str, Any] = {"sigma": 0.25, "client": "a", "n": 200, "model_id": "threshold"}
+    return certify(changes.pop("model", threshold), changes.pop("x", X), changes.pop("y", Y), **{**values, **changes})
+
+
+def test_the_report_counts_what_was_certified() -> None:
+    report = run(class_counts=True, radii=[0.0, 0.1, 0.2])
+    assert report.label_counts == (int((Y == 0).sum()), int((Y == 1).sum()))
+    assert report.samples == 40 * 300
+    assert report.class_certified_counts is not None
+    assert np.sum(report.class_certified_counts, axis=0).tolist() == list(report.certified_counts)
+    # The smoothed threshold is right on every example; those near the threshold are not certified.
+    distance = np.abs(X[:, 0] - 0.5)
+    assert report.certified_counts[2] <= (distance > 0.2).sum()
+    assert report.certified_counts[0] >= (distance > 0.1).sum()
+    assert report.abstained is not None
+    assert 0 < report.abstained <= 40 - report.certified_counts[0]
+
+
+def test_counts_per_class_stay_at_home_unless_they_are_asked_for() -> None:
+    assert run().class_certified_counts is None
+
+
+def test_the_same_seed_gives_the_same_counts_and_another_client_other_noise() -> None:
+    many = {"radii": list(np.linspace(0, 0.5, 40))}
+    assert run(**many).certified_counts == run(**many).certified_counts
+    assert run(**many).certified_counts != run(client="b", **many).certified_counts
+    assert run(**many).certified_counts != run(seed=1, **many).certified_counts
+    assert run(**many).certified_counts == run(batch_size=13, **many).certified_counts
+
+
+def test_every_kth_example_counts_as_that_example_alone() -> None:
+    report = run(every=3)
+    assert report.examples == 14
+    assert report.samples == 14 * 300
+
+
+def test_a_label_that_is_never_predicted_is_never_certified() -> None:
+    report = run(model=lambda batch: np.zeros(len(batch), int), y=np.ones(40, int), classes=["a", "b"])
+    assert report.certified_counts == (0,) * 21
+    assert report.abstained == 0
+
+
+def test_a_constant_model_is_certified_on_its_class_up_to_the_cap() -> None:
+    report = run(model=lambda batch: np.zeros((len(batch), 3)), y=np.zeros(40, int), radii=[0, 0.3, 0.9])
+    assert report.certified_counts == (40, 40, 0)
+    assert report.classes == ("0", "1", "2")
+
+
+def test_a_client_without_examples_reports_zeros() -> None:
+    report = run(x=X[:0], y=Y[:0], classes=["a", "b"])
+    assert (report.label_counts, report.samples, report.abstained) == ((0, 0), 0, 0)
+    with pytest.raises(DataProblem, match="there are no examples, so the classes must be named"):
+        run(x=X[:0], y=Y[:0])
+
+
+def test_a_site_that_lacks_classes_still_lists_all() -> None:
+    assert run(classes=["a", "b", "c", "d"]).label_counts[2:] == (0, 0)
+
+
+def test_names_must_fit_the_models_scores() -> None:
+    module = torch.nn.Linear(6, 3)
+    with pytest.raises(ModelProblem, match="the model gives scores for 3 classes, but 2 classes are named"):
+        run(model=module, classes=["a", "b"])
+    with pytest.raises(DataProblem, match=r"y\[0\] must be a class index from 0 to 2, but is 3"):
+        run(model=module, y=np.full(40, 3))
+
+
+@pytest.mark.parametrize(("scale", "sigma"), [(255.0, 0.25), (1.0, 30.0), (1.0, 1e-4)])
+def test_a_range_that_makes_sigma_look_wrong_is_warned_of(scale: float, sigma: float) -> None:
+    with pytest.warns(FedcertWarning, match=r"the inputs range from .* and sigma is .*keep normalisation inside the model"):
+        run(x=X * scale, sigma=sigma)
+
+
+def test_the_forecast_comes_before_the_work_and_the_samples_add_up() -> None:
+    class Noting(Watcher):
+        def __init__(self) -> None:
+            self.events: list[tuple[str, int]] = []
+
+        def forecast(self, samples: int, rate: float) -> None:
+            assert rate > 0
+            self.events.append(("forecast", samples))
+
+        def advance(self, samples: int) -> None:
+            self.events.append(("advance", samples))
+
+    watcher = Noting()
+    report = run(watcher=watcher)
+    assert watcher.events[0] == ("forecast", report.samples)
+    assert sum(samples for kind, samples in watcher.events if kind == "advance") == report.samples
+
+
+def request(**changes: Any) -> Request:
+    """A request for the threshold."""
+    values = {"model": "threshold", "smoothing": {"sigma": 0.25, "n": 200}, "classes": ["a", "b"], "nonce": "0" * 32}
+    return Request(**{**values, **changes})
+
+
+def test_a_request_says_it_all() -> None:
+    asked = request(radii=[0, 0.1], roster=["a", "b"])
+    report = run(sigma=None, n=None, request=asked)
+    assert (report.request, report.radii, report.classes) == (asked.digest, asked.radii, asked.classes)
+    assert report.smoothing == asked.smoothing
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "sentence"),
+    [
+        ({"roster": ["b"]}, CallError, "the client 'a' is not on the request's roster; check its name with the coordinator"),
+        ({"deadline": (NOW - timedelta(hours=1)).isoformat()}, CallError, "the request's deadline .* has passed; ask the coordinator for a new request"),
+        ({"model": "other"}, ModelProblem, "the request asks for the model other, but this one is threshold; get the right weights"),
+    ],
+)
+def test_a_request_that_would_not_be_answered_well_is_refused(changes: dict[str, Any], error: type[Exception], sentence: str) -> None:
+    with pytest.raises(error, match=sentence):
+        run(sigma=None, n=None, request=request(**changes))
+
+
+def test_a_deadline_to_come_is_no_hindrance() -> None:
+    run(sigma=None, n=None, request=request(deadline=(NOW + timedelta(hours=1)).isoformat()))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"sigma": None}, "sigma is needed"),
+        ({"request": request()}, "the request already says sigma, n: leave them out"),
+        ({"request": request(), "n": None}, "the request already says sigma: leave it out"),
+        ({"every": 0}, "every must be at least 1, but is 0"),
+        ({"batch_size": 0}, "batch_size must be at least 1, but is 0"),
+    ],
+)
+def test_arguments_that_do_not_go_together_are_named(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(CallError, match=sentence):
+        run(**changes)

@@ -1,0 +1,157 @@
+"""The hot loops: counts that add up, noise of the right law, the same whatever the batch size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from fedcert import ModelProblem
+from fedcert.certification.classifiers import ArrayClassifier, classifier_of
+from fedcert.certification.noise import Gaussian, Phase, Streams
+from fedcert.certification.sampler import ArraySampler, Sampler, batches, fitting_batch
+
+STREAMS = Streams(7, "site-07")
+
+
+def linear(seed: int = 0) -> torch.nn.Module:
+    """A small linear network with scores of three classes."""
+    torch.manual_seed(seed)
+    return torch.nn.Linear(6, 3)
+
+
+def samplers(batch_size: int | None) -> dict[str, Sampler]:
+    """The same classifier through both loops."""
+    module = linear()
+    weight, bias = module.weight.detach().numpy(), module.bias.detach().numpy()
+    array = ArrayClassifier(lambda batch: batch @ weight.T + bias, "linear")
+    return {
+        "array": array.sampler(3, Gaussian(0.5), STREAMS, batch_size),
+        "torch": classifier_of(module).sampler(3, Gaussian(0.5), STREAMS, batch_size),
+    }
+
+
+IMAGES = np.random.default_rng(0).random((9, 6)).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["array", "torch"])
+@pytest.mark.parametrize("samples", [1, 99, 100, 101, 350])
+def test_each_row_adds_up_to_the_samples(kind: str, samples: int) -> None:
+    counts = samplers(None)[kind].counts(IMAGES, range(9), Phase.ESTIMATION, samples)
+    assert counts.shape == (9, 3)
+    assert counts.sum(axis=1).tolist() == [samples] * 9
+
+
+@pytest.mark.parametrize("kind", ["array", "torch"])
+def test_batch_size_order_and_company_do_not_change_the_counts(kind: str) -> None:
+    whole = samplers(None)[kind].counts(IMAGES, range(9), Phase.ESTIMATION, 250)
+    for batch_size in (1, 7, 100, 333):
+        assert np.array_equal(samplers(batch_size)[kind].counts(IMAGES, range(9), Phase.ESTIMATION, 250), whole)
+    turned = samplers(None)[kind].counts(IMAGES[::-1].copy(), range(8, -1, -1), Phase.ESTIMATION, 250)
+    assert np.array_equal(turned[::-1], whole)
+    alone = samplers(None)[kind].counts(IMAGES[4:5], [4], Phase.ESTIMATION, 250)
+    assert np.array_equal(alone[0], whole[4])
+
+
+@pytest.mark.parametrize("kind", ["array", "torch"])
+def test_both_loops_estimate_the_same_probabilities(kind: str) -> None:
+    """Against each other by the exact probability of the first class in a two-class problem."""
+    counts = samplers(None)[kind].counts(IMAGES, range(9), Phase.ESTIMATION, 4000)
+    other = samplers(None)["torch" if kind == "array" else "array"].counts(IMAGES, range(9), Phase.ESTIMATION, 4000)
+    table = np.stack([counts, other])
+    for row in range(9):
+        held = table[:, row][:, table[:, row].sum(axis=0) > 0]
+        if held.shape[1] > 1:
+            assert stats.chi2_contingency(held).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("kind", ["array", "torch"])
+def test_the_noise_is_normal_independent_and_of_the_asked_deviation(kind: str) -> None:
+    seen: list[np.ndarray] = []
+
+    class Watching(torch.nn.Module):
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            seen.append(batch.clone().numpy())
+            return torch.zeros(len(batch), 2)
+
+    def watch(batch: np.ndarray) -> np.ndarray:
+        seen.append(batch.copy())
+        return np.zeros((len(batch), 2))
+
+    classifier = classifier_of(Watching()) if kind == "torch" else ArrayClassifier(watch, "watch")
+    image = np.full((1, 4), 0.25, dtype=np.float32)
+    for phase in (Phase.SELECTION, Phase.ESTIMATION):
+        classifier.sampler(2, Gaussian(0.5), STREAMS, None).counts(image, [3], phase, 5000)
+    noise = (np.concatenate(seen) - 0.25) / 0.5
+    assert noise.shape == (10_000, 4)
+    assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-3
+    assert np.abs(np.corrcoef(noise.T) - np.eye(4)).max() < 0.05
+    # No block repeats another: estimation is fresh, and so is every block within it.
+    assert len(np.unique(noise[:, 0])) > 9_900
+
+
+def test_streams_differ_by_client_seed_example_phase_and_block() -> None:
+    seeds = {
+        Streams(seed, client).stream(index, phase, block)
+        for seed in (0, 1)
+        for client in ("a", "b", "1\0a")
+        for index in (0, 1)
+        for phase in Phase
+        for block in (0, 1)
+    }
+    assert len(seeds) == 2 * 3 * 2 * 3 * 2
+    assert all(0 <= seed < 2**63 for seed in seeds)
+    assert Streams(0, "a").stream(5, Phase.SELECTION, 0) == Streams(0, "a").stream(5, Phase.SELECTION, 0)
+
+
+def test_units_cover_every_sample_once_and_are_never_split() -> None:
+    units = [unit for batch in batches([10, 20], 250, 120) for unit in batch]
+    assert [(unit.row, unit.example, unit.block, unit.samples) for unit in units] == [
+        (0, 10, 0, 100), (0, 10, 1, 100), (0, 10, 2, 50), (1, 20, 0, 100), (1, 20, 1, 100), (1, 20, 2, 50),
+    ]  # fmt: skip
+
+
+def test_batches_fit_the_example() -> None:
+    assert fitting_batch((3, 32, 32)) == 1365
+    assert fitting_batch((4,)) == 16384
+    assert fitting_batch((10_000_000,)) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (np.full((2, 3), np.nan), "the model gave NaN scores under noise"),
+        (np.zeros((2, 4)), "the model gives scores for 4 classes, but 3 classes are named"),
+        (np.zeros((1, 3)), r"must answer 2 examples with scores of shape \(2, classes\) or labels of shape \(2,\), but gave float64 of shape \(1, 3\)"),
+        (np.zeros((2, 3, 1)), r"but gave float64 of shape \(2, 3, 1\)"),
+        (np.array(["a", "b"]), "but gave <U1 of shape"),
+        (np.array([0, 3]), "must answer with labels from 0 to 2, but gave 3; name all its classes"),
+        (np.array([0, -1]), "but gave -1"),
+        (np.array([0.5, 1.0]), "but gave 0.5"),
+        (None, "but gave object of shape"),
+    ],
+)
+def test_an_answer_that_is_no_prediction_is_named(answer: object, sentence: str) -> None:
+    sampler = ArrayClassifier(lambda _: answer, "odd").sampler(3, Gaussian(0.5), STREAMS, 2)
+    assert isinstance(sampler, ArraySampler)
+    with pytest.raises(ModelProblem, match=sentence):
+        sampler.counts(IMAGES[:1], [0], Phase.SELECTION, 2)
+
+
+@pytest.mark.parametrize(
+    ("layer", "sentence"),
+    [
+        (lambda batch: torch.full((len(batch), 3), torch.nan), "the model gave NaN scores under noise"),
+        (lambda batch: torch.zeros(len(batch), 4), r"must answer with a tensor of shape \(2, 3\), one score per class, but gave \(2, 4\)"),
+        (lambda batch: batch @ torch.zeros(7, 3), r"the model failed on a batch of shape \(2, 6\): RuntimeError"),
+        (lambda batch: "text", "but gave str"),
+    ],
+)
+def test_a_module_that_answers_nonsense_is_named(layer: object, sentence: str) -> None:
+    class Odd(torch.nn.Module):
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            return layer(batch)  # type: ignore[operator]
+
+    with pytest.raises(ModelProblem, match=sentence):
+        classifier_of(Odd()).sampler(3, Gaussian(0.5), STREAMS, 2).counts(IMAGES[:1], [0], Phase.SELECTION, 2)

@@ -1,0 +1,190 @@
+"""Estimates as a whole: settings, edge cases, what is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedcert import CallError, CannotCombine, Estimate, EstimationProblem, InvalidValue, Report, compare, estimate
+from fedcert.estimation import methods
+from fedcert.estimation.methods import Answer
+
+
+@pytest.fixture
+def reports(make_report: Callable[..., Report]) -> list[Report]:
+    """Thirty clients with mixes of three classes."""
+    generator = np.random.default_rng(0)
+    made = []
+    for index in range(30):
+        labels = generator.multinomial(generator.integers(5, 120), generator.dirichlet([0.4] * 3))
+        certified = int(sum(generator.binomial(labels, [0.9, 0.6, 0.3])))
+        made.append(make_report(f"site {index}", labels.tolist(), [certified, certified // 2]))
+    return made
+
+
+@pytest.mark.parametrize("method", ["vw", "ap", "ga"])
+def test_an_estimate_says_how_it_came_about(reports: list[Report], method: str) -> None:
+    result = estimate(reports, {"class 0": 2, "class 2": 2}, method)
+    assert result.target.distribution == {"class 0": 0.5, "class 1": 0.0, "class 2": 0.5}
+    assert (result.clients, result.examples) == (30, sum(report.examples for report in reports))
+    assert result.weights is not None
+    assert sum(result.weights.values()) == pytest.approx(1, abs=1e-12)
+    assert result.effective_examples is not None
+    assert 0 < result.effective_examples <= result.examples * (1 + 1e-12)
+    weights = np.array([result.weights[report.client] for report in reports])
+    assert weights @ [report.certified_accuracy for report in reports] == pytest.approx(result.certified_accuracy)
+    mixes = np.array([np.array(report.label_counts) / report.examples for report in reports])
+    difference = np.array([0.5, 0, 0.5]) - weights @ mixes
+    assert result.mismatch is not None
+    assert result.mismatch.l2 == pytest.approx(np.linalg.norm(difference), abs=1e-12)
+    assert result.mismatch.tv == pytest.approx(np.abs(difference).sum() / 2, abs=1e-12)
+    again = estimate(reports, result.target, method, **result.settings)
+    assert again.certified_accuracy == result.certified_accuracy
+
+
+def test_the_same_seed_gives_the_same_and_order_does_not_decide_the_method(reports: list[Report]) -> None:
+    assert estimate(reports, seed=3).weights == estimate(reports, seed=3).weights
+    assert estimate(reports, seed=3).details["subset"] != estimate(reports, seed=4).details["subset"]
+
+
+def test_one_client_has_all_the_weight(make_report: Callable[..., Report]) -> None:
+    for method in ("vw", "ap", "ga"):
+        assert dict(estimate([make_report("a", [3, 4], [5, 2])], "uniform", method).weights or {}) == {"a": 1.0}
+
+
+def test_more_clients_per_subset_than_there_are(reports: list[Report]) -> None:
+    result = estimate(reports, "uniform", "ga", subset_size=1000)
+    assert result.details["subsets_drawn"] == 1
+    assert len(result.details["subset"]) == 30
+
+
+def test_clients_without_examples_are_left_out_and_named(reports: list[Report], make_report: Callable[..., Report]) -> None:
+    empty = make_report("empty", [0, 0, 0], [0, 0])
+    for method in ("vw", "ap", "ga"):
+        result = estimate([empty, *reports], "uniform", method)
+        assert dict(result.excluded) == {"empty": "it has no test examples"}
+        assert "empty" not in (result.weights or {})
+        assert result.certified_accuracy == estimate(reports, "uniform", method).certified_accuracy
+
+
+def test_nobody_with_examples_is_an_error(make_report: Callable[..., Report]) -> None:
+    with pytest.raises(EstimationProblem, match="no client has any test example, so there is nothing to estimate from"):
+        estimate([make_report("empty", [0, 0], [0])])
+
+
+def test_a_class_that_nobody_has_is_named(make_report: Callable[..., Report]) -> None:
+    reports = [make_report("a", [5, 5, 0], [8]), make_report("b", [9, 1, 0], [7])]
+    result = estimate(reports, "uniform", "ga")
+    check = {check.name: check for check in result.checks}
+    assert check["missing classes"].verdict == "don't rely on it"
+    assert check["missing classes"].sentence == (
+        "No client has test examples of 'class 2', 33.3% of the target: nothing is known about them."
+    )
+    assert result.mismatch is not None
+    assert result.mismatch.tv >= 1 / 3 - 1e-12
+    fine = estimate(reports, {"class 0": 1, "class 1": 1}, "ga")
+    assert {check.name: check.verdict for check in fine.checks}["missing classes"] == "ok"
+
+
+def test_radii_beyond_the_cap_are_named(make_report: Callable[..., Report]) -> None:
+    result = estimate([make_report("a", [5, 5], [8, 7, 6, 0, 0])])
+    check = {check.name: check for check in result.checks}["radii in reach"]
+    assert check.verdict == "look"
+    assert check.sentence.startswith("2 of 5 radii are above 0.616")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "sentence"),
+    [
+        ({"method": "best"}, CallError, "method must be one of vw, ap, ga, but is 'best'"),
+        ({"subsets": 0}, CallError, "subsets must be a whole number of at least 1, but is 0"),
+        ({"subset_size": 0}, CallError, "subset_size must be a whole number of at least 1, but is 0"),
+        ({"threshold": -1}, CallError, "threshold must be a whole number of at least 0, but is -1"),
+        ({"seed": -1}, CallError, "seed must be a whole number of at least 0, but is -1"),
+        ({"subsets": 1.5}, CallError, "subsets must be a whole number of at least 1, but is 1.5"),
+        ({"target": "skewed"}, CallError, "target must be 'uniform', a JSON file from class name to weight, or class=weight,…, but is 'skewed'"),
+        ({"target": "class 0=x"}, CallError, "but 'class 0=x' in it is not class=weight"),
+        ({"target": "class 0=1,class 0=1"}, CallError, "target names the class 'class 0' twice"),
+        ({"target": [0.5, 0.5]}, CallError, r"one weight for each of the 3 classes, but has shape \(2,\)"),
+        ({"target": 7}, CallError, r"one weight for each of the 3 classes, but has shape \(\)"),
+        ({"target": {"cow": 1}}, InvalidValue, "the target's class 'cow' must be one of the reports' classes"),
+        ({"target": {"class 0": -1}}, InvalidValue, "the target's weight of 'class 0' must be a finite number of at least 0, but is -1"),
+        ({"target": "class 0=nan"}, InvalidValue, "must be a finite number of at least 0, but is nan"),
+        ({"target": {"class 0": 0}}, InvalidValue, "the target must be at least one class of weight above 0"),
+        ({"target": [0, 0, 0]}, InvalidValue, "the target must be at least one class of weight above 0"),
+    ],
+)
+def test_wrong_calls_are_named(reports: list[Report], changes: dict[str, Any], error: type[Exception], sentence: str) -> None:
+    with pytest.raises(error, match=sentence):
+        estimate(reports, **changes)
+
+
+def test_no_reports_and_things_that_are_none() -> None:
+    with pytest.raises(CannotCombine, match="there are no reports to combine; give at least one"):
+        estimate([])
+    with pytest.raises(CallError, match="reports must be reports or paths, but one is int"):
+        estimate([7])  # type: ignore[list-item]
+
+
+def test_a_target_file(reports: list[Report], tmp_path: Path) -> None:
+    path = tmp_path / "ward.json"
+    path.write_text('{"class 0": 1, "class 1": 3}')
+    result = estimate(reports, str(path), "vw")
+    assert result.target.name == "ward"
+    assert result.target.distribution["class 1"] == 0.75
+    path.write_text('{"class 9": 1}')
+    with pytest.raises(InvalidValue, match=r"ward\.json: the target's class 'class 9' must be one of the reports' classes"):
+        estimate(reports, str(path))
+    path.write_text("[1]")
+    with pytest.raises(InvalidValue, match="the target must be a JSON object from class name to weight, but is a list of 1"):
+        estimate(reports, str(path))
+    with pytest.raises(CallError, match="there is no file"):
+        estimate(reports, str(tmp_path / "none.json"))
+
+
+def test_reports_may_be_paths(reports: list[Report], tmp_path: Path) -> None:
+    for report in reports:
+        (tmp_path / f"{report.client}.json").write_text(report.dumps())
+    by_path = estimate(tmp_path, "uniform", "vw")  # type: ignore[arg-type]
+    assert by_path.certified_accuracy == pytest.approx(estimate(reports, "uniform", "vw").certified_accuracy)
+
+
+def test_a_registered_estimator_is_found(reports: list[Report], monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(federation: Any, target: Any, settings: Any) -> Answer:
+        return Answer(np.full(len(federation.radii), 0.5), None, weights_note="it does not look at anybody")
+
+    entry = EntryPoint("half", "somewhere:half", "fedcert.estimators")
+    monkeypatch.setattr(EntryPoint, "load", lambda self: half)
+
+    def entry_points(group: str, name: str | None = None) -> EntryPoints:
+        return EntryPoints([entry] if name in (None, "half") else [])
+
+    monkeypatch.setattr(methods, "entry_points", entry_points)
+    result = estimate(reports, "uniform", "half")
+    assert result.certified_accuracy == (0.5, 0.5)
+    assert (result.weights, result.weights_note, result.mismatch) == (None, "it does not look at anybody", None)
+    assert methods.method_names() == ["vw", "ap", "ga", "half"]
+
+
+def test_the_accuracy_at_a_radius(make_report: Callable[..., Report]) -> None:
+    result = estimate([make_report("a", [5, 5], [8, 7, 6])])
+    assert [result.at(radius) for radius in (0, 0.1, 0.25, 0.5)] == [0.8, 0.7, 0.7, 0.6]
+    with pytest.raises(ValueError, match="radius must be at most 0.5"):
+        result.at(0.6)
+    assert isinstance(result, Estimate)
+
+
+def test_errors_by_hand() -> None:
+    made = compare([0.8, 0.4, 0.1, 0.0], [0.8, 0.5, 0.0, 0.0])
+    assert made.rmse == pytest.approx(np.sqrt((0.1**2 + 0.1**2) / 4))
+    assert made.mape == pytest.approx((0 + 0.2) / 2)
+    assert (made.radii, made.left_out) == (4, 2)
+    assert compare([0.1], [0.0]).mape is None
+    for wrong in ([0.1], [[0.1, 0.2]], [], [np.nan, 0.1]):
+        with pytest.raises(CallError, match="both curves must"):
+            compare(wrong, [0.1, 0.2])

@@ -1,0 +1,382 @@
+"""Every field of every schema x every defect that can hit it: one sentence, word for word."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from documents import DOCUMENTS, KINDS, REMEDIES
+
+from fedcert import InvalidValue
+from fedcert.report.value import Value
+
+TEXT = "a text of 1 to 200 characters without control characters"
+LONG_TEXT = "a text of 1 to 2000 characters without control characters"
+COUNT = "a whole number from 0 to 2^53"
+MODEL = f"'sha256:' and 64 hexadecimal digits, or {TEXT}"
+DIGEST = "'sha256:' and 64 hexadecimal digits"
+TIME = "a time with its zone such as '2026-11-15T06:12:00Z'"
+RADII = "a list of 1 to 10000 increasing radii"
+CLASSES = "a list of 1 to 100000 different class names"
+PER_CLASS = "a list of 1 to 100000 counts, one per class"
+PER_RADIUS = "a list of 1 to 10000 counts, one per radius"
+ROWS = "a list of 1 to 100000 rows, one per class"
+CURVE = "a list of 1 to 10000 numbers from 0 to 1, one per radius"
+MISSING = object()
+
+Row = tuple[str, str, Any, str, str]
+"""Path to the field, kind of defect, what stands there instead, field as named, the rest of the sentence."""
+
+
+def wrong_types(path: str, rule: str, *, null: bool = False) -> Iterator[Row]:
+    """Values of types that only free-form fields take."""
+    rule = f"{rule}, or null" if null else rule
+    yield path, "a flag", True, path, f"{rule}, but is true"
+    if not null:
+        yield path, "null", None, path, f"{rule}, but is null"
+
+
+def text(path: str, rule: str = TEXT, *, required: bool = True, null: bool = False) -> Iterator[Row]:
+    yield from wrong_types(path, rule, null=null)
+    full = f"{rule}, or null" if null else rule
+    yield path, "a number", 7, path, f"{full}, but is 7"
+    yield path, "a list", ["a"], path, f"{full}, but is a list of 1"
+    yield path, "empty", "", path, f"{full}, but is ''"
+    yield path, "blank", "   ", path, f"{full}, but is '   '"
+    yield path, "too long", "a" * 2001, path, f"{full}, but is '{'a' * 55}…'"
+    yield path, "a terminal's escape", "\x1b[2J", path, f"{full}, but is '\\x1b[2J'"
+    yield path, "a line break", "a\nb", path, f"{full}, but is 'a\\nb'"
+    yield path, "text turned around", "a\u202eb", path, f"{full}, but is 'a\\u202eb'"
+    yield path, "half a character", "\ud800", path, f"{full}, but is '\\ud800'"
+    if required:
+        yield path, "missing", MISSING, path, f"{full}, but is missing"
+
+
+def word(path: str, rule: str) -> Iterator[Row]:
+    yield from wrong_types(path, rule)
+    yield path, "another word", "other", path, f"{rule}, but is 'other'"
+    yield path, "a number", 7, path, f"{rule}, but is 7"
+
+
+def count(path: str, rule: str = COUNT, *, required: bool = False, null: bool = False, least: int = 0) -> Iterator[Row]:
+    full = f"{rule}, or null" if null else rule
+    yield from wrong_types(path, rule, null=null)
+    yield path, "text", "7", path, f"{full}, but is '7'"
+    yield path, "negative", least - 1, path, f"{full}, but is {least - 1}"
+    yield path, "not whole", 7.5, path, f"{full}, but is 7.5"
+    yield path, "too large", 2**53 + 1, path, f"{full}, but is 9007199254740993"
+    yield path, "huge", 10**400, path, f"{full}, but is a whole number of 1329 bits"
+    yield path, "NaN", math.nan, path, f"{full}, but is nan"
+    yield path, "infinite", math.inf, path, f"{full}, but is inf"
+    if required:
+        yield path, "missing", MISSING, path, f"{full}, but is missing"
+
+
+def number(path: str, rule: str, low: float, *, null: bool = False, required: bool = False) -> Iterator[Row]:
+    full = f"{rule}, or null" if null else rule
+    yield from wrong_types(path, rule, null=null)
+    yield path, "text", "0.5", path, f"{full}, but is '0.5'"
+    yield path, "too low", low, path, f"{full}, but is {low!r}"
+    yield path, "NaN", math.nan, path, f"{full}, but is nan"
+    yield path, "infinite", math.inf, path, f"{full}, but is inf"
+    yield path, "huge", 10**400, path, f"{full}, but is a whole number of 1329 bits"
+    if required:
+        yield path, "missing", MISSING, path, f"{full}, but is missing"
+
+
+def listed(path: str, rule: str, *, null: bool = False, required: bool = True) -> Iterator[Row]:
+    full = f"{rule}, or null" if null else rule
+    yield from wrong_types(path, rule, null=null)
+    yield path, "text", "abc", path, f"{full}, but is 'abc'"
+    yield path, "an object", {"a": 1}, path, f"{full}, but is an object with 1 entries"
+    yield path, "empty", [], path, f"{full}, but is an empty list"
+    if required:
+        yield path, "missing", MISSING, path, f"{full}, but is missing"
+
+
+def counts(path: str, rule: str, *, required: bool = True, null: bool = False) -> Iterator[Row]:
+    yield from listed(path, rule, required=required, null=null)
+    yield from count(f"{path}[0]")
+
+
+def model() -> Iterator[Row]:
+    yield from text("model", MODEL)
+    yield "model", "a short digest", "sha256:abc", "model", f"{MODEL}, but is 'sha256:abc'"
+
+
+def request_digest() -> Iterator[Row]:
+    for wrong, came in (("sha256:abc", "'sha256:abc'"), ("", "''"), (7, "7"), (True, "true"), (["a"], "a list of 1")):
+        yield "request", f"the value {came}", wrong, "request", f"{DIGEST}, or null, but is {came}"
+
+
+def moment(path: str) -> Iterator[Row]:
+    for wrong, came in (("yesterday", "'yesterday'"), ("2026-11-15T06:12:00", "'2026-11-15T06:12:00'"), (7, "7"), (True, "true")):
+        yield path, f"the value {came}", wrong, path, f"{TIME}, or null, but is {came}"
+
+
+def smoothing() -> Iterator[Row]:
+    yield from word("smoothing.noise", "'gaussian'")
+    yield from word("smoothing.norm", "'l2'")
+    yield from number("smoothing.sigma", "a finite number above 0", 0.0, required=True)
+    yield from count("smoothing.n0", "a whole number from 1 to 2^53", least=1)
+    yield from count("smoothing.n", "a whole number from 1 to 2^53", least=1)
+    probability = "a finite number above 0 and below 1"
+    yield from number("smoothing.failure_probability", probability, 0.0)
+    yield "smoothing.failure_probability", "too high", 1.0, "smoothing.failure_probability", f"{probability}, but is 1.0"
+    yield from word("smoothing.procedure", "'fixed'")
+    yield from word("smoothing.precision", "'float32'")
+    yield "smoothing", "missing", MISSING, "smoothing", "an object with sigma, but is missing"
+    for wrong, came in ((None, "null"), (7, "7"), ([], "an empty list"), ("a", "'a'")):
+        yield "smoothing", came, wrong, "smoothing", f"an object with sigma, but is {came}"
+    yield "smoothing", "empty", {}, "smoothing.sigma", "a finite number above 0, but is missing"
+
+
+def radii(*, required: bool = True) -> Iterator[Row]:
+    yield from listed("radii", RADII, required=required)
+    yield from number("radii[1]", "a finite number of at least 0", -0.25)
+    yield "radii", "unordered", [0.0, 0.5, 0.25], "radii[2]", "above the one before it (0.5), but is 0.25"
+    yield "radii", "twice the same", [0.0, 0.25, 0.25], "radii[2]", "above the one before it (0.25), but is 0.25"
+    close = [0.0, 0.25, 0.2500000001]
+    yield "radii", "closer than 1e-9", close, "radii[2]", "above the one before it (0.25), but is 0.25"
+
+
+def classes() -> Iterator[Row]:
+    yield from listed("classes", CLASSES)
+    for path, defect, wrong, field, sentence in text("classes[1]", required=False):
+        yield path, defect, wrong, field, sentence
+    yield "classes", "twice the same", ["cat", "cat"], "classes[1]", "different from those before it, but is 'cat'"
+
+
+def schema_field(name: str) -> Iterator[Row]:
+    rule = f"'fedcert/{name}/1'"
+    yield "schema", "missing", MISSING, "schema", f"{rule}, but is missing"
+    for wrong, came in (("fedcert/other/1", "'fedcert/other/1'"), (1, "1"), (None, "null"), ("", "''")):
+        yield "schema", f"the value {came}", wrong, "schema", f"{rule}, but is {came}"
+
+
+def report() -> Iterator[Row]:
+    yield from schema_field("report")
+    yield from word("task", "'multiclass'")
+    yield from text("client")
+    yield from model()
+    yield from request_digest()
+    yield from smoothing()
+    yield from radii()
+    yield from classes()
+    yield from counts("label_counts", PER_CLASS)
+    yield "label_counts", "too short", [20], "label_counts", "of the same length as classes (2), but is a list of 1"
+    yield from counts("certified_counts", PER_RADIUS)
+    yield "certified_counts", "too long", [9, 8, 7, 6], "certified_counts", "of the same length as radii (3), but is a list of 4"
+    yield "certified_counts", "above its total", [21, 10, 3], "certified_counts[0]", "at most the number of examples (20), but is 21"
+    rising = "at most the count at the radius before it (10), but is 11"
+    yield "certified_counts", "rising", [18, 10, 11], "certified_counts[2]", rising
+    yield from listed("class_certified_counts", ROWS, null=True, required=False)
+    yield from listed("class_certified_counts[0]", PER_RADIUS, required=False)
+    yield from count("class_certified_counts[1][0]")
+    rows = "class_certified_counts"
+    yield rows, "a row too few", [[18, 10, 3]], rows, "of the same length as classes (2), but is a list of 1"
+    yield rows, "a short row", [[11, 7], [7, 3, 0]], f"{rows}[0]", "of the same length as radii (3), but is a list of 2"
+    over = "at most the class's label count (8), but is 9"
+    yield rows, "above its labels", [[9, 7, 3], [9, 3, 0]], f"{rows}[1][0]", over
+    rising = "at most the count at the radius before it (7), but is 8"
+    yield rows, "a rising row", [[11, 7, 8], [7, 3, 0]], f"{rows}[0][2]", rising
+    adding = "adding up to certified_counts[1] (10), but is 9"
+    yield rows, "not adding up", [[11, 6, 3], [7, 3, 0]], f"column 1 of {rows}", adding
+    yield from count("abstained", null=True)
+    yield "abstained", "more than there are", 3, "abstained", "at most the examples that are not certified (2), but is 3"
+    effects = "a list of 1 to 10000 positive numbers, one per radius"
+    yield from listed("design_effect", effects, null=True, required=False)
+    yield from number("design_effect[0]", "a finite number above 0", 0.0)
+    yield "design_effect", "too short", [1.0], "design_effect", "of the same length as radii (3), but is a list of 1"
+    yield from count("samples", null=True)
+    yield from text("software", null=True, required=False)
+    yield from moment("created")
+
+
+def request() -> Iterator[Row]:
+    yield from schema_field("request")
+    yield from word("task", "'multiclass'")
+    yield from model()
+    yield from smoothing()
+    yield from radii(required=False)
+    yield from classes()
+    yield from text("target.name")
+    mix = "an object from class names to weights with at least 1 entries"
+    for wrong, came in ((None, "null"), (7, "7"), ({}, "an empty object"), ([1], "a list of 1")):
+        yield "target.distribution", came, wrong, "target.distribution", f"{mix}, but is {came}"
+    share = "target.distribution['cat']"
+    for wrong, came in ((-0.5, "-0.5"), (math.nan, "nan"), ("a", "'a'"), (None, "null"), (True, "true")):
+        yield "target.distribution", f"a weight of {came}", {"cat": wrong}, share, f"a finite number of at least 0, but is {came}"
+    yield "target.distribution", "half of it", {"cat": 0.5}, "target.distribution", "shares that add up to 1, but is 0.5"
+    unknown = "one of the request's classes, but is 'cow'"
+    yield "target.distribution", "an unknown class", {"cow": 1.0}, "target.distribution['cow']", unknown
+    yield "target.distribution", "a hostile class", {"\x1b": 1.0}, "target.a name in distribution", f"{TEXT}, but is '\\x1b'"
+    yield from listed("roster", "a list of 1 to 10000000 different client names", null=True, required=False)
+    yield from text("roster[0]", required=False)
+    yield "roster", "twice the same", ["a", "a"], "roster[1]", "different from those before it, but is 'a'"
+    for wrong, came in (("", "''"), ("AB" * 16, f"'{'AB' * 16}'"), (None, "null"), (7, "7"), (True, "true")):
+        yield "nonce", f"the value {came}", wrong, "nonce", f"32 hexadecimal digits, but is {came}"
+    yield "nonce", "missing", MISSING, "nonce", "32 hexadecimal digits, but is missing"
+    yield from moment("deadline")
+    for wrong, came in ((1, "1"), ("yes", "'yes'"), (None, "null"), ([], "an empty list")):
+        yield "release.class_counts", came, wrong, "release.class_counts", f"true or false, but is {came}"
+    yield from count("release.minimum_examples")
+    for wrong, came in ((None, "null"), (7, "7"), ([], "an empty list")):
+        yield "release", came, wrong, "release", f"an object, but is {came}"
+    yield from text("software", null=True, required=False)
+    yield from moment("created")
+
+
+def sums() -> Iterator[Row]:
+    yield from schema_field("sums")
+    yield from word("task", "'multiclass'")
+    yield from model()
+    yield from request_digest()
+    yield from smoothing()
+    yield from radii()
+    yield from classes()
+    yield from count("contributors", required=True)
+    yield from counts("label_counts", PER_CLASS)
+    yield "label_counts", "too short", [20], "label_counts", "of the same length as classes (2), but is a list of 1"
+    yield from counts("certified_counts", PER_RADIUS)
+    yield "certified_counts", "above its total", [99, 10, 3], "certified_counts[0]", "at most the number of examples (20), but is 99"
+    yield "certified_counts", "too short", [9, 8], "certified_counts", "of the same length as radii (3), but is a list of 2"
+    yield from count("by_class.contributors", required=True)
+    yield "by_class.contributors", "more than all", 3, "by_class.contributors", "at most contributors (1), but is 3"
+    yield from counts("by_class.label_counts", PER_CLASS)
+    more = "at most label_counts[0] (12), but is 13"
+    yield "by_class.label_counts", "more than all", [13, 8], "by_class.label_counts[0]", more
+    yield from listed("by_class.certified_counts", ROWS)
+    rows = "by_class.certified_counts"
+    yield rows, "a short row", [[11, 7, 3], [7, 3]], f"{rows}[1]", "of the same length as radii (3), but is a list of 2"
+    yield rows, "above its labels", [[13, 7, 3], [7, 3, 0]], f"{rows}[0][0]", "at most the class's label count (12), but is 13"
+    yield "by_class", "a number", 7, "by_class", "an object with contributors, label_counts, certified_counts, or null, but is 7"
+    yield from count("moments.scale", "a whole number from 1 to 2^53", required=True, least=1)
+    yield from count("moments.clients", required=True)
+    yield from listed("moments.labels_labels", ROWS)
+    yield from listed("moments.labels_certified", ROWS)
+    yield from counts("moments.certified_squared", PER_RADIUS)
+    matrix = "moments.labels_labels"
+    yield matrix, "not square", [[1, 2], [3]], f"{matrix}[1]", "of the same length as classes (2), but is a list of 1"
+    yield matrix, "a row too few", [[1, 2]], matrix, "of the same length as classes (2), but is a list of 1"
+    yield from text("noise", null=True, required=False)
+    yield from text("software", null=True, required=False)
+    yield from moment("created")
+
+
+def estimate() -> Iterator[Row]:
+    yield from schema_field("estimate")
+    yield from text("method")
+    yield from text("target.name")
+    yield from radii()
+    yield from listed("certified_accuracy", CURVE)
+    share = "a finite number of at least 0 and of at most 1"
+    yield from number("certified_accuracy[0]", share, -0.1)
+    yield "certified_accuracy[0]", "too high", 1.1, "certified_accuracy[0]", f"{share}, but is 1.1"
+    short = "of the same length as radii (3), but is a list of 1"
+    yield "certified_accuracy", "too short", [0.5], "certified_accuracy", short
+    for name in ("lower", "upper"):
+        yield from listed(name, CURVE, null=True, required=False)
+        yield name, "too short", [0.5], name, short
+    yield from number("confidence", "a finite number above 0 and below 1", 0.0, null=True)
+    for name in ("kind", "scope", "estimand"):
+        yield from text(f"interval.{name}")
+    yield from text("guarantee", LONG_TEXT)
+    for name in ("mismatch.l2", "mismatch.tv", "bias_bound.theorem_1", "bias_bound.spread", "bias_bound.sharp"):
+        yield from number(name, "a finite number of at least 0", -0.1, required=True)
+    weights = "an object from client names to weights with at least 1 entries, or null"
+    for wrong, came in ((7, "7"), ({}, "an empty object"), ([1], "a list of 1")):
+        yield "weights", came, wrong, "weights", f"{weights}, but is {came}"
+    yield "weights", "NaN", {"a": math.nan}, "weights['a']", "a finite number, but is nan"
+    yield from text("weights_note", LONG_TEXT, null=True, required=False)
+    yield from number("effective_examples", "a finite number of at least 0", -1, null=True)
+    yield from number("largest_radius", "a finite number of at least 0", -1, required=True)
+    for name in ("clients", "examples"):
+        yield from count(name, "a whole number from 1 to 2^53", required=True, least=1)
+    for wrong, came in ((None, "null"), (7, "7"), ([1], "a list of 1")):
+        yield "excluded", came, wrong, "excluded", f"an object from client names to reasons, but is {came}"
+        yield "details", came, wrong, "details", f"an object, but is {came}"
+        yield "settings", came, wrong, "settings", f"an object, but is {came}"
+    yield from text("checks[0].name")
+    yield from word("checks[0].verdict", "'ok', 'look' or 'don't rely on it'")
+    for wrong, came in (("a", "'a'"), (True, "true"), (math.nan, "nan"), (math.inf, "inf"), ([], "an empty list")):
+        yield "checks[0].figure", came, wrong, "checks[0].figure", f"a finite number, or null, but is {came}"
+    none = "a list of 0 to 1000 checks"
+    yield "checks", "null", None, "checks", f"{none}, but is null"
+    yield from text("checks[0].sentence", LONG_TEXT)
+    yield from model()
+    yield from smoothing()
+    yield from classes()
+    yield from text("software", null=True, required=False)
+    yield from moment("created")
+
+
+def damaged(document: dict[str, Any], path: str, wrong: Any) -> dict[str, Any]:
+    """The document with another value, or none, at a path such as 'a.b[0]'."""
+    document = copy.deepcopy(document)
+    steps: list[Any] = []
+    for part in path.split("."):
+        name, *indices = part.replace("]", "").split("[")
+        steps += [name, *map(int, indices)]
+    inner: Any = document
+    for step in steps[:-1]:
+        inner = inner[step]
+    if wrong is MISSING:
+        del inner[steps[-1]]
+    else:
+        inner[steps[-1]] = wrong
+    return document
+
+
+MATRIX = {"report": report, "request": request, "sums": sums, "estimate": estimate}
+CASES = [
+    pytest.param(name, *row, id=f"{name}-{row[0]}-{row[1]}".encode("ascii", "replace").decode())
+    for name, rows in MATRIX.items()
+    for row in rows()
+]
+
+
+@pytest.mark.parametrize(("name", "path", "defect", "wrong", "field", "sentence"), CASES)
+def test_a_defect_is_named_in_one_sentence(
+    name: str, path: str, defect: str, wrong: Any, field: str, sentence: str
+) -> None:
+    kind: type[Value] = KINDS[name]
+    document = damaged(DOCUMENTS[name], path, wrong)
+    with pytest.raises(InvalidValue) as caught:
+        kind.from_json(document, "file.json")
+    message = str(caught.value)
+    place, _, rest = message.partition(": ")
+    assert rest == f"{field} must be {sentence}; {REMEDIES[name]}"
+    assert place.startswith(name)
+    assert place.endswith("in file.json")
+    assert message.isprintable()
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_every_field_is_in_the_matrix(name: str) -> None:
+    rows = list(MATRIX[name]())
+    hit = {path.split(".")[0].split("[")[0] for path, *_ in rows}
+    assert hit == set(KINDS[name].kinds()) | {"schema"}
+
+
+@pytest.mark.parametrize("name", MATRIX)
+@pytest.mark.parametrize("wrong", [None, 7, "text", [], [{}], True])
+def test_a_document_that_is_no_object_is_named(name: str, wrong: Any) -> None:
+    with pytest.raises(InvalidValue, match=rf"file.json: the {name} must be a JSON object, but is "):
+        KINDS[name].from_json(wrong, "file.json")
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_a_newer_schema_says_to_upgrade(name: str) -> None:
+    document = {**DOCUMENTS[name], "schema": f"fedcert/{name}/2"}
+    with pytest.raises(InvalidValue, match="a newer fedcert wrote it: upgrade this one"):
+        KINDS[name].from_json(document)
+
+
+def test_the_documents_are_valid_json_to_begin_with() -> None:
+    for name, document in DOCUMENTS.items():
+        assert KINDS[name].from_json(json.loads(json.dumps(document))).to_json() == document

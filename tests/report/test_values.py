@@ -1,0 +1,140 @@
+"""Values: golden files, JSON in and out, unknown keys, the exported schema."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import hypothesis.strategies as st
+import jsonschema
+import pytest
+from conftest import report_document
+from documents import DOCUMENTS, GOLDEN, KINDS
+from hypothesis import given
+
+from fedcert import FedcertWarning, InvalidValue, Report, Request, Smoothing
+
+SCHEMAS = GOLDEN.parent.parent / "docs" / "schemas"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_golden_file_is_read_and_written_as_it_is(name: str) -> None:
+    text = (GOLDEN / f"{name}-1.json").read_text()
+    assert KINDS[name].from_json(json.loads(text)).dumps() == text
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_exported_schema_is_current_and_accepts_the_golden_file(name: str) -> None:
+    exported = json.loads((SCHEMAS / f"{name}-1.json").read_text())
+    assert exported == json.loads(json.dumps(KINDS[name].json_schema()))
+    jsonschema.Draft202012Validator.check_schema(exported)
+    jsonschema.validate(DOCUMENTS[name], exported, jsonschema.Draft202012Validator)
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [("client", ""), ("radii", []), ("label_counts", [-1, 3]), ("model", "sha256:ab"), ("smoothing", {}), ("abstained", 1.5)],
+)
+def test_the_exported_schema_refuses_what_fedcert_refuses(field: str, wrong: Any) -> None:
+    document = report_document(**{field: wrong})
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, Report.json_schema(), jsonschema.Draft202012Validator)
+    with pytest.raises(InvalidValue):
+        Report.from_json(document)
+
+
+def test_values_from_python_obey_the_same_rules() -> None:
+    document = report_document()
+    document.pop("schema")
+    with pytest.raises(InvalidValue, match=r"^certified_counts\[0\] must be at most the number of examples \(20\), but is 21$"):
+        Report(**{**document, "certified_counts": [21, 0, 0], "class_certified_counts": None})
+
+
+def test_optional_fields_may_be_left_out() -> None:
+    needed = ("schema", "client", "model", "smoothing", "radii", "classes", "label_counts", "certified_counts")
+    report = Report.from_json({key: value for key, value in report_document().items() if key in needed})
+    assert (report.task, report.request, report.class_certified_counts, report.abstained) == ("multiclass", None, None, None)
+
+
+def test_a_value_cannot_be_changed() -> None:
+    report = Report.from_json(report_document())
+    with pytest.raises(AttributeError):
+        report.client = "other"  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        report.extra["key"] = 1  # type: ignore[index]
+
+
+def test_unknown_keys_are_kept() -> None:
+    report = Report.from_json(report_document(**{"x-ward": "north", "hospital": [1, {"a": None}]}))
+    assert report.to_json()["x-ward"] == "north"
+    assert Report.from_json(json.loads(report.dumps())) == report
+
+
+def test_a_near_miss_of_a_known_key_is_warned_of() -> None:
+    sentence = (
+        "report 'site-07' in a.json: the unknown key 'certified_count' is kept but not used; "
+        "did you mean 'certified_counts'?"
+    )
+    with pytest.warns(FedcertWarning) as caught:
+        Report.from_json(report_document(certified_count=[1]), "a.json")
+    assert [str(warning.message) for warning in caught] == [sentence]
+
+
+def test_users_own_keys_are_never_a_near_miss() -> None:
+    Report.from_json(report_document(**{"x-certified_counts": 1}))
+
+
+def test_radii_are_rounded_when_taken() -> None:
+    report = Report.from_json(report_document(radii=[0.0, 0.1 + 0.2, 0.5]))
+    assert report.radii == (0.0, 0.3, 0.5)
+
+
+def test_a_client_without_examples_has_a_valid_report() -> None:
+    empty = {"label_counts": [0, 0], "certified_counts": [0, 0, 0], "abstained": 0, "class_certified_counts": None}
+    report = Report.from_json(report_document(**empty))
+    assert report.examples == 0
+    assert report.certified_accuracy == (0.0, 0.0, 0.0)
+
+
+def test_whole_numbers_may_be_written_as_floats() -> None:
+    assert Report.from_json(report_document(label_counts=[12.0, 8.0])).label_counts == (12, 8)
+
+
+@given(st.text(min_size=1, max_size=40))
+def test_a_name_is_taken_as_it_is_or_refused(name: str) -> None:
+    try:
+        report = Report.from_json(report_document(client=name))
+    except InvalidValue as error:
+        assert str(error).isprintable()
+    else:
+        assert Report.from_json(json.loads(report.dumps())).client == name
+
+
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4), max_leaves=10), st.sampled_from(sorted(report_document())))
+def test_anything_in_any_field_gives_a_value_or_a_sentence(wrong: Any, field: str) -> None:
+    try:
+        Report.from_json(report_document(**{field: wrong}))
+    except InvalidValue as error:
+        assert str(error).isprintable()
+
+
+def test_a_requests_digest_depends_on_what_it_says_and_not_on_its_layout() -> None:
+    request = Request.from_json(DOCUMENTS["request"])
+    turned = dict(reversed(DOCUMENTS["request"].items()))
+    assert Request.from_json(turned).digest == request.digest
+    assert Request.from_json({**turned, "nonce": "1" * 32}).digest != request.digest
+    assert request.digest == "sha256:e57e767623f4d411a7eedf1bbb348bc2d7be621f39ac73fe43dbff0f1b406678"
+
+
+@pytest.mark.parametrize(
+    ("settings", "largest"),
+    [
+        ({"sigma": 1.0, "n": 1000, "failure_probability": 0.05}, 2.75),
+        ({"sigma": 1.0, "n": 100_000, "failure_probability": 0.001}, 3.81),
+        ({"sigma": 0.1, "n": 1000, "failure_probability": 0.05}, 0.275),
+        ({"sigma": 0.1**0.5, "n": 10_000, "failure_probability": 0.001}, 1.01),
+        ({"sigma": 1.0, "n": 1, "failure_probability": 0.001}, 0.0),
+    ],
+)
+def test_the_largest_radius_that_settings_can_certify(settings: dict[str, Any], largest: float) -> None:
+    assert Smoothing(**settings).largest_radius == pytest.approx(largest, abs=0.005)
