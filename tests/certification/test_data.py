@@ -53,10 +53,14 @@ def test_a_file_larger_than_the_pieces_is_not_read_whole(tmp_path: Path) -> None
 def test_a_users_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "ward_data.py").write_text("import numpy as np\ndef load():\n    return np.ones((4, 2)), [0, 1, 0, 1]\n")
+    (tmp_path / "ward_data.py").write_text(
+        "import numpy as np\ndef load():\n    return np.ones((4, 2)), [0, 1, 0, 1]\n"
+    )
     (tmp_path / "bad_data.py").write_text("def load():\n    return 7\ndef fail():\n    raise OSError('no disk')\n")
     assert len(load_data("ward_data:load")) == 4
-    with pytest.raises(DataProblem, match="DATA bad_data:load must be a function that returns x and y, but failed: TypeError"):
+    with pytest.raises(
+        DataProblem, match="DATA bad_data:load must be a function that returns x and y, but failed: TypeError"
+    ):
         load_data("bad_data:load")
     with pytest.raises(DataProblem, match="but failed: OSError: no disk"):
         load_data("bad_data:fail")
@@ -101,12 +105,17 @@ def test_objects_are_never_unpickled(tmp_path: Path) -> None:
             load_data(save(tmp_path / "d.npz", **arrays))
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-30], lambda data: data[: len(data) // 2], lambda _: b"", lambda _: b"PK\x03\x04nonsense"])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda data: data[:-30], lambda data: data[: len(data) // 2], lambda _: b"", lambda _: b"PK\x03\x04nonsense"],
+)
 def test_a_damaged_file_is_named(tmp_path: Path, damage: object) -> None:
     path = tmp_path / "d.npz"
     save(path, x=X, y=Y)
     path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
-    with pytest.raises(DataProblem, match=r"d\.npz' cannot be read: not an \.npz file, or cut off; save it with numpy\.savez again"):
+    with pytest.raises(
+        DataProblem, match=r"d\.npz' cannot be read: not an \.npz file, or cut off; save it with numpy\.savez again"
+    ):
         list(load_data(str(path)).pieces())
 
 

@@ -23,7 +23,14 @@ X = np.random.default_rng(0).random((30, 3)).astype(np.float32)
 Y = (X @ WEIGHT).argmax(axis=1)
 
 
-def onnx_file(path: Path, *, batch: int | str = "batch", labels: bool = False, external: bool = False, kind: int = TensorProto.FLOAT) -> Path:
+def onnx_file(
+    path: Path,
+    *,
+    batch: int | str = "batch",
+    labels: bool = False,
+    external: bool = False,
+    kind: int = TensorProto.FLOAT,
+) -> Path:
     """A linear classifier as an ONNX file."""
     weight = numpy_helper.from_array(WEIGHT.astype(helper.tensor_dtype_to_np_dtype(kind)), "weight")
     nodes = [helper.make_node("MatMul", ["x", "weight"], ["scores"])]
@@ -31,7 +38,9 @@ def onnx_file(path: Path, *, batch: int | str = "batch", labels: bool = False, e
     if labels:
         nodes.append(helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0))
         output = helper.make_tensor_value_info("label", TensorProto.INT64, [batch])
-    graph = helper.make_graph(nodes, "linear", [helper.make_tensor_value_info("x", kind, [batch, 3])], [output], [weight])
+    graph = helper.make_graph(
+        nodes, "linear", [helper.make_tensor_value_info("x", kind, [batch, 3])], [output], [weight]
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     if external:
         onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
@@ -48,7 +57,9 @@ def test_an_onnx_model_gives_the_counts_of_the_same_function(tmp_path: Path) -> 
     assert by_file.model == "sha256:" + hashlib.sha256((tmp_path / "m.onnx").read_bytes()).hexdigest()
 
 
-@pytest.mark.parametrize("options", [{"batch": 7}, {"batch": 1}, {"labels": True}, {"kind": TensorProto.DOUBLE}, {"external": True}])
+@pytest.mark.parametrize(
+    "options", [{"batch": 7}, {"batch": 1}, {"labels": True}, {"kind": TensorProto.DOUBLE}, {"external": True}]
+)
 def test_onnx_models_of_other_forms_give_the_same_counts(tmp_path: Path, options: dict[str, object]) -> None:
     settings = {"sigma": 0.25, "client": "a", "n": 200}
     usual = certify(onnx_classifier(onnx_file(tmp_path / "m.onnx")), X, Y, **settings)
@@ -114,7 +125,9 @@ def test_the_digest_is_frozen(tmp_path: Path) -> None:
     assert digest_of_file(path) == "sha256:4f50ad4a32049931417dff4ac576e19100e9cbf2d06588d5fd30922009fbe084"
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:5], lambda data: b"\xff" * 8 + data[8:], lambda _: b""])
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-1], lambda data: data[:5], lambda data: b"\xff" * 8 + data[8:], lambda _: b""]
+)
 def test_damaged_weights_are_named(tmp_path: Path, damage: object) -> None:
     path = tmp_path / "w.safetensors"
     save_file(digits_network().state_dict(), path)
@@ -163,7 +176,9 @@ def test_a_device_that_is_not_there_is_named() -> None:
 
 def test_without_onnxruntime_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(MissingExtra, match=r"certifying an ONNX model needs the package 'onnxruntime'.*pip install 'fedcert\[onnx\]'"):
+    with pytest.raises(
+        MissingExtra, match=r"certifying an ONNX model needs the package 'onnxruntime'.*pip install 'fedcert\[onnx\]'"
+    ):
         onnx_classifier(onnx_file(tmp_path / "m.onnx"))
 
 

@@ -94,7 +94,9 @@ def test_names_must_fit_the_models_scores() -> None:
 
 @pytest.mark.parametrize(("scale", "sigma"), [(255.0, 0.25), (1.0, 30.0), (1.0, 1e-4)])
 def test_a_range_that_makes_sigma_look_wrong_is_warned_of(scale: float, sigma: float) -> None:
-    with pytest.warns(FedcertWarning, match=r"the inputs range from .* and sigma is .*keep normalisation inside the model"):
+    with pytest.warns(
+        FedcertWarning, match=r"the inputs range from .* and sigma is .*keep normalisation inside the model"
+    ):
         run(x=X * scale, sigma=sigma)
 
 
@@ -132,12 +134,26 @@ def test_a_request_says_it_all() -> None:
 @pytest.mark.parametrize(
     ("changes", "error", "sentence"),
     [
-        ({"roster": ["b"]}, CallError, "the client 'a' is not on the request's roster; check its name with the coordinator"),
-        ({"deadline": (NOW - timedelta(hours=1)).isoformat()}, CallError, "the request's deadline .* has passed; ask the coordinator for a new request"),
-        ({"model": "other"}, ModelProblem, "the request asks for the model other, but this one is threshold; get the right weights"),
+        (
+            {"roster": ["b"]},
+            CallError,
+            "the client 'a' is not on the request's roster; check its name with the coordinator",
+        ),
+        (
+            {"deadline": (NOW - timedelta(hours=1)).isoformat()},
+            CallError,
+            "the request's deadline .* has passed; ask the coordinator for a new request",
+        ),
+        (
+            {"model": "other"},
+            ModelProblem,
+            "the request asks for the model other, but this one is threshold; get the right weights",
+        ),
     ],
 )
-def test_a_request_that_would_not_be_answered_well_is_refused(changes: dict[str, Any], error: type[Exception], sentence: str) -> None:
+def test_a_request_that_would_not_be_answered_well_is_refused(
+    changes: dict[str, Any], error: type[Exception], sentence: str
+) -> None:
     with pytest.raises(error, match=sentence):
         run(sigma=None, n=None, request=request(**changes))
 

@@ -123,7 +123,10 @@ def test_batches_fit_the_example() -> None:
     [
         (np.full((2, 3), np.nan), "the model gave NaN scores under noise"),
         (np.zeros((2, 4)), "the model gives scores for 4 classes, but 3 classes are named"),
-        (np.zeros((1, 3)), r"must answer 2 examples with scores of shape \(2, classes\) or labels of shape \(2,\), but gave float64 of shape \(1, 3\)"),
+        (
+            np.zeros((1, 3)),
+            r"must answer 2 examples with scores of shape \(2, classes\) or labels of shape \(2,\), but gave float64 of shape \(1, 3\)",
+        ),
         (np.zeros((2, 3, 1)), r"but gave float64 of shape \(2, 3, 1\)"),
         (np.array(["a", "b"]), "but gave <U1 of shape"),
         (np.array([0, 3]), "must answer with labels from 0 to 2, but gave 3; name all its classes"),
@@ -143,7 +146,10 @@ def test_an_answer_that_is_no_prediction_is_named(answer: object, sentence: str)
     ("layer", "sentence"),
     [
         (lambda batch: torch.full((len(batch), 3), torch.nan), "the model gave NaN scores under noise"),
-        (lambda batch: torch.zeros(len(batch), 4), r"must answer with a tensor of shape \(2, 3\), one score per class, but gave \(2, 4\)"),
+        (
+            lambda batch: torch.zeros(len(batch), 4),
+            r"must answer with a tensor of shape \(2, 3\), one score per class, but gave \(2, 4\)",
+        ),
         (lambda batch: batch @ torch.zeros(7, 3), r"the model failed on a batch of shape \(2, 6\): RuntimeError"),
         (lambda batch: "text", "but gave str"),
     ],

@@ -77,7 +77,9 @@ def test_theorem_1_is_never_violated() -> None:
         target = RANDOM.dirichlet(np.ones(classes))
         weights = RANDOM.normal(size=clients)
         weights += (1 - weights.sum()) / clients
-        accuracies = RANDOM.integers(0, 2, size=classes).astype(float) if RANDOM.random() < 0.5 else RANDOM.random(classes)
+        accuracies = (
+            RANDOM.integers(0, 2, size=classes).astype(float) if RANDOM.random() < 0.5 else RANDOM.random(classes)
+        )
         difference = target - weights @ mixes
         distance = float(np.linalg.norm(difference))
         error = abs(float(difference @ accuracies))

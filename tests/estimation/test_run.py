@@ -63,7 +63,9 @@ def test_more_clients_per_subset_than_there_are(reports: list[Report]) -> None:
     assert len(result.details["subset"]) == 30
 
 
-def test_clients_without_examples_are_left_out_and_named(reports: list[Report], make_report: Callable[..., Report]) -> None:
+def test_clients_without_examples_are_left_out_and_named(
+    reports: list[Report], make_report: Callable[..., Report]
+) -> None:
     empty = make_report("empty", [0, 0, 0], [0, 0])
     for method in ("vw", "ap", "ga"):
         result = estimate([empty, *reports], "uniform", method)
@@ -107,19 +109,29 @@ def test_radii_beyond_the_cap_are_named(make_report: Callable[..., Report]) -> N
         ({"threshold": -1}, CallError, "threshold must be a whole number of at least 0, but is -1"),
         ({"seed": -1}, CallError, "seed must be a whole number of at least 0, but is -1"),
         ({"subsets": 1.5}, CallError, "subsets must be a whole number of at least 1, but is 1.5"),
-        ({"target": "skewed"}, CallError, "target must be 'uniform', a JSON file from class name to weight, or class=weight,…, but is 'skewed'"),
+        (
+            {"target": "skewed"},
+            CallError,
+            "target must be 'uniform', a JSON file from class name to weight, or class=weight,…, but is 'skewed'",
+        ),
         ({"target": "class 0=x"}, CallError, "but 'class 0=x' in it is not class=weight"),
         ({"target": "class 0=1,class 0=1"}, CallError, "target names the class 'class 0' twice"),
         ({"target": [0.5, 0.5]}, CallError, r"one weight for each of the 3 classes, but has shape \(2,\)"),
         ({"target": 7}, CallError, r"one weight for each of the 3 classes, but has shape \(\)"),
         ({"target": {"cow": 1}}, InvalidValue, "the target's class 'cow' must be one of the reports' classes"),
-        ({"target": {"class 0": -1}}, InvalidValue, "the target's weight of 'class 0' must be a finite number of at least 0, but is -1"),
+        (
+            {"target": {"class 0": -1}},
+            InvalidValue,
+            "the target's weight of 'class 0' must be a finite number of at least 0, but is -1",
+        ),
         ({"target": "class 0=nan"}, InvalidValue, "must be a finite number of at least 0, but is nan"),
         ({"target": {"class 0": 0}}, InvalidValue, "the target must be at least one class of weight above 0"),
         ({"target": [0, 0, 0]}, InvalidValue, "the target must be at least one class of weight above 0"),
     ],
 )
-def test_wrong_calls_are_named(reports: list[Report], changes: dict[str, Any], error: type[Exception], sentence: str) -> None:
+def test_wrong_calls_are_named(
+    reports: list[Report], changes: dict[str, Any], error: type[Exception], sentence: str
+) -> None:
     with pytest.raises(error, match=sentence):
         estimate(reports, **changes)
 
@@ -138,10 +150,14 @@ def test_a_target_file(reports: list[Report], tmp_path: Path) -> None:
     assert result.target.name == "ward"
     assert result.target.distribution["class 1"] == 0.75
     path.write_text('{"class 9": 1}')
-    with pytest.raises(InvalidValue, match=r"ward\.json: the target's class 'class 9' must be one of the reports' classes"):
+    with pytest.raises(
+        InvalidValue, match=r"ward\.json: the target's class 'class 9' must be one of the reports' classes"
+    ):
         estimate(reports, str(path))
     path.write_text("[1]")
-    with pytest.raises(InvalidValue, match="the target must be a JSON object from class name to weight, but is a list of 1"):
+    with pytest.raises(
+        InvalidValue, match="the target must be a JSON object from class name to weight, but is a list of 1"
+    ):
         estimate(reports, str(path))
     with pytest.raises(CallError, match="there is no file"):
         estimate(reports, str(tmp_path / "none.json"))

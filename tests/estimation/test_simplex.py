@@ -21,7 +21,15 @@ SHAPES = {
     "one client": (1, 5),
     "many classes": (10, 100),
 }
-KINDS = ("inside the hull", "outside the hull", "duplicated clients", "collinear mixes", "zero classes", "pure clients", "at a client")
+KINDS = (
+    "inside the hull",
+    "outside the hull",
+    "duplicated clients",
+    "collinear mixes",
+    "zero classes",
+    "pure clients",
+    "at a client",
+)
 
 
 def problem(generator: np.random.Generator, clients: int, classes: int, kind: str) -> Problem:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from documents import DOCUMENTS, KINDS, REMEDIES
 
+from documents import DOCUMENTS, KINDS, REMEDIES
 from fedcert import InvalidValue
 from fedcert.report.value import Value
 
@@ -114,7 +114,12 @@ def request_digest() -> Iterator[Row]:
 
 
 def moment(path: str) -> Iterator[Row]:
-    for wrong, came in (("yesterday", "'yesterday'"), ("2026-11-15T06:12:00", "'2026-11-15T06:12:00'"), (7, "7"), (True, "true")):
+    for wrong, came in (
+        ("yesterday", "'yesterday'"),
+        ("2026-11-15T06:12:00", "'2026-11-15T06:12:00'"),
+        (7, "7"),
+        (True, "true"),
+    ):
         yield path, f"the value {came}", wrong, path, f"{TIME}, or null, but is {came}"
 
 
@@ -126,7 +131,13 @@ def smoothing() -> Iterator[Row]:
     yield from count("smoothing.n", "a whole number from 1 to 2^53", least=1)
     probability = "a finite number above 0 and below 1"
     yield from number("smoothing.failure_probability", probability, 0.0)
-    yield "smoothing.failure_probability", "too high", 1.0, "smoothing.failure_probability", f"{probability}, but is 1.0"
+    yield (
+        "smoothing.failure_probability",
+        "too high",
+        1.0,
+        "smoothing.failure_probability",
+        f"{probability}, but is 1.0",
+    )
     yield from word("smoothing.procedure", "'fixed'")
     yield from word("smoothing.precision", "'float32'")
     yield "smoothing", "missing", MISSING, "smoothing", "an object with sigma, but is missing"
@@ -170,8 +181,20 @@ def report() -> Iterator[Row]:
     yield from counts("label_counts", PER_CLASS)
     yield "label_counts", "too short", [20], "label_counts", "of the same length as classes (2), but is a list of 1"
     yield from counts("certified_counts", PER_RADIUS)
-    yield "certified_counts", "too long", [9, 8, 7, 6], "certified_counts", "of the same length as radii (3), but is a list of 4"
-    yield "certified_counts", "above its total", [21, 10, 3], "certified_counts[0]", "at most the number of examples (20), but is 21"
+    yield (
+        "certified_counts",
+        "too long",
+        [9, 8, 7, 6],
+        "certified_counts",
+        "of the same length as radii (3), but is a list of 4",
+    )
+    yield (
+        "certified_counts",
+        "above its total",
+        [21, 10, 3],
+        "certified_counts[0]",
+        "at most the number of examples (20), but is 21",
+    )
     rising = "at most the count at the radius before it (10), but is 11"
     yield "certified_counts", "rising", [18, 10, 11], "certified_counts[2]", rising
     yield from listed("class_certified_counts", ROWS, null=True, required=False)
@@ -187,7 +210,13 @@ def report() -> Iterator[Row]:
     adding = "adding up to certified_counts[1] (10), but is 9"
     yield rows, "not adding up", [[11, 6, 3], [7, 3, 0]], f"column 1 of {rows}", adding
     yield from count("abstained", null=True)
-    yield "abstained", "more than there are", 3, "abstained", "at most the examples that are not certified (2), but is 3"
+    yield (
+        "abstained",
+        "more than there are",
+        3,
+        "abstained",
+        "at most the examples that are not certified (2), but is 3",
+    )
     effects = "a list of 1 to 10000 positive numbers, one per radius"
     yield from listed("design_effect", effects, null=True, required=False)
     yield from number("design_effect[0]", "a finite number above 0", 0.0)
@@ -210,11 +239,29 @@ def request() -> Iterator[Row]:
         yield "target.distribution", came, wrong, "target.distribution", f"{mix}, but is {came}"
     share = "target.distribution['cat']"
     for wrong, came in ((-0.5, "-0.5"), (math.nan, "nan"), ("a", "'a'"), (None, "null"), (True, "true")):
-        yield "target.distribution", f"a weight of {came}", {"cat": wrong}, share, f"a finite number of at least 0, but is {came}"
-    yield "target.distribution", "half of it", {"cat": 0.5}, "target.distribution", "shares that add up to 1, but is 0.5"
+        yield (
+            "target.distribution",
+            f"a weight of {came}",
+            {"cat": wrong},
+            share,
+            f"a finite number of at least 0, but is {came}",
+        )
+    yield (
+        "target.distribution",
+        "half of it",
+        {"cat": 0.5},
+        "target.distribution",
+        "shares that add up to 1, but is 0.5",
+    )
     unknown = "one of the request's classes, but is 'cow'"
     yield "target.distribution", "an unknown class", {"cow": 1.0}, "target.distribution['cow']", unknown
-    yield "target.distribution", "a hostile class", {"\x1b": 1.0}, "target.a name in distribution", f"{TEXT}, but is '\\x1b'"
+    yield (
+        "target.distribution",
+        "a hostile class",
+        {"\x1b": 1.0},
+        "target.a name in distribution",
+        f"{TEXT}, but is '\\x1b'",
+    )
     yield from listed("roster", "a list of 1 to 10000000 different client names", null=True, required=False)
     yield from text("roster[0]", required=False)
     yield "roster", "twice the same", ["a", "a"], "roster[1]", "different from those before it, but is 'a'"
@@ -243,8 +290,20 @@ def sums() -> Iterator[Row]:
     yield from counts("label_counts", PER_CLASS)
     yield "label_counts", "too short", [20], "label_counts", "of the same length as classes (2), but is a list of 1"
     yield from counts("certified_counts", PER_RADIUS)
-    yield "certified_counts", "above its total", [99, 10, 3], "certified_counts[0]", "at most the number of examples (20), but is 99"
-    yield "certified_counts", "too short", [9, 8], "certified_counts", "of the same length as radii (3), but is a list of 2"
+    yield (
+        "certified_counts",
+        "above its total",
+        [99, 10, 3],
+        "certified_counts[0]",
+        "at most the number of examples (20), but is 99",
+    )
+    yield (
+        "certified_counts",
+        "too short",
+        [9, 8],
+        "certified_counts",
+        "of the same length as radii (3), but is a list of 2",
+    )
     yield from count("by_class.contributors", required=True)
     yield "by_class.contributors", "more than all", 3, "by_class.contributors", "at most contributors (1), but is 3"
     yield from counts("by_class.label_counts", PER_CLASS)
@@ -253,8 +312,20 @@ def sums() -> Iterator[Row]:
     yield from listed("by_class.certified_counts", ROWS)
     rows = "by_class.certified_counts"
     yield rows, "a short row", [[11, 7, 3], [7, 3]], f"{rows}[1]", "of the same length as radii (3), but is a list of 2"
-    yield rows, "above its labels", [[13, 7, 3], [7, 3, 0]], f"{rows}[0][0]", "at most the class's label count (12), but is 13"
-    yield "by_class", "a number", 7, "by_class", "an object with contributors, label_counts, certified_counts, or null, but is 7"
+    yield (
+        rows,
+        "above its labels",
+        [[13, 7, 3], [7, 3, 0]],
+        f"{rows}[0][0]",
+        "at most the class's label count (12), but is 13",
+    )
+    yield (
+        "by_class",
+        "a number",
+        7,
+        "by_class",
+        "an object with contributors, label_counts, certified_counts, or null, but is 7",
+    )
     yield from count("moments.scale", "a whole number from 1 to 2^53", required=True, least=1)
     yield from count("moments.clients", required=True)
     yield from listed("moments.labels_labels", ROWS)

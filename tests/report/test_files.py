@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import report_document
 
+from documents import report_document
 from fedcert import CallError, FedcertWarning, FileProblem, InvalidValue, read_reports
 from fedcert.report import read_documents, reading, write_whole
 

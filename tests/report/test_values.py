@@ -8,10 +8,9 @@ from typing import Any
 import hypothesis.strategies as st
 import jsonschema
 import pytest
-from conftest import report_document
-from documents import DOCUMENTS, GOLDEN, KINDS
 from hypothesis import given
 
+from documents import DOCUMENTS, GOLDEN, KINDS, report_document
 from fedcert import FedcertWarning, InvalidValue, Report, Request, Smoothing
 
 SCHEMAS = GOLDEN.parent.parent / "docs" / "schemas"
@@ -33,7 +32,14 @@ def test_the_exported_schema_is_current_and_accepts_the_golden_file(name: str) -
 
 @pytest.mark.parametrize(
     ("field", "wrong"),
-    [("client", ""), ("radii", []), ("label_counts", [-1, 3]), ("model", "sha256:ab"), ("smoothing", {}), ("abstained", 1.5)],
+    [
+        ("client", ""),
+        ("radii", []),
+        ("label_counts", [-1, 3]),
+        ("model", "sha256:ab"),
+        ("smoothing", {}),
+        ("abstained", 1.5),
+    ],
 )
 def test_the_exported_schema_refuses_what_fedcert_refuses(field: str, wrong: Any) -> None:
     document = report_document(**{field: wrong})
@@ -46,14 +52,21 @@ def test_the_exported_schema_refuses_what_fedcert_refuses(field: str, wrong: Any
 def test_values_from_python_obey_the_same_rules() -> None:
     document = report_document()
     document.pop("schema")
-    with pytest.raises(InvalidValue, match=r"^certified_counts\[0\] must be at most the number of examples \(20\), but is 21$"):
+    with pytest.raises(
+        InvalidValue, match=r"^certified_counts\[0\] must be at most the number of examples \(20\), but is 21$"
+    ):
         Report(**{**document, "certified_counts": [21, 0, 0], "class_certified_counts": None})
 
 
 def test_optional_fields_may_be_left_out() -> None:
     needed = ("schema", "client", "model", "smoothing", "radii", "classes", "label_counts", "certified_counts")
     report = Report.from_json({key: value for key, value in report_document().items() if key in needed})
-    assert (report.task, report.request, report.class_certified_counts, report.abstained) == ("multiclass", None, None, None)
+    assert (report.task, report.request, report.class_certified_counts, report.abstained) == (
+        "multiclass",
+        None,
+        None,
+        None,
+    )
 
 
 def test_a_value_cannot_be_changed() -> None:
@@ -110,7 +123,14 @@ def test_a_name_is_taken_as_it_is_or_refused(name: str) -> None:
         assert Report.from_json(json.loads(report.dumps())).client == name
 
 
-@given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4), max_leaves=10), st.sampled_from(sorted(report_document())))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+        max_leaves=10,
+    ),
+    st.sampled_from(sorted(report_document())),
+)
 def test_anything_in_any_field_gives_a_value_or_a_sentence(wrong: Any, field: str) -> None:
     try:
         Report.from_json(report_document(**{field: wrong}))

@@ -13,7 +13,7 @@ from fedcert.certification.data import load_data
 from fedcert.certification.models import load_classifier
 from fedcert.certification.run import Watcher, carry_out, check_request, make_plan
 from fedcert.cli.console import duration, print_json, progress, results, tell
-from fedcert.cli.inputs import names_in, radii_of
+from fedcert.cli.inputs import names_in, option, radii_of, wrong_option
 from fedcert.errors import CallError, DataProblem, InvalidValue
 from fedcert.report import Report, Request, check_writable, read_one, write_whole
 from fedcert.report.fields import CLASSES, RADII
@@ -54,16 +54,16 @@ def certify(
         check_writable(out)
     asked: Request | None = read_one(request, Request) if request is not None else None
     given: dict[str, Any] = {"sigma": sigma, "n0": n0, "n": n, "failure_probability": failure_probability}
-    given["radii"] = _option("--radii", RADII, radii_of(radii)) if radii is not None else None
+    given["radii"] = option("--radii", RADII, radii_of(radii)) if radii is not None else None
     given["classes"] = names_in(classes, CLASSES, "classes") if classes is not None else None
     given = {name: value for name, value in given.items() if value is not None}
     try:
         plan = make_plan(
-            _option("--client", Text(), client), asked, given,
+            option("--client", Text(), client), asked, given,
             class_counts=class_counts, every=every, seed=seed, batch_size=batch_size,
         )  # fmt: skip
     except InvalidValue as error:
-        raise CallError(f"--{error.field.replace('_', '-')} {str(error).removeprefix(error.field).strip()}") from None
+        raise wrong_option(error) from None
     local = load_data(data)
     classifier = load_classifier(model, weights=weights, model_id=model_id, device=device)
     if asked is not None:
@@ -79,13 +79,6 @@ def certify(
         tell("note: this is exactly what would leave; nothing was written")
     elif not as_json:
         _summary(report, out)
-
-
-def _option(name: str, kind: Any, value: Any) -> Any:
-    try:
-        return kind.take(value, name)
-    except InvalidValue as error:
-        raise CallError(str(error)) from None
 
 
 def _heed_release(request: Request, examples: int, class_counts: bool) -> None:

@@ -26,8 +26,9 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="Of everything random.")] = 0,
 ) -> None:
     """Show the whole story on handwritten digits: train, certify, estimate, compare with the truth."""
-    from fedcert.lab.demo import CLIENTS, CONCENTRATION, ROUNDS, SIGMA, TARGET_SIZE, run_demo
+    from fedcert.lab.demo import CLIENTS, CONCENTRATION, ROUNDS, SIGMA, TARGET_SIZE, check_folder, run_demo
 
+    check_folder(out)
     console = results()
     console.print(
         f"{CLIENTS} clients hold handwritten digits (Dirichlet {CONCENTRATION}) and train a network by FedAvg\n"

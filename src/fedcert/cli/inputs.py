@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, TypeVar
 
 from fedcert.errors import CallError, FileProblem, InvalidValue, shown
-from fedcert.report.kinds import ListOf
+from fedcert.report.kinds import Kind, ListOf
 from fedcert.report.reading import check_readable, parse
+from fedcert.report.value import Value
 
 _LARGEST = 16 * 2**20
 _MOST_RADII = 10_000
+
+Made = TypeVar("Made", bound=Value)
 
 
 def radii_of(text: str) -> tuple[float, ...]:
@@ -30,6 +34,35 @@ def radii_of(text: str) -> tuple[float, ...]:
         ) from None
     count = int((last - first) / step + 1e-9) + 1
     return tuple(round(first + index * step, 9) for index in range(count))
+
+
+def option(name: str, kind: Kind, value: Any) -> Any:
+    """An option's value, checked.
+
+    Raises:
+        CallError: it breaks the rule of its kind.
+    """
+    try:
+        return kind.take(value, name)
+    except InvalidValue as error:
+        raise CallError(str(error)) from None
+
+
+def from_options(kind: type[Made], **options: Any) -> Made:
+    """A value whose fields are options of the same names.
+
+    Raises:
+        CallError: one of them breaks a rule.
+    """
+    try:
+        return kind(**options)
+    except InvalidValue as error:
+        raise wrong_option(error) from None
+
+
+def wrong_option(error: InvalidValue) -> CallError:
+    """The error about a field, told as one about the option that set it."""
+    return CallError(f"--{error.field.replace('_', '-')} {str(error).removeprefix(error.field).strip()}")
 
 
 def names_in(path: Path, kind: ListOf, option: str) -> tuple[str, ...]:

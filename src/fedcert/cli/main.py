@@ -35,6 +35,9 @@ app.command("estimate")(estimate.estimate)
 app.command("schema")(schema.schema)
 
 
+INTERRUPTED = 130
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"fedcert {__version__}")
@@ -61,18 +64,23 @@ def run(arguments: Sequence[str]) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             warnings.showwarning = show_warning
-            result = app(args=list(arguments), prog_name="fedcert", standalone_mode=False)
+            code = app(args=list(arguments), prog_name="fedcert", standalone_mode=False) or 0
             sys.stdout.flush()
-            return result if isinstance(result, int) else 0
+        if code == INTERRUPTED:  # typer turns Ctrl-C into an exit code; older ones let it through
+            raise KeyboardInterrupt
+        return int(code)
     except FedcertError as error:
         tell(f"error: {error}")
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         tell("stopped; nothing was written that is not complete")
-        return 130
-    except BrokenPipeError:
-        # The reader of a pipe has had enough. Python would complain again when it flushes at exit.
+        return INTERRUPTED
+    except OSError as error:
+        # Files have errors of their own, so this is standard output: a full disk, or a reader that has had enough.
+        # What is still buffered must not fail a second time when Python flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            tell(f"error: cannot write to standard output: {error.strerror or error}")
         return 1
     except MemoryError:
         tell("error: the memory is full; use a smaller --batch-size, or fewer examples with --every")

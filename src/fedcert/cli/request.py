@@ -5,13 +5,13 @@ from __future__ import annotations
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fedcert.cli.console import print_json, results
-from fedcert.cli.inputs import names_in, radii_of
-from fedcert.errors import CallError, InvalidValue
+from fedcert.cli.inputs import from_options, names_in, option, radii_of
+from fedcert.errors import CallError
 from fedcert.estimation.target import target_of
 from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES, RADII, ROSTER
@@ -43,16 +43,17 @@ def request(
         raise CallError("give either --model FILE or --model-id TEXT")
     check_writable(out)
     names = names_in(classes, CLASSES, "classes")
-    made = _valid(
+    made = from_options(
+        Request,
         model=_digest(model) if model is not None else model_id,
-        smoothing=_valid_smoothing(sigma=sigma, n0=n0, n=n, failure_probability=failure_probability),
-        radii=RADII.take(radii_of(radii), "--radii") if radii is not None else DEFAULT_RADII,
+        smoothing=from_options(Smoothing, sigma=sigma, n0=n0, n=n, failure_probability=failure_probability),
+        radii=option("--radii", RADII, radii_of(radii)) if radii is not None else DEFAULT_RADII,
         classes=names,
         target=target_of(target, names) if target is not None else None,
         roster=names_in(roster, ROSTER, "roster") if roster is not None else None,
         nonce=secrets.token_hex(16),
         deadline=deadline,
-        release=Release(class_counts=class_counts, minimum_examples=minimum_examples),
+        release=from_options(Release, class_counts=class_counts, minimum_examples=minimum_examples),
         software=f"fedcert {__version__}",
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
@@ -74,17 +75,3 @@ def _digest(model: Path) -> str:
     from fedcert.certification.models import digest_of_file
 
     return digest_of_file(model)
-
-
-def _valid(**values: Any) -> Request:
-    try:
-        return Request(**values)
-    except InvalidValue as error:
-        raise CallError(f"--{error.field.replace('_', '-')} {str(error).removeprefix(error.field).strip()}") from None
-
-
-def _valid_smoothing(**values: Any) -> Smoothing:
-    try:
-        return Smoothing(**values)
-    except InvalidValue as error:
-        raise CallError(f"--{error.field.replace('_', '-')} {str(error).removeprefix(error.field).strip()}") from None

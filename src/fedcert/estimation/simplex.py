@@ -21,6 +21,7 @@ TIE = 1e-9
 """Mismatches that differ by no more than this are equal: rounding must not decide between subsets."""
 
 _FLAT = 1e-10
+_ABSENT = 1e-13
 _NEWTON_STEPS = 100
 
 
@@ -35,19 +36,42 @@ def closest_mixture(mixes: Floats, target: Floats, examples: Floats) -> Floats:
         target: the wanted distribution.
         examples: how many examples each row rests on, above 0.
     """
+    return of_least_variance(any_closest(mixes, target), mixes, target, examples)
+
+
+def any_closest(mixes: Floats, target: Floats) -> Floats:
+    """Weights of the closest mixture: some of those that reach it, on as few rows as possible."""
+    return _nearest_point(mixes - target)
+
+
+def variance_floor(mixture: Floats, mixes: Floats, examples: Floats) -> float:
+    """The least Σ a²/n of weights of any sign that reach a mixture: no more than that of non-negative ones."""
+    usable = _within(mixture, mixes)
+    rows = mixes[usable]
+    dual = np.linalg.lstsq(rows.T @ (examples[usable, None] * rows), mixture, rcond=None)[0]
+    return float(mixture @ dual)
+
+
+def of_least_variance(weights: Floats, mixes: Floats, target: Floats, examples: Floats) -> Floats:
+    """Of all convex weights with the mixture of `weights`, which is the closest one, those of least Σ a²/n."""
     differences = mixes - target
-    weights = _nearest_point(differences)
     gap = weights @ differences
     distance = float(np.linalg.norm(gap))
     # Only rows on the face that touches the target's supporting plane can carry weight in a minimiser.
     slack = differences @ gap - distance**2
-    face = np.flatnonzero(slack <= _FLAT * distance) if distance > TIE else np.arange(len(mixes))
+    usable = _within(weights @ mixes, mixes)
+    face = np.flatnonzero(usable & (slack <= _FLAT * distance) if distance > TIE else usable)
     if len(face) > 1 and len(face) > np.linalg.matrix_rank(mixes[face]):
         spread = _least_variance(mixes[face], weights @ mixes, examples[face])
         if spread is not None:
             weights = np.zeros_like(weights)
             weights[face] = spread
     return weights
+
+
+def _within(mixture: Floats, mixes: Floats) -> npt.NDArray[np.bool_]:
+    """Which rows can be part of a mixture: those without any share in the classes that it lacks."""
+    return np.asarray(mixes[:, mixture <= _ABSENT].sum(axis=1) <= _ABSENT, dtype=np.bool_)
 
 
 def mismatch(weights: Floats, mixes: Floats, target: Floats) -> float:

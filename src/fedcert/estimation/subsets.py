@@ -12,10 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert.estimation.grouping import Indices, group_clients, group_many
-from fedcert.estimation.simplex import TIE, Floats, closest_mixture, distance_bounds, mismatch
+from fedcert.estimation.simplex import (
+    TIE,
+    Floats,
+    any_closest,
+    distance_bounds,
+    mismatch,
+    of_least_variance,
+    variance_floor,
+)
 
 _CELLS_PER_CHUNK = 2**22
 _ROUNDS = (6, 10, 20)
+_SLACK = 1e-9
 
 
 @dataclass(frozen=True)
@@ -64,26 +73,61 @@ def best_subset(label_counts: npt.NDArray[np.int64], target: Floats, subsets: In
         subsets: positions of clients; subsets x clients.
         threshold: Algorithm 1's τ; None leaves grouping out.
     """
-    candidates = _candidates(label_counts, target, subsets, threshold)
-    solved = [_solve(label_counts, target, subsets[index], threshold) for index in candidates]
-    best = min(distance for _, _, distance, _ in solved)
-    tied = [answer for answer in solved if answer[2] <= best + TIE]
-    groups, weights, distance, _ = min(tied, key=lambda answer: answer[3])
-    return Choice(groups, weights, distance, len(tied))
+    candidates = [
+        _grouped(label_counts, subsets[index], threshold)
+        for index in _candidates(label_counts, target, subsets, threshold)
+    ]
+    weights = [any_closest(one.mixes, target) for one in candidates]
+    distances = [mismatch(some, one.mixes, target) for some, one in zip(weights, candidates, strict=True)]
+    best = min(distances)
+    tied = [index for index, distance in enumerate(distances) if distance <= best + TIE]
+    index, chosen = _least_variance(tied, candidates, weights, target)
+    return Choice(candidates[index].groups, chosen, mismatch(chosen, candidates[index].mixes, target), len(tied))
 
 
-def _solve(
-    label_counts: npt.NDArray[np.int64], target: Floats, subset: Indices, threshold: int | None
-) -> tuple[tuple[tuple[int, ...], ...], Floats, float, float]:
+@dataclass(frozen=True)
+class _Subset:
+    """A subset of clients, grouped."""
+
+    groups: tuple[tuple[int, ...], ...]
+    mixes: Floats
+    examples: Floats
+
+
+def _grouped(label_counts: npt.NDArray[np.int64], subset: Indices, threshold: int | None) -> _Subset:
     sizes = label_counts[subset].sum(axis=1)
     alone = tuple((position,) for position in range(len(subset)))
     positions = alone if threshold is None else group_clients(sizes.tolist(), threshold)
     groups = tuple(tuple(int(subset[position]) for position in group) for group in positions)
     counts = np.array([label_counts[list(group)].sum(axis=0) for group in groups], dtype=np.float64)
     examples = counts.sum(axis=1)
-    mixes = counts / examples[:, None]
-    weights = closest_mixture(mixes, target, examples)
-    return groups, weights, mismatch(weights, mixes, target), float(np.sum(weights**2 / examples))
+    return _Subset(groups, counts / examples[:, None], examples)
+
+
+def _least_variance(
+    tied: list[int], candidates: list[_Subset], weights: list[Floats], target: Floats
+) -> tuple[int, Floats]:
+    """Which of the tied subsets has the least Σ a²/n, and its weights; the first one of equals.
+
+    With many ties, a floor that is cheap to compute says in which order to look, and when to stop.
+    """
+    floors = {index: 0.0 for index in tied}
+    if len(tied) > 1:
+        for index in tied:
+            one = candidates[index]
+            floors[index] = variance_floor(weights[index] @ one.mixes, one.mixes, one.examples)
+    found: list[tuple[float, int, Floats]] = []
+    for index in sorted(tied, key=lambda index: (floors[index], index)):
+        if found and floors[index] > min(variance for variance, _, _ in found) * (1 + _SLACK):
+            break
+        one = candidates[index]
+        spread = of_least_variance(weights[index], one.mixes, target, one.examples)
+        found.append((float(np.sum(spread**2 / one.examples)), index, spread))
+    least = min(variance for variance, _, _ in found)
+    return min(
+        ((index, spread) for variance, index, spread in found if variance <= least * (1 + _SLACK)),
+        key=lambda one: one[0],
+    )
 
 
 def _candidates(

@@ -66,8 +66,7 @@ def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> 
     require("sklearn", "the demo", "demo")
     require("matplotlib", "the demo", "demo")
     safetensors = require("safetensors.torch", "the demo", "demo")
-    if folder.exists() and not folder.is_dir():
-        raise CallError(f"the demo's folder {str(folder)!r} is a file; name a folder with --out")
+    check_folder(folder)
     for place in (folder, folder / "data", folder / "reports"):
         place.mkdir(parents=True, exist_ok=True)
 
@@ -126,6 +125,16 @@ def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> 
     plot(estimates, folder / "curve.png", truth=truth.certified_accuracy, title="Certified accuracy of the target")
     errors = {one.method: compare(one.certified_accuracy, truth.certified_accuracy) for one in estimates}
     return Demo(folder, tuple(reports), truth, estimates, errors)
+
+
+def check_folder(folder: Path) -> None:
+    """Check that the demo's files can go there.
+
+    Raises:
+        CallError: it is a file.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise CallError(f"the demo's folder {str(folder)!r} is a file; name a folder with --out")
 
 
 def _npz(x: npt.NDArray[np.float32], y: npt.NDArray[np.int64]) -> bytes:

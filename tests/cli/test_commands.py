@@ -1,0 +1,255 @@
+"""The commands on good input."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedcert import Estimate, Report, Request
+from fedcert.cli.console import duration
+from fedcert.cli.inputs import radii_of
+from fedcert.cli.main import run
+from fedcert.version import __version__
+
+RANDOM = np.random.default_rng(0)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a model, data and class names, entered."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ward.py").write_text(
+        "import numpy as np\n"
+        "def make():\n    return lambda batch: (batch[:, 0] > 0.5).astype(int)\n"
+        "def slow():\n    import time\n    return lambda batch: (time.sleep(0.2), np.zeros(len(batch), int))[1]\n"
+    )
+    monkeypatch.delitem(sys.modules, "ward", raising=False)
+    x = RANDOM.random((30, 4)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", x=x, y=(x[:, 0] > 0.5).astype(int))
+    (tmp_path / "classes.txt").write_text("below\nabove\n")
+    return tmp_path
+
+
+CERTIFY = ["certify", "ward:make", "data.npz", "--model-id", "threshold", "--client", "site-07"]
+
+
+def test_certify_writes_a_report_and_shows_it(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*CERTIFY, "--sigma", "0.25", "--n", "200", "--classes", "classes.txt", "--out", "report.json"]) == 0
+    shown = capsys.readouterr()
+    report = Report.from_json(json.loads((site / "report.json").read_text()))
+    assert report.classes == ("below", "above")
+    assert report.smoothing.n == 200
+    assert "9,000 noisy samples at about" in shown.err
+    assert f"site-07: {report.certified_accuracy[0]:.1%} of 30 examples are predicted right" in shown.out
+    assert "Wrote report.json, which is all that needs to leave this machine." in shown.out
+    assert "\x1b" not in shown.out + shown.err
+
+
+def test_a_dry_run_shows_exactly_what_would_leave_and_writes_nothing(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(site.iterdir())
+    assert run([*CERTIFY, "--sigma", "0.25", "--n", "200", "--dry-run", "--out", "report.json"]) == 0
+    shown = capsys.readouterr()
+    assert Report.from_json(json.loads(shown.out)).dumps() == shown.out
+    assert "this is exactly what would leave; nothing was written" in shown.err
+    assert sorted(file for file in site.iterdir() if file.name != "__pycache__") == before
+
+
+def test_json_goes_to_standard_output_alone(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*CERTIFY, "--sigma", "0.25", "--n", "200", "--out", "report.json", "--json"]) == 0
+    assert capsys.readouterr().out == (site / "report.json").read_text()
+
+
+def test_a_request_travels_to_the_site_and_back(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (site / "roster.json").write_text('["site-07", "site-08"]')
+    command = [
+        "request",
+        "--model-id",
+        "threshold",
+        "--sigma",
+        "0.25",
+        "--n",
+        "300",
+        "--classes",
+        "classes.txt",
+        "--target",
+        "below=3,above=1",
+    ]
+    command += [
+        "--roster",
+        "roster.json",
+        "--radii",
+        "0:0.5:0.1",
+        "--class-counts",
+        "--deadline",
+        "2099-01-01T00:00:00Z",
+        "--out",
+        "request.json",
+    ]
+    assert run(command) == 0
+    shown = capsys.readouterr().out
+    assert "Wrote request.json: asks 2 clients to certify threshold" in shown
+    assert "These settings can certify radii up to" in shown
+    asked = Request.from_json(json.loads((site / "request.json").read_text()))
+    assert asked.radii == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+    assert asked.target is not None
+    assert asked.target.distribution == {"below": 0.75, "above": 0.25}
+    assert run([*CERTIFY, "--request", "request.json", "--out", "report.json"]) == 0
+    assert (
+        "the request asks for counts per class; add --class-counts if you agree to give them" in capsys.readouterr().err
+    )
+    report = Report.from_json(json.loads((site / "report.json").read_text()))
+    assert report.request == asked.digest
+    assert report.class_certified_counts is None
+
+
+def test_two_requests_are_never_the_same(site: Path) -> None:
+    command = ["request", "--model-id", "m", "--sigma", "0.25", "--classes", "classes.txt", "--out"]
+    assert run([*command, "a.json"]) == run([*command, "b.json"]) == 0
+    first, second = (json.loads((site / name).read_text())["nonce"] for name in ("a.json", "b.json"))
+    assert first != second
+
+
+@pytest.fixture
+def reports(tmp_path: Path, make_report: Callable[..., Report]) -> Path:
+    """A folder of ten reports."""
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    for index in range(10):
+        report = make_report(f"site {index}", [10 + index, 20 - index], [20, 10 + index % 3])
+        (folder / f"{index}.json").write_text(report.dumps())
+    return folder
+
+
+@pytest.mark.parametrize("method", ["vw", "ap", "ga"])
+def test_estimate_writes_and_shows_an_estimate(
+    reports: Path, tmp_path: Path, method: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, figure = tmp_path / "estimate.json", tmp_path / "curve.png"
+    truth = str(reports / "3.json")
+    command = ["estimate", str(reports), "--method", method, "--target", "class 0=1,class 1=1", "--truth", truth]
+    assert run([*command, "--out", str(out), "--figure", str(figure), "--seed", "5"]) == 0
+    shown = capsys.readouterr().out
+    assert f"Estimated certified accuracy of the target 'custom' by {method.upper()}: 66.7% at radius 0" in shown
+    for words in (
+        "RMSE",
+        "MAPE",
+        "weight",
+        "Mismatch with the target's class mix",
+        "All radii are below 0.616",
+        "Wrote",
+    ):
+        assert words in shown
+    result = Estimate.from_json(json.loads(out.read_text()))
+    assert (result.method, result.clients) == (method, 10)
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert run([*command, "--json"]) == 0
+    printed = Estimate.from_json(json.loads(capsys.readouterr().out))
+    assert printed.method == method
+
+
+def test_validate_counts_and_says_whether_reports_go_together(
+    reports: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], make_report: Callable[..., Report]
+) -> None:
+    assert run(["validate", str(reports)]) == 0
+    shown = capsys.readouterr().out
+    assert "10 valid, 0 invalid." in shown
+    assert "The 10 reports go together: 300 examples." in shown
+    other = tmp_path / "other.json"
+    other.write_text(make_report("other", [1, 2], [1, 1], smoothing={"sigma": 1}).dumps())
+    assert run(["validate", str(reports), str(other)]) == 1
+    assert "'other' has sigma 1.0 where the rest has 0.25" in capsys.readouterr().out
+    other.write_text("{")
+    assert run(["validate", str(reports), str(other), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [finding["valid"] for finding in found["findings"]] == [True] * 10 + [False]
+
+
+def test_validate_knows_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    golden = Path(__file__).parent.parent / "golden"
+    assert run(["validate", *(str(file) for file in sorted(golden.iterdir()))]) == 0
+    assert "4 valid, 0 invalid." in capsys.readouterr().out
+
+
+def test_hostile_names_do_nothing_in_the_terminal(
+    tmp_path: Path, make_report: Callable[..., Report], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Joiners are allowed in names, and rich's markup is text like any other."""
+    name = "[bold red]ward[/] \u200d [link=http://x]"
+    (tmp_path / "a.json").write_text(make_report(name, [5, 0], [5], classes=["[blink]a", "b"]).dumps())
+    assert run(["estimate", str(tmp_path / "a.json"), "--method", "vw"]) == 0
+    shown = capsys.readouterr().out
+    assert "[bold red]ward[/] \\u200d [link=http://x]" in shown
+
+
+def test_schema_prints_what_validators_understand(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", "report"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "fedcert/report/1"
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == f"fedcert {__version__}"
+    assert run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for name in ("demo", "request", "certify", "validate", "estimate", "schema"):
+        assert name in shown
+
+
+def test_ctrl_c_ends_with_130_and_leaves_nothing_behind(site: Path) -> None:
+    command = [sys.executable, "-m", "fedcert", "certify", "ward:slow", "data.npz", "--model-id", "m", "--client", "a"]
+    process = subprocess.Popen(
+        [*command, "--sigma", "0.2", "--batch-size", "100", "--out", "report.json"],
+        cwd=site, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert "noisy samples at about" in process.stderr.readline()
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert errors == "fedcert: stopped; nothing was written that is not complete\n"
+    assert not [file for file in site.iterdir() if "report" in file.name]
+
+
+def test_a_reader_that_closes_the_pipe_early_is_no_error_worth_a_traceback(reports: Path) -> None:
+    command = f"{sys.executable} -m fedcert estimate {reports} --json | head -c 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_a_full_disk_for_standard_output_is_one_sentence(reports: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "fedcert", "estimate", str(reports), "--json"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "fedcert: error: cannot write to standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "radii"),
+    [
+        ("0", (0.0,)),
+        ("0,0.5,1", (0.0, 0.5, 1.0)),
+        ("0:1:0.25", (0, 0.25, 0.5, 0.75, 1)),
+        ("0:0.3:0.1", (0, 0.1, 0.2, 0.3)),
+        ("0.1:0.1:1", (0.1,)),
+    ],
+)
+def test_radii(text: str, radii: tuple[float, ...]) -> None:
+    assert radii_of(text) == radii
+
+
+def test_durations_are_for_people() -> None:
+    assert [duration(seconds) for seconds in (0.2, 45, 400, 10_000)] == ["less than a second", "45 s", "7 min", "2.8 h"]
