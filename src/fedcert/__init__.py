@@ -4,26 +4,47 @@ Each client certifies the model on its own test data (`certify`) and sends a rep
 combines the reports into the certified accuracy of a target population (`estimate`).
 """
 
-from fedcert.certification.models import onnx_classifier
-from fedcert.certification.run import certify
-from fedcert.errors import (
-    CallError,
-    CannotCombine,
-    DataProblem,
-    EstimationProblem,
-    FedcertError,
-    FedcertWarning,
-    FileProblem,
-    InvalidValue,
-    MissingExtra,
-    ModelProblem,
-)
-from fedcert.estimation.compare import Comparison, compare
-from fedcert.estimation.result import Estimate
-from fedcert.estimation.run import estimate
-from fedcert.report import Report, Request, Smoothing, Sums, Target, read_reports
-from fedcert.show.figures import plot
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from fedcert.version import __version__
+
+if TYPE_CHECKING:
+    from fedcert.certification.models import onnx_classifier
+    from fedcert.certification.run import certify
+    from fedcert.errors import (
+        CallError,
+        CannotCombine,
+        DataProblem,
+        EstimationProblem,
+        FedcertError,
+        FedcertWarning,
+        FileProblem,
+        InvalidValue,
+        MissingExtra,
+        ModelProblem,
+    )
+    from fedcert.estimation.compare import Comparison, compare
+    from fedcert.estimation.result import Estimate
+    from fedcert.estimation.run import estimate
+    from fedcert.report import Report, Request, Smoothing, Sums, Target, read_reports
+    from fedcert.show.figures import plot
+
+# Loaded when first used: the command line answers at once, and a client never loads the server's half.
+_HOMES = {
+    "fedcert.certification.models": ["onnx_classifier"],
+    "fedcert.certification.run": ["certify"],
+    "fedcert.errors": [
+        "CallError", "CannotCombine", "DataProblem", "EstimationProblem", "FedcertError", "FedcertWarning",
+        "FileProblem", "InvalidValue", "MissingExtra", "ModelProblem",
+    ],
+    "fedcert.estimation.compare": ["Comparison", "compare"],
+    "fedcert.estimation.result": ["Estimate"],
+    "fedcert.estimation.run": ["estimate"],
+    "fedcert.report": ["Report", "Request", "Smoothing", "Sums", "Target", "read_reports"],
+    "fedcert.show.figures": ["plot"],
+}  # fmt: skip
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "CallError",
@@ -51,3 +72,14 @@ __all__ = [
     "plot",
     "read_reports",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'fedcert' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

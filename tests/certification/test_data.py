@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def test_a_users_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (X, np.array(["cat"] * 50), "y must be a list of class indices, but is <U3"),
         (X.astype(str), Y, "x must hold numbers, but holds <U"),
         (X.astype(complex), Y, "x must hold numbers, but holds complex128"),
-        (X[:, 0, 0], Y, r"x must have one row per example and at least 2 axes, but has shape \(50,\)"),
+        (X[:, 0, 0], Y, r"x must have one row per example, at least 2 axes and no empty one, but has shape \(50,\)"),
     ],
 )
 def test_data_that_cannot_be_used_is_named(tmp_path: Path, x: np.ndarray, y: np.ndarray, sentence: str) -> None:
@@ -144,3 +145,23 @@ def test_other_things_are_the_callers_mistake(tmp_path: Path, monkeypatch: pytes
 
 def test_no_examples_are_fine(tmp_path: Path) -> None:
     assert len(load_data(save(tmp_path / "d.npz", x=X[:0], y=Y[:0]))) == 0
+
+
+def test_more_damage_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "d.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x", b"1")
+        archive.writestr("y", b"1")
+    with pytest.raises(DataProblem, match="must hold the arrays 'x' and 'y'"):
+        load_data(str(path))
+    save(path, x=np.asfortranarray(X), y=Y)
+    data = bytearray(path.read_bytes())
+    data[300] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DataProblem, match=r"d\.npz' cannot be read"):
+        load_data(str(path))
+    for x in (np.zeros((50, 0)), X.astype("timedelta64[s]"), [[1.0], [1.0, 2.0]]):
+        with pytest.raises(
+            DataProblem, match="x must have one row|x must hold numbers|x and y must be arrays of numbers"
+        ):
+            data_of(x, Y if len(x) == 50 else [0, 1])

@@ -11,7 +11,7 @@ import onnx
 import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
-from safetensors.torch import save_file
+from safetensors.torch import save_file, save_model
 
 from fedcert import CallError, FileProblem, MissingExtra, ModelProblem, certify, onnx_classifier
 from fedcert.certification.classifiers import classifier_of, digest_of_module
@@ -200,3 +200,47 @@ def test_modes_are_put_back() -> None:
     assert module[1].training
     assert not module[0].training
     assert torch.backends.cudnn.allow_tf32
+
+
+def test_weights_under_a_wrappers_names_fit_on_either_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nets.py").write_text(
+        "import torch\n"
+        "class Wrapped(torch.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__(); self.module = torch.nn.Linear(3, 2)\n"
+        "    def forward(self, x):\n        return self.module(x)\n"
+        "class Tied(torch.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__(); self.a = torch.nn.Linear(3, 3, bias=False); self.b = torch.nn.Linear(3, 3, bias=False); self.b.weight = self.a.weight\n"
+        "    def forward(self, x):\n        return self.b(self.a(x))\n"
+        "class Lazy(torch.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__(); self.a = torch.nn.LazyLinear(3)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import nets  # type: ignore[import-not-found]
+
+    path = tmp_path / "w.safetensors"
+    for make in (nets.Wrapped, nets.Tied):
+        module = make()
+        save_model(module, str(path))
+        loaded = load_classifier(f"nets:{make.__name__}", weights=path, model_id=None, device="cpu")
+        assert loaded.identity == digest_of_module(module) == digest_of_file(path)
+    with pytest.raises(
+        ModelProblem, match=r"the module's tensor 'a\.(weight|bias)' has no values yet; load its weights first"
+    ):
+        load_classifier("nets:Lazy", weights=None, model_id=None, device="cpu")
+
+
+def test_a_model_with_weights_needs_no_name_and_one_without_does() -> None:
+    with pytest.raises(CallError, match="a torch module is known by the digest of its weights: leave model_id"):
+        classifier_of(torch.nn.Linear(2, 2), model_id="mine")
+    with pytest.raises(CallError, match="the module has no weights to take a digest of: give its name with model_id"):
+        classifier_of(torch.nn.Flatten())
+
+
+def test_a_module_whose_own_import_is_missing_is_told_from_one_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "visionary_model.py").write_text("import visionary\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelProblem, match="its import needs 'visionary', which is not installed"):
+        load_classifier("visionary_model:make", weights=None, model_id=None, device="cpu")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,15 @@ class Scripted:
         self.asked: list[tuple[Phase, int]] = []
 
     def counts(
-        self, images: npt.NDArray[np.float32], indices: Sequence[int], phase: Phase, samples: int
+        self,
+        images: npt.NDArray[np.float32],
+        indices: Sequence[int],
+        phase: Phase,
+        samples: int,
+        spent: Callable[[int], None] = print,
     ) -> npt.NDArray[np.int64]:
         self.asked.append((phase, samples))
+        spent(samples * len(images))
         return self.answers[phase]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedcert import CallError, DataProblem, FedcertWarning, ModelProblem, Report, Request, certify
+from fedcert import CallError, DataProblem, FedcertWarning, InvalidValue, ModelProblem, Report, Request, certify
+from fedcert.certification.noise import block_size
 from fedcert.certification.run import Watcher
 
 RANDOM = np.random.default_rng(0)
@@ -87,9 +89,9 @@ def test_a_site_that_lacks_classes_still_lists_all() -> None:
 def test_names_must_fit_the_models_scores() -> None:
     module = torch.nn.Linear(6, 3)
     with pytest.raises(ModelProblem, match="the model gives scores for 3 classes, but 2 classes are named"):
-        run(model=module, classes=["a", "b"])
+        run(model=module, classes=["a", "b"], model_id=None)
     with pytest.raises(DataProblem, match=r"y\[0\] must be a class index from 0 to 2, but is 3"):
-        run(model=module, y=np.full(40, 3))
+        run(model=module, y=np.full(40, 3), model_id=None)
 
 
 @pytest.mark.parametrize(("scale", "sigma"), [(255.0, 0.25), (1.0, 30.0), (1.0, 1e-4)])
@@ -168,10 +170,74 @@ def test_a_deadline_to_come_is_no_hindrance() -> None:
         ({"sigma": None}, "sigma is needed"),
         ({"request": request()}, "the request already says sigma, n: leave them out"),
         ({"request": request(), "n": None}, "the request already says sigma: leave it out"),
-        ({"every": 0}, "every must be at least 1, but is 0"),
-        ({"batch_size": 0}, "batch_size must be at least 1, but is 0"),
     ],
 )
 def test_arguments_that_do_not_go_together_are_named(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(CallError, match=sentence):
         run(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"every": 0}, "every must be a whole number from 1 to 2\\^53, but is 0"),
+        ({"every": 1.5}, "every must be a whole number from 1 to 2\\^53, but is 1.5"),
+        ({"batch_size": 0}, "batch_size must be a whole number from 1 to 2\\^53, or null, but is 0"),
+        ({"client": ""}, "client must be a text of 1 to 200 characters"),
+        ({"client": None}, "client must be a text of 1 to 200 characters"),
+        ({"radii": [1, 0]}, r"radii\[1\] must be above the one before it \(1\), but is 0.0"),
+        ({"radii": "0,1"}, "radii must be a list of 1 to 10000 increasing radii, but is '0,1'"),
+        ({"radii": 5}, "radii must be a list of 1 to 10000 increasing radii, but is 5"),
+        ({"classes": ["a", "a"]}, r"classes\[1\] must be different from those before it, but is 'a'"),
+        ({"classes": "ab"}, "classes must be a list of 1 to 100000 different class names"),
+        ({"model_id": "sha256:x"}, r"model_id \(--model-id\) must be 'sha256:' and 64 hexadecimal digits"),
+        ({"device": "cuda"}, "device goes with a torch module"),
+    ],
+)
+def test_nothing_is_certified_before_all_arguments_are_checked(changes: dict[str, Any], sentence: str) -> None:
+    def untouched(batch: np.ndarray) -> np.ndarray:
+        pytest.fail("the model was called")
+
+    with pytest.raises((InvalidValue, CallError), match=sentence):
+        run(model=untouched, **changes)
+
+
+def test_a_single_score_is_no_prediction() -> None:
+    """Its largest entry is always class 0: a site with nothing but negatives would report 100%."""
+    for model in (torch.nn.Linear(6, 1), lambda batch: batch[:, :1]):
+        named = {"model_id": None} if isinstance(model, torch.nn.Module) else {}
+        with pytest.raises(
+            ModelProblem, match="the model gives one score per example, whose largest is always class 0"
+        ):
+            run(model=model, y=np.zeros(40, int), **named)
+
+
+def test_a_column_of_labels_is_labels() -> None:
+    assert run(model=lambda batch: threshold(batch)[:, None]).certified_counts == run().certified_counts
+
+
+def test_a_request_may_ask_small_sites_not_to_answer() -> None:
+    with pytest.raises(
+        DataProblem, match="the request asks sites with fewer than 41 examples not to answer, and there are 40 here"
+    ):
+        run(sigma=None, n=None, request=request(release={"minimum_examples": 41}))
+
+
+def test_a_model_that_exits_does_not_take_the_program_with_it() -> None:
+    with pytest.raises(ModelProblem, match="the model failed on a float32 batch of shape .*: SystemExit: 0"):
+        run(model=lambda batch: sys.exit(0))
+
+
+def test_examples_of_any_size_fit_in_the_memory_of_one_block() -> None:
+    assert block_size((3, 32, 32)) == 100
+    assert block_size((3, 2000, 2000)) == 1
+    assert block_size((512, 512, 512)) == 1
+    report = run(
+        x=np.linspace(0, 1, 2_000_000, dtype=np.float32)[None],
+        y=[0],
+        n=20,
+        n0=5,
+        batch_size=3,
+        model=lambda batch: batch[:, :2],
+    )
+    assert report.samples == 25

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedcert import Estimate, Report, Request
+from fedcert import Estimate, Report, Request, certify
 from fedcert.cli.console import duration
 from fedcert.cli.inputs import radii_of
 from fedcert.cli.main import run
@@ -49,7 +49,10 @@ def test_certify_writes_a_report_and_shows_it(site: Path, capsys: pytest.Capture
     assert report.classes == ("below", "above")
     assert report.smoothing.n == 200
     assert "9,000 noisy samples at about" in shown.err
-    assert f"site-07: {report.certified_accuracy[0]:.1%} of 30 examples are predicted right" in shown.out
+    assert (
+        f"site-07: {report.certified_accuracy[0]:.1%} of 30 examples are predicted right and certified to radius 0."
+        in shown.out
+    )
     assert "Wrote report.json, which is all that needs to leave this machine." in shown.out
     assert "\x1b" not in shown.out + shown.err
 
@@ -146,7 +149,7 @@ def test_estimate_writes_and_shows_an_estimate(
         "MAPE",
         "weight",
         "Mismatch with the target's class mix",
-        "All radii are below 0.616",
+        "All radii are at most 0.616",
         "Wrote",
     ):
         assert words in shown
@@ -234,7 +237,7 @@ def test_a_full_disk_for_standard_output_is_one_sentence(reports: Path) -> None:
         command = [sys.executable, "-m", "fedcert", "estimate", str(reports), "--json"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == "fedcert: error: cannot write to standard output: No space left on device\n"
+    assert done.stderr == "fedcert: error: cannot use standard output: No space left on device\n"
 
 
 @pytest.mark.parametrize(
@@ -253,3 +256,85 @@ def test_radii(text: str, radii: tuple[float, ...]) -> None:
 
 def test_durations_are_for_people() -> None:
     assert [duration(seconds) for seconds in (0.2, 45, 400, 10_000)] == ["less than a second", "45 s", "7 min", "2.8 h"]
+
+
+def test_ctrl_c_while_loading_is_no_traceback(reports: Path) -> None:
+    command = [sys.executable, "-m", "fedcert", "estimate", str(reports)]
+    for delay in (0.15, 0.3, 0.5):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+        # Before Python has come to our first line, it is killed by the signal itself.
+        assert process.returncode in (0, 130, -signal.SIGINT), errors
+        assert process.returncode == -signal.SIGINT or "Traceback" not in errors
+
+
+def test_closed_streams_and_foreign_scripts_are_no_traceback(
+    tmp_path: Path, make_report: Callable[..., Report]
+) -> None:
+    (tmp_path / "a.json").write_text(make_report("病院", [5, 5], [8]).dumps())
+    for command, environment in (
+        ("estimate a.json >&-", {}),
+        ("estimate none.json 2>&-", {}),
+        ("estimate a.json", {"PYTHONIOENCODING": "cp1252"}),
+        ("estimate a.json", {"PYTHONIOENCODING": "ascii"}),
+    ):
+        done = subprocess.run(
+            f"{sys.executable} -m fedcert {command}", shell=True, cwd=tmp_path, capture_output=True, check=False,  # noqa: S602
+            env={**os.environ, **environment},
+        )  # fmt: skip
+        assert b"Traceback" not in done.stderr
+        assert done.returncode == (2 if "none" in command else 0)
+
+
+def test_a_bare_call_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 0
+    assert "Usage: fedcert" in capsys.readouterr().out
+
+
+def test_validate_looks_at_every_document(
+    tmp_path: Path, make_report: Callable[..., Report], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for index in range(4):
+        (tmp_path / f"{index}.json").write_text(
+            "{" if index in (0, 2) else make_report(f"s{index}", [5, 5], [8]).dumps()
+        )
+    good = make_report("line", [5, 5], [8]).dumps().replace("\n", " ")
+    (tmp_path / "lines.ndjson").write_text(f"{good}\nbroken\n{good.replace('line', 'other')}\n")
+    assert run(["validate", str(tmp_path)]) == 1
+    assert "4 valid, 3 invalid." in capsys.readouterr().out
+    (tmp_path / "empty.ndjson").write_text("")
+    assert run(["validate", str(tmp_path / "empty.ndjson")]) == 1
+    assert "empty.ndjson holds no document" in capsys.readouterr().out
+
+
+def test_class_names_from_a_windows_editor(site: Path) -> None:
+    (site / "bom.txt").write_bytes("\ufefflow\r\nhigh\r\n".encode())
+    assert run([*CERTIFY, "--sigma", "0.25", "--n", "100", "--classes", "bom.txt", "--out", "report.json"]) == 0
+    assert json.loads((site / "report.json").read_text())["classes"] == ["low", "high"]
+
+
+def test_progress_comes_with_every_batch(site: Path) -> None:
+    from fedcert.certification.run import Watcher
+
+    class Noting(Watcher):
+        calls = 0
+
+        def advance(self, samples: int) -> None:
+            self.calls += 1
+
+    watcher = Noting()
+    certify(
+        lambda batch: np.zeros(len(batch), int),
+        RANDOM.random((50, 4)),
+        np.zeros(50, int),
+        sigma=0.2,
+        n=1000,
+        client="a",
+        model_id="m",
+        classes=["a", "b"],
+        watcher=watcher,
+        batch_size=1000,
+    )
+    assert watcher.calls >= 50

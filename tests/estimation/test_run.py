@@ -104,11 +104,11 @@ def test_radii_beyond_the_cap_are_named(make_report: Callable[..., Report]) -> N
     ("changes", "error", "sentence"),
     [
         ({"method": "best"}, CallError, "method must be one of vw, ap, ga, but is 'best'"),
-        ({"subsets": 0}, CallError, "subsets must be a whole number of at least 1, but is 0"),
-        ({"subset_size": 0}, CallError, "subset_size must be a whole number of at least 1, but is 0"),
-        ({"threshold": -1}, CallError, "threshold must be a whole number of at least 0, but is -1"),
-        ({"seed": -1}, CallError, "seed must be a whole number of at least 0, but is -1"),
-        ({"subsets": 1.5}, CallError, "subsets must be a whole number of at least 1, but is 1.5"),
+        ({"subsets": 0}, CallError, "subsets must be a whole number from 1 to 2\\^53, but is 0"),
+        ({"subset_size": 0}, CallError, "subset_size must be a whole number from 1 to 2\\^53, but is 0"),
+        ({"threshold": -1}, CallError, "threshold must be a whole number from 0 to 2\\^53, but is -1"),
+        ({"seed": -1}, CallError, "seed must be a whole number from 0 to 2\\^53, but is -1"),
+        ({"subsets": 1.5}, CallError, "subsets must be a whole number from 1 to 2\\^53, but is 1.5"),
         (
             {"target": "skewed"},
             CallError,
@@ -118,14 +118,20 @@ def test_radii_beyond_the_cap_are_named(make_report: Callable[..., Report]) -> N
         ({"target": "class 0=1,class 0=1"}, CallError, "target names the class 'class 0' twice"),
         ({"target": [0.5, 0.5]}, CallError, r"one weight for each of the 3 classes, but has shape \(2,\)"),
         ({"target": 7}, CallError, r"one weight for each of the 3 classes, but has shape \(\)"),
-        ({"target": {"cow": 1}}, InvalidValue, "the target's class 'cow' must be one of the reports' classes"),
+        (
+            {"target": {"cow": 1}},
+            InvalidValue,
+            "each class of the target must be one of 'class 0', 'class 1', 'class 2', but is 'cow'",
+        ),
         (
             {"target": {"class 0": -1}},
             InvalidValue,
             "the target's weight of 'class 0' must be a finite number of at least 0, but is -1",
         ),
-        ({"target": "class 0=nan"}, InvalidValue, "must be a finite number of at least 0, but is nan"),
+        ({"target": "class 0=nan"}, CallError, "must be a finite number of at least 0, but is nan"),
         ({"target": {"class 0": 0}}, InvalidValue, "the target must be at least one class of weight above 0"),
+        ({"target": "cow=1"}, CallError, "each class of the target must be one of"),
+        ({"method": []}, CallError, "method must be one of vw, ap, ga, but is an empty list"),
         ({"target": [0, 0, 0]}, InvalidValue, "the target must be at least one class of weight above 0"),
     ],
 )
@@ -141,6 +147,38 @@ def test_no_reports_and_things_that_are_none() -> None:
         estimate([])
     with pytest.raises(CallError, match="reports must be reports or paths, but one is int"):
         estimate([7])  # type: ignore[list-item]
+    for wrong in (None, 5):
+        with pytest.raises(CallError, match="reports must be reports or paths, but is (null|5)"):
+            estimate(wrong)  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_and_huge_ones_are_numbers(reports: list[Report], tmp_path: Path) -> None:
+    plain = estimate(reports, {"class 0": 1, "class 1": 1}, "ga", threshold=5)
+    other = estimate(reports, {"class 0": np.float32(1), "class 1": np.int64(1)}, "ga", threshold=np.int64(5))  # type: ignore[arg-type]
+    huge = estimate(reports, "class 0=1e308,class 1=1e308", "ga", threshold=5)
+    assert plain.certified_accuracy == other.certified_accuracy == huge.certified_accuracy
+    (tmp_path / "huge.json").write_text('{"class 0": 1' + "0" * 400 + "}")
+    with pytest.raises(InvalidValue, match="the target's weight of 'class 0' must be a finite number of at least 0"):
+        estimate(reports, tmp_path / "huge.json")
+
+
+def test_clients_that_drew_fewer_samples_are_pointed_out(make_report: Callable[..., Report]) -> None:
+    few = make_report("few", [5, 5], [8, 7, 6, 0], smoothing={"sigma": 0.25, "n": 1000})
+    many = make_report("many", [5, 5], [8, 7, 6, 5], smoothing={"sigma": 0.25, "n": 100_000})
+    result = estimate([few, many], "uniform", "vw")
+    assert result.largest_radius == pytest.approx(0.953, abs=1e-3)
+    check = {check.name: check for check in result.checks}["radii in reach"]
+    assert check.verdict == "look"
+    assert check.sentence == (
+        "All radii are at most 0.953, the largest that these settings can certify. At 1 radii above 0.616 some clients "
+        "drew too few samples to certify anything, which pulls the estimate down there."
+    )
+
+
+def test_more_examples_than_can_be_counted_are_refused(make_report: Callable[..., Report]) -> None:
+    reports = [make_report(f"site {index}", [2**52, 2**52], [5]) for index in range(3)]
+    with pytest.raises(EstimationProblem, match="the clients claim 27021597764222976 examples together"):
+        estimate(reports)
 
 
 def test_a_target_file(reports: list[Report], tmp_path: Path) -> None:
@@ -151,7 +189,8 @@ def test_a_target_file(reports: list[Report], tmp_path: Path) -> None:
     assert result.target.distribution["class 1"] == 0.75
     path.write_text('{"class 9": 1}')
     with pytest.raises(
-        InvalidValue, match=r"ward\.json: the target's class 'class 9' must be one of the reports' classes"
+        InvalidValue,
+        match=r"ward\.json: each class of the target must be one of 'class 0', 'class 1', 'class 2', but is 'class 9'",
     ):
         estimate(reports, str(path))
     path.write_text("[1]")

@@ -148,3 +148,35 @@ def test_bounds_ignore_points_that_do_not_exist() -> None:
     gram = np.array([[[4.0, 0.0], [0.0, 0.0]]])
     lower, upper, _ = distance_bounds(gram, np.array([[True, False]]), 10)
     assert (lower[0], upper[0]) == (2.0, 2.0)
+
+
+@pytest.mark.parametrize("sizes", [[5, 50, 1000], [5, 50, 1e6], [5, 1e7]])
+def test_the_least_variance_is_reached_for_clients_of_very_different_size(sizes: list[float]) -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(40):
+        classes = int(generator.integers(2, 8))
+        clients = int(generator.integers(classes, 4 * classes))
+        mixes = generator.dirichlet(np.full(classes, generator.choice([0.1, 0.5, 2])), size=clients)
+        examples = generator.choice(sizes, size=clients)
+        target = generator.dirichlet(np.ones(clients)) @ mixes
+        weights = check(mixes, target, examples)
+        root = np.sqrt(examples / examples.max())
+        other = cp.Variable(clients, nonneg=True)
+        task = cp.Problem(
+            cp.Minimize(cp.sum_squares(cp.multiply(other, 1 / root))), [mixes.T @ other == weights @ mixes]
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            task.solve(solver=cp.CLARABEL)
+        if task.status == "optimal":
+            assert np.sum((weights / root) ** 2) <= task.value * (1 + 1e-5)
+
+
+def test_a_case_that_rounding_once_decided() -> None:
+    counts = np.array(
+        [[1, 1, 0, 1], [0, 0, 3, 2], [16, 439, 505, 13], [1, 0, 2, 1], [387, 40, 5, 545], [681, 8, 276, 21.0]]
+    )
+    examples = counts.sum(axis=1)
+    weights = closest_mixture(counts / examples[:, None], np.full(4, 0.25), examples)
+    assert weights == pytest.approx([0.119, 0, 0.432, 0, 0.364, 0.086], abs=1e-3)
+    assert 1 / np.sum(weights**2 / examples) == pytest.approx(198.5, abs=0.1)

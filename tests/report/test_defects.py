@@ -51,6 +51,7 @@ def text(path: str, rule: str = TEXT, *, required: bool = True, null: bool = Fal
     yield path, "a terminal's escape", "\x1b[2J", path, f"{full}, but is '\\x1b[2J'"
     yield path, "a line break", "a\nb", path, f"{full}, but is 'a\\nb'"
     yield path, "text turned around", "a\u202eb", path, f"{full}, but is 'a\\u202eb'"
+    yield path, "invisible letters", "a\U000e0041\u3164", path, f"{full}, but is 'a\\U000e0041\u3164'"
     yield path, "half a character", "\ud800", path, f"{full}, but is '\\ud800'"
     if required:
         yield path, "missing", MISSING, path, f"{full}, but is missing"
@@ -126,7 +127,9 @@ def moment(path: str) -> Iterator[Row]:
 def smoothing() -> Iterator[Row]:
     yield from word("smoothing.noise", "'gaussian'")
     yield from word("smoothing.norm", "'l2'")
-    yield from number("smoothing.sigma", "a finite number above 0", 0.0, required=True)
+    sigma = "a finite number above 0 and of at most 1e+12"
+    yield from number("smoothing.sigma", sigma, 0.0, required=True)
+    yield "smoothing.sigma", "too high", 1e13, "smoothing.sigma", f"{sigma}, but is 10000000000000.0"
     yield from count("smoothing.n0", "a whole number from 1 to 2^53", least=1)
     yield from count("smoothing.n", "a whole number from 1 to 2^53", least=1)
     probability = "a finite number above 0 and below 1"
@@ -143,7 +146,7 @@ def smoothing() -> Iterator[Row]:
     yield "smoothing", "missing", MISSING, "smoothing", "an object with sigma, but is missing"
     for wrong, came in ((None, "null"), (7, "7"), ([], "an empty list"), ("a", "'a'")):
         yield "smoothing", came, wrong, "smoothing", f"an object with sigma, but is {came}"
-    yield "smoothing", "empty", {}, "smoothing.sigma", "a finite number above 0, but is missing"
+    yield "smoothing", "empty", {}, "smoothing.sigma", f"{sigma}, but is missing"
 
 
 def radii(*, required: bool = True) -> Iterator[Row]:
@@ -197,6 +200,15 @@ def report() -> Iterator[Row]:
     )
     rising = "at most the count at the radius before it (10), but is 11"
     yield "certified_counts", "rising", [18, 10, 11], "certified_counts[2]", rising
+    beyond = "0, as n = 1000 samples certify no radius above 0.615816, but is 3"
+    yield "radii", "beyond what n samples can certify", [0.0, 0.25, 0.7], "certified_counts[2]", beyond
+    yield (
+        "label_counts",
+        "more than can be counted",
+        [2**53, 8],
+        "the sum of label_counts",
+        f"at most 2^53, but is {2**53 + 8}",
+    )
     yield from listed("class_certified_counts", ROWS, null=True, required=False)
     yield from listed("class_certified_counts[0]", PER_RADIUS, required=False)
     yield from count("class_certified_counts[1][0]")

@@ -10,7 +10,7 @@ import pytest
 
 from documents import report_document
 from fedcert import CallError, FedcertWarning, FileProblem, InvalidValue, read_reports
-from fedcert.report import read_documents, reading, write_whole
+from fedcert.report import check_writable, read_documents, reading, write_whole
 
 
 def save(path: Path, **changes: object) -> Path:
@@ -139,3 +139,47 @@ def test_where_nothing_can_be_written_is_named(tmp_path: Path) -> None:
         write_whole(tmp_path, "text")
     with pytest.raises(CallError, match="does not exist; make it first"):
         write_whole(tmp_path / "none" / "a.json", "text")
+
+
+def test_links_are_followed_and_stay_links(tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_text("old")
+    (tmp_path / "link.json").symlink_to("real.json")
+    write_whole(tmp_path / "link.json", "new")
+    assert (tmp_path / "link.json").is_symlink()
+    assert (tmp_path / "real.json").read_text() == "new"
+
+
+def test_pipes_devices_circles_and_long_names_are_named(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "circle.json").symlink_to("circle.json")
+    with pytest.raises(CallError, match=r"pipe\.json is a pipe; give a file"):
+        read_reports([tmp_path / "pipe.json"])
+    with pytest.raises(CallError, match="it is a pipe, not a file"):
+        write_whole(tmp_path / "pipe.json", "text")
+    with pytest.raises(CallError, match="it is a device or socket, not a file"):
+        write_whole(Path(os.devnull), "text")
+    for path in (tmp_path / "circle.json", tmp_path / ("a" * 300 + ".json")):
+        with pytest.raises(CallError, match="cannot look at .*(Too many levels of symbolic links|File name too long)"):
+            read_reports([path])
+        with pytest.raises(CallError, match="cannot look at"):
+            write_whole(path, "text")
+
+
+def test_a_long_name_that_fits_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("病" * 80 + ".json")
+    write_whole(path, "text")
+    assert path.read_text() == "text"
+
+
+def test_outputs_may_not_end_otherwise_or_overwrite_inputs(tmp_path: Path) -> None:
+    data = tmp_path / "data.json"
+    data.write_text("{}")
+    with pytest.raises(CallError, match=r"the name must end in \.json"):
+        check_writable(tmp_path / "a.txt", (".json",))
+    with pytest.raises(CallError, match="it is one of the files to read; name another"):
+        check_writable(tmp_path / "x" / ".." / "data.json", (".json",), [data])
+
+
+def test_reports_are_read_by_name_too(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.json")
+    assert read_reports(str(path)) == read_reports(path) == read_reports([str(path)])

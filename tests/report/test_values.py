@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import json
+import pickle
 from typing import Any
 
 import hypothesis.strategies as st
@@ -75,6 +78,26 @@ def test_a_value_cannot_be_changed() -> None:
         report.client = "other"  # type: ignore[misc]
     with pytest.raises(TypeError):
         report.extra["key"] = 1  # type: ignore[index]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_value_can_be_pickled_copied_and_compared(name: str) -> None:
+    value = KINDS[name].from_json({**DOCUMENTS[name], "x-note": {"a": [1]}})
+    assert pickle.loads(pickle.dumps(value)) == copy.deepcopy(value) == value  # noqa: S301  our own bytes
+    assert dataclasses.asdict(value)["extra"] == {"x-note": {"a": [1]}}
+
+
+def test_extra_keys_cannot_take_over_known_ones() -> None:
+    document = {key: value for key, value in report_document().items() if key != "schema"}
+    for key in ("client", "schema"):
+        with pytest.raises(InvalidValue, match="extra must be keys that the schema does not know"):
+            Report(**document, extra={key: "evil"})
+
+
+def test_many_unknown_keys_make_few_warnings() -> None:
+    with pytest.warns(FedcertWarning) as caught:
+        Report.from_json(report_document(**{f"certified_counts{index}": 1 for index in range(5000)}))
+    assert len(caught) == 5
 
 
 def test_unknown_keys_are_kept() -> None:

@@ -6,14 +6,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 import numpy as np
 
 from fedcert.certification.digest import Tensor, digest_of_tensors
 from fedcert.certification.noise import Gaussian, Streams
-from fedcert.certification.sampler import ArraySampler, Images, Labels, Sampler, guarded, labels_of
-from fedcert.errors import CallError, ModelProblem
+from fedcert.certification.sampler import ArraySampler, Images, Labels, Sampler, check_width, guarded, labels_of
+from fedcert.errors import CallError, InvalidValue, ModelProblem
+from fedcert.report.kinds import ModelName
 
 if TYPE_CHECKING:
     import torch
@@ -58,7 +59,7 @@ class ArrayClassifier:
         """See `Classifier.width`."""
         answer = np.asarray(self._answer(example))
         labels_of(answer, len(example), None)
-        return answer.shape[1] if answer.ndim == 2 else None
+        return answer.shape[1] if answer.ndim == 2 and answer.shape[1] > 1 else None
 
     def sampler(self, classes: int, noise: Gaussian, streams: Streams, batch_size: int | None) -> Sampler:
         """See `Classifier.sampler`."""
@@ -88,16 +89,12 @@ class TorchClassifier:
         """See `Classifier.width`."""
         import torch
 
+        from fedcert.certification.torch_sampler import scores_of
+
         with torch.inference_mode():
-            batch = torch.from_numpy(example).to(self.device)
-            scores = guarded(lambda: self.module(batch), tuple(batch.shape))
-        if not isinstance(scores, torch.Tensor) or scores.ndim != 2 or len(scores) != len(example):
-            came = f"a tensor of shape {tuple(scores.shape)}" if isinstance(scores, torch.Tensor) else type(scores)
-            raise ModelProblem(
-                f"the module must answer {len(example)} examples with scores of shape ({len(example)}, classes), "
-                f"but gave {came}; wrap it in one that does"
-            )
-        return int(scores.shape[1])
+            width = int(scores_of(self.module, torch.from_numpy(example).to(self.device)).shape[1])
+        check_width(width, None)
+        return width
 
     def sampler(self, classes: int, noise: Gaussian, streams: Streams, batch_size: int | None) -> Sampler:
         """See `Classifier.sampler`."""
@@ -126,33 +123,71 @@ def classifier_of(model: object, *, model_id: str | None = None, device: str | N
     """
     if isinstance(model, (ArrayClassifier, TorchClassifier)):
         return model
-    if "torch" in sys.modules:
-        import torch
-
-        if isinstance(model, torch.nn.Module):
-            return _torch_classifier(model, device)
+    if is_module(model):
+        return _torch_classifier(model, model_id, device)
     if not callable(model):
         raise CallError(
             "model must be a torch module or a callable from a batch to scores or labels, "
             f"but is {type(model).__name__}"
         )
+    if device is not None:
+        raise CallError("device goes with a torch module; a callable runs where it pleases: leave it out")
     if model_id is None:
-        raise CallError("a bare callable has no weights to take a digest of: give its name with model_id")
-    return ArrayClassifier(model, model_id)
+        raise CallError("a bare callable has no weights to take a digest of: give its name with model_id (--model-id)")
+    return ArrayClassifier(model, _checked_name(model_id))
+
+
+def is_module(model: object) -> TypeGuard[torch.nn.Module]:
+    """Whether a thing is a torch module; torch is not imported to find out."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.nn.Module)
+
+
+def _checked_name(model_id: str) -> str:
+    try:
+        return ModelName().take(model_id, "model_id (--model-id)")
+    except InvalidValue as error:
+        raise CallError(str(error)) from None
 
 
 def digest_of_module(module: torch.nn.Module) -> str:
     """The digest of a module's state, equal to that of its safetensors file.
 
+    Tensors that share memory (tied weights) count once, under the first of their names, as safetensors saves them.
+
     Raises:
-        ModelProblem: it holds a tensor of a type that safetensors does not have.
+        ModelProblem: it holds a tensor of a type that safetensors does not have, or one without values yet.
     """
-    return digest_of_tensors([_tensor(name, tensor) for name, tensor in module.state_dict().items()])
+    return digest_of_tensors([_tensor(name, tensor) for name, tensor in distinct_tensors(module).items()])
 
 
-def _torch_classifier(module: torch.nn.Module, device: str | None) -> TorchClassifier:
+def distinct_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """A module's state without the further names of tied weights.
+
+    Raises:
+        ModelProblem: a tensor has no values yet.
+    """
+    distinct: dict[str, torch.Tensor] = {}
+    seen: set[tuple[object, ...]] = set()
+    for name, tensor in sorted(module.state_dict().items()):
+        if type(tensor).__name__.startswith("Uninitialized") or tensor.is_meta:
+            raise ModelProblem(f"the module's tensor {name!r} has no values yet; load its weights first")
+        place = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+        if tensor.numel() == 0 or place not in seen:
+            distinct[name] = tensor
+            seen.add(place)
+    return distinct
+
+
+def _torch_classifier(module: torch.nn.Module, model_id: str | None, device: str | None) -> TorchClassifier:
     import torch
 
+    digest = digest_of_module(module)
+    weights = bool(module.state_dict())
+    if weights and model_id is not None:
+        raise CallError("a torch module is known by the digest of its weights: leave model_id (--model-id) out")
+    if not weights and model_id is None:
+        raise CallError("the module has no weights to take a digest of: give its name with model_id (--model-id)")
     first: Any = next(iter([*module.parameters(), *module.buffers()]), None)
     try:
         where = torch.device(device) if device else (first.device if first is not None else torch.device("cpu"))
@@ -161,7 +196,7 @@ def _torch_classifier(module: torch.nn.Module, device: str | None) -> TorchClass
     except (RuntimeError, AssertionError) as error:
         reason = str(error).strip().splitlines()[0][:200]
         raise ModelProblem(f"the device {device!r} cannot be used: {reason}; use 'cpu' or another one") from None
-    return TorchClassifier(module, digest_of_module(module), where)
+    return TorchClassifier(module, digest if weights else _checked_name(model_id or ""), where)
 
 
 def _tensor(name: str, tensor: torch.Tensor) -> Tensor:

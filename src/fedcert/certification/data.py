@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fedcert.certification.python_name import imported, is_python_name
 from fedcert.certification.sampler import Images, Labels
 from fedcert.errors import CallError, DataProblem, FedcertError, shown
-from fedcert.report.reading import check_readable
+from fedcert.report.paths import check_readable
 
 KINDS = "a file that ends in .npz (arrays x and y), or package.module:function"
 _BYTES_PER_PIECE = 2**24
@@ -68,12 +68,14 @@ def data_of(x: npt.ArrayLike, y: npt.ArrayLike) -> LocalData:
     Raises:
         DataProblem: x holds no numbers, y no whole numbers from 0, or their lengths differ.
     """
-    images, labels = np.asarray(x), _labels(np.asarray(y))
+    try:
+        images, labels = np.asarray(x), _labels(np.asarray(y))
+    except ValueError as error:
+        if isinstance(error, FedcertError):
+            raise
+        raise DataProblem(f"x and y must be arrays of numbers, all examples of one shape: {error}") from None
     _check_numbers(images.dtype)
-    if images.ndim < 2 and len(labels):
-        raise DataProblem(f"x must have one row per example and at least 2 axes, but has shape {images.shape}")
-    if len(images) != len(labels):
-        raise DataProblem(f"x and y must have the same length, but x has {len(images)} examples and y {len(labels)}")
+    _check_shapes(images.shape, len(labels))
     size = _rows_per_piece(images.shape[1:])
 
     def read() -> Iterator[npt.NDArray[Any]]:
@@ -109,7 +111,7 @@ def _from_function(name: str) -> LocalData:
         x, y = function()
     except FedcertError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a user's function may do anything
         raise DataProblem(
             f"DATA {name} must be a function that returns x and y, but failed: "
             f"{type(error).__name__}: {str(error)[:300]}"
@@ -121,22 +123,19 @@ def _npz(path: Path) -> LocalData:
     check_readable(path, (".npz",))
     where = shown(str(path), 300)
     with _archive(path) as archive:
-        names = {name.removesuffix(".npy") for name in archive.namelist()}
-        if not {"x", "y"} <= names:
-            held = ", ".join(sorted(shown(name) for name in names)[:10]) or "nothing"
+        names = set(archive.namelist())
+        if not {"x.npy", "y.npy"} <= names:
+            held = ", ".join(sorted(shown(name.removesuffix(".npy")) for name in names)[:10]) or "nothing"
             raise DataProblem(f"{where} must hold the arrays 'x' and 'y', but holds {held}; save both with numpy.savez")
         with archive.open("y.npy") as file:
             shape, dtype, _ = _header(file, "y")
             labels = _labels(np.frombuffer(file.read(), dtype=dtype).reshape(shape))
         with archive.open("x.npy") as file:
             shape, dtype, by_columns = _header(file, "x")
-    if by_columns:
-        with np.load(path, allow_pickle=False) as whole:
-            return data_of(whole["x"], labels)
-    if len(shape) < 2 and len(labels):
-        raise DataProblem(f"x must have one row per example and at least 2 axes, but has shape {shape}")
-    if (shape[0] if shape else 0) != len(labels):
-        raise DataProblem(f"x and y must have the same length, but x has {shape[0]} examples and y {len(labels)}")
+        if by_columns:  # each example is spread over the whole file, which must then be read whole
+            with archive.open("x.npy") as file:
+                return data_of(np.lib.format.read_array(file, allow_pickle=False), labels)
+    _check_shapes(shape, len(labels))
     size = _rows_per_piece(shape[1:])
 
     def read() -> Iterator[npt.NDArray[Any]]:
@@ -165,7 +164,7 @@ class _archive:  # noqa: N801  used like a function
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self.file.close()
-        if isinstance(error, (OSError, EOFError, zipfile.BadZipFile, zlib.error, ValueError, NotImplementedError)):
+        if isinstance(error, (OSError, EOFError, zipfile.BadZipFile, zlib.error, ValueError, RuntimeError)):
             if isinstance(error, FedcertError):
                 return
             raise self._fault(error) from None
@@ -194,8 +193,7 @@ def _exactly(file: IO[bytes], size: int) -> bytes:
 
 
 def _labels(y: npt.NDArray[Any]) -> Labels:
-    whole = y.ndim == 1 and (y.size == 0 or np.issubdtype(y.dtype, np.integer) or np.issubdtype(y.dtype, np.floating))
-    if not whole:
+    if y.ndim != 1 or (y.size and y.dtype.kind not in "iuf"):
         raise DataProblem(f"y must be a list of class indices, but is {y.dtype} of shape {y.shape}")
     with np.errstate(invalid="ignore"):
         labels = y.astype(np.int64)
@@ -206,8 +204,15 @@ def _labels(y: npt.NDArray[Any]) -> Labels:
 
 
 def _check_numbers(dtype: np.dtype[Any]) -> None:
-    if not (np.issubdtype(dtype, np.integer) or np.issubdtype(dtype, np.floating) or dtype == np.bool_):
+    if dtype.kind not in "biuf":
         raise DataProblem(f"x must hold numbers, but holds {dtype}")
+
+
+def _check_shapes(shape: tuple[int, ...], labels: int) -> None:
+    if labels and (len(shape) < 2 or 0 in shape[1:]):
+        raise DataProblem(f"x must have one row per example, at least 2 axes and no empty one, but has shape {shape}")
+    if (shape[0] if shape else 0) != labels:
+        raise DataProblem(f"x and y must have the same length, but x has {shape[0]} examples and y {labels}")
 
 
 def _rows_per_piece(shape: tuple[int, ...]) -> int:

@@ -11,12 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from fedcert.certification.classifiers import ArrayClassifier, Classifier, classifier_of
+from fedcert.certification.classifiers import (
+    ArrayClassifier,
+    Classifier,
+    classifier_of,
+    distinct_tensors,
+    is_module,
+)
 from fedcert.certification.digest import bare_name, digest_of_onnx, digest_of_safetensors
 from fedcert.certification.python_name import imported, is_python_name
 from fedcert.certification.sampler import Images
 from fedcert.errors import CallError, FedcertError, FileProblem, ModelProblem, require, shown
-from fedcert.report.reading import check_readable
+from fedcert.report.paths import check_readable
 
 KINDS = "a file that ends in .onnx, or package.module:factory (with --weights FILE.safetensors)"
 
@@ -35,21 +41,23 @@ def load_classifier(model: str, *, weights: Path | None, model_id: str | None, d
         ModelProblem: it cannot be loaded.
     """
     if model.endswith(".onnx"):
-        if weights is not None:
-            raise CallError("an ONNX model has its weights inside: leave --weights out")
+        if weights is not None or model_id is not None:
+            raise CallError(
+                "an ONNX model has its weights, and so its digest, inside: leave --weights and --model-id out"
+            )
         return onnx_classifier(Path(model), device)
     if not is_python_name(model):
         raise CallError(f"MODEL must be {KINDS}, but is {shown(model, 300)}")
     made = _make(model)
-    torch = require("torch", f"the model {model}", "torch") if _is_module(made) or weights else None
+    torch = require("torch", f"the model {model}", "torch") if is_module(made) or weights else None
     if weights is not None:
-        if not _is_module(made):
+        if not is_module(made):
             raise CallError(f"--weights goes with a torch module, but {model} gave {type(made).__name__}")
         _load_weights(made, weights)
     if torch is not None:
         chosen = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-        return classifier_of(made, device=chosen)
-    return classifier_of(made, model_id=model_id)
+        return classifier_of(made, model_id=model_id, device=chosen)
+    return classifier_of(made, model_id=model_id, device=None if device == "auto" else device)
 
 
 def digest_of_file(path: Path) -> str:
@@ -63,13 +71,14 @@ def digest_of_file(path: Path) -> str:
     return digest_of_onnx(path) if path.suffix == ".onnx" else digest_of_safetensors(path)
 
 
-def onnx_classifier(path: Path, device: str = "auto") -> Classifier:
+def onnx_classifier(path: str | Path, device: str = "auto") -> Classifier:
     """An ONNX model as a classifier: its first input takes the batch, its first output answers.
 
     Raises:
         MissingExtra: onnxruntime is not installed.
         ModelProblem: onnxruntime cannot load the model, or it has not exactly one input.
     """
+    path = Path(path)
     check_readable(path, (".onnx",))
     digest = digest_of_onnx(path)
     runtime = require("onnxruntime", "certifying an ONNX model", "onnx")
@@ -96,7 +105,7 @@ def _onnx_function(session: Any) -> Callable[[Images], object]:
     if entry.type not in types:
         raise ModelProblem(f"the model's input {name!r} must take floating-point numbers, but takes {entry.type}")
     dtype = types[entry.type]
-    size = entry.shape[0] if entry.shape and isinstance(entry.shape[0], int) else None
+    size = entry.shape[0] if entry.shape and isinstance(entry.shape[0], int) and entry.shape[0] > 0 else None
 
     def run(batch: Images) -> object:
         return session.run([output], {name: batch.astype(dtype, copy=False)})[0]
@@ -115,32 +124,39 @@ def _make(name: str) -> Any:
     factory = imported(name, "MODEL")
     if not callable(factory):
         raise CallError(f"{name} must be a function that makes the model, but is {type(factory).__name__}")
-    if _is_module(factory):
+    if is_module(factory):
         return factory
     try:
         return factory()
     except FedcertError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a user's factory may do anything
         raise ModelProblem(f"{name} could not make the model: {type(error).__name__}: {str(error)[:300]}") from error
-
-
-def _is_module(thing: object) -> bool:
-    import sys
-
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(thing, torch.nn.Module)
 
 
 def _load_weights(module: Any, path: Path) -> None:
     check_readable(path, (".safetensors",))
     safetensors = require("safetensors.torch", "--weights", "torch")
     try:
-        state = {bare_name(name): tensor for name, tensor in safetensors.load_file(str(path)).items()}
+        saved = safetensors.load_file(str(path))
     except Exception as error:  # noqa: BLE001  safetensors raises a type of its own
         raise FileProblem(f"{shown(str(path), 300)} cannot be read as safetensors: {str(error)[:200]}") from None
+    state = module.state_dict()
+    names = {bare_name(name): name for name in state}
+    # A wrapper's prefix may stand before the names on either side; where bare names are not unique, all must agree.
+    usable = len(names) == len(state)
+    given = {(names.get(bare_name(name), name) if usable else name): tensor for name, tensor in saved.items()}
+    missing = [name for name in distinct_tensors(module) if name not in given]
+    unknown = [name for name in given if name not in state]
+    if missing or unknown:
+        said = [
+            f"{words} {', '.join(some[:3])}{', …' if len(some) > 3 else ''}"
+            for words, some in (("it lacks", missing), ("it has besides", unknown))
+            if some
+        ]
+        raise ModelProblem(f"the weights in {shown(str(path), 300)} do not fit the module: {' and '.join(said)}")
     try:
-        module.load_state_dict(state)
+        module.load_state_dict(given, strict=False)
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:400]
         raise ModelProblem(f"the weights in {shown(str(path), 300)} do not fit the module: {reason}") from None

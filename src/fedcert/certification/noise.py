@@ -38,8 +38,24 @@ class Phase(IntEnum):
     FORECAST = 2
 
 
-BLOCK = 100
-"""Samples that one stream gives. A block is never split between streams, whatever the batch size."""
+_LARGEST_BLOCK = 100
+_FLOATS_PER_BLOCK = 2**24
+
+
+def block_size(shape: tuple[int, ...]) -> int:
+    """Samples that one stream gives for examples of a shape: 100, or as many as have 64 MB.
+
+    A block is never split between streams. So what is drawn depends on the example and the settings alone.
+    """
+    return max(1, min(_LARGEST_BLOCK, _FLOATS_PER_BLOCK // max(1, int(np.prod(shape)))))
+
+
+def fill_normal(stream: int, out: npt.NDArray[np.float32]) -> None:
+    """Fill an array with the standard normal numbers of a stream.
+
+    torch's own generator on the CPU keeps only 32 bits of its seed: with it, streams would coincide.
+    """
+    np.random.Generator(np.random.Philox(key=stream)).standard_normal(out=out, dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -54,7 +70,7 @@ class Streams:
     client: str
 
     def stream(self, index: int, phase: Phase, block: int) -> int:
-        """The seed of one block of noise: 63 bits, because torch takes no more."""
+        """The seed of one block of noise: 63 bits, because torch's generator on a GPU takes no more."""
         key = hashlib.blake2b(
             struct.pack("<qqq", index, phase, block), key=self._key, digest_size=8, person=b"fedcert noise 1"
         )

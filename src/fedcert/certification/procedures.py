@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fedcert.certification.bounds import miss_bound
 from fedcert.certification.noise import Gaussian, Phase
-from fedcert.certification.sampler import Counts, Images, Sampler
+from fedcert.certification.sampler import Counts, Images, Sampler, Spent, nobody
 from fedcert.report import Smoothing
 
 
@@ -45,7 +45,7 @@ def fixed(
     images: Images,
     indices: Sequence[int],
     smoothing: Smoothing,
-    spent: Callable[[int], None] = lambda _: None,
+    spent: Spent = nobody,
 ) -> Certificates:
     """CERTIFY with a fixed number of samples.
 
@@ -63,10 +63,8 @@ def fixed(
         smoothing: n0, n, failure probability and sigma.
         spent: told how many samples were drawn, as they are.
     """
-    selection = sampler.counts(images, indices, Phase.SELECTION, smoothing.n0)
-    spent(smoothing.n0 * len(images))
-    estimation = sampler.counts(images, indices, Phase.ESTIMATION, smoothing.n)
-    spent(smoothing.n * len(images))
+    selection = sampler.counts(images, indices, Phase.SELECTION, smoothing.n0, spent)
+    estimation = sampler.counts(images, indices, Phase.ESTIMATION, smoothing.n, spent)
     return certificates_of(selection, estimation, smoothing)
 
 

@@ -36,10 +36,10 @@ def imported(name: str, what: str) -> Any:
     except FedcertError:
         raise
     except ModuleNotFoundError as error:
-        if error.name is None or not module_name.startswith(error.name.split(".")[0]):
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise ModelProblem(f"{what} {name}: its import needs {error.name!r}, which is not installed") from None
         raise CallError(f"{what} {name}: there is no module {module_name!r} here or on the Python path") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a user's module may do anything
         raise ModelProblem(
             f"{what} {name}: importing {module_name} failed: {type(error).__name__}: {str(error)[:300]}"
         ) from error

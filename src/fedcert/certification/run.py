@@ -14,12 +14,16 @@ import numpy.typing as npt
 
 from fedcert.certification.classifiers import Classifier, classifier_of
 from fedcert.certification.data import LocalData, data_of
-from fedcert.certification.noise import BLOCK, Gaussian, Phase, Streams
+from fedcert.certification.noise import Gaussian, Phase, Streams
 from fedcert.certification.procedures import fixed
 from fedcert.certification.sampler import Images, Sampler
 from fedcert.errors import CallError, DataProblem, FedcertWarning, ModelProblem, shown
 from fedcert.report import DEFAULT_RADII, Report, Request, Smoothing
+from fedcert.report.fields import CLASSES, RADII
+from fedcert.report.kinds import Kind, Nullable, Text, Whole
 from fedcert.version import __version__
+
+_TRIAL = 1000
 
 
 class Watcher:
@@ -59,10 +63,19 @@ class Plan:
     request: str | None = None
 
     def __post_init__(self) -> None:
-        if self.every < 1:
-            raise CallError(f"every must be at least 1, but is {self.every}")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise CallError(f"batch_size must be at least 1, but is {self.batch_size}")
+        # Checked now: a report that cannot be written must not cost hours first.
+        for name, kind in _PLAN_KINDS.items():
+            object.__setattr__(self, name, kind.take(getattr(self, name), name))
+
+
+_PLAN_KINDS: dict[str, Kind] = {
+    "client": Text(),
+    "radii": RADII,
+    "classes": Nullable(CLASSES),
+    "every": Whole(least=1),
+    "seed": Whole(least=-(2**63)),
+    "batch_size": Nullable(Whole(least=1)),
+}
 
 
 def certify(
@@ -139,9 +152,10 @@ def certify(
         client, request, {name: value for name, value in given.items() if value is not None},
         class_counts=class_counts, every=every, seed=seed, batch_size=batch_size,
     )  # fmt: skip
+    data = data_of(x, y)
     if request is not None:
-        check_request(request, client, classifier.identity, datetime.now(UTC))
-    return carry_out(plan, classifier, data_of(x, y), watcher or Watcher())
+        check_request(request, client, classifier.identity, -(-len(data) // plan.every), datetime.now(UTC))
+    return carry_out(plan, classifier, data, watcher or Watcher())
 
 
 def make_plan(client: str, request: Request | None, given: dict[str, Any], **rest: Any) -> Plan:
@@ -164,18 +178,19 @@ def make_plan(client: str, request: Request | None, given: dict[str, Any], **res
     return Plan(
         client,
         Smoothing(**smoothing),
-        tuple(radii) if radii is not None else DEFAULT_RADII,
-        tuple(classes) if classes is not None else None,
+        DEFAULT_RADII if radii is None else radii,
+        classes,
         **rest,
     )
 
 
-def check_request(request: Request, client: str, model: str, now: datetime) -> None:
+def check_request(request: Request, client: str, model: str, examples: int, now: datetime) -> None:
     """Check, before hours of work, that the coordinator would take the answer.
 
     Raises:
         CallError: the client is not on the roster, or the deadline has passed.
         ModelProblem: another model is asked for.
+        DataProblem: sites with so few examples are asked not to answer.
     """
     if request.roster is not None and client not in request.roster:
         raise CallError(
@@ -186,6 +201,12 @@ def check_request(request: Request, client: str, model: str, now: datetime) -> N
     if model != request.model:
         raise ModelProblem(
             f"the request asks for the model {request.model}, but this one is {model}; get the right weights"
+        )
+    least = request.release.minimum_examples
+    if examples < least:
+        raise DataProblem(
+            f"the request asks sites with fewer than {least} examples not to answer, and there are {examples} here; "
+            "nothing was done"
         )
 
 
@@ -289,8 +310,8 @@ def _check_range(images: Images, sigma: float) -> None:
 
 def _forecast(sampler: Sampler, images: Images, samples: int, watcher: Watcher) -> None:
     # The first call pays for caches and kernels; the second tells the speed.
-    trial = min(samples, 10 * BLOCK)
-    sampler.counts(images[:1], [0], Phase.FORECAST, min(trial, BLOCK))
-    start = time.perf_counter()
-    sampler.counts(images[:1], [0], Phase.FORECAST, trial)
+    trial = min(samples, _TRIAL)
+    for size in (min(trial, _TRIAL // 10), trial):
+        start = time.perf_counter()
+        sampler.counts(images[:1], [0], Phase.FORECAST, size)
     watcher.forecast(samples, trial / max(time.perf_counter() - start, 1e-9))

@@ -12,15 +12,21 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fedcert.certification.noise import BLOCK, Gaussian, Phase, Streams
+from fedcert.certification.noise import Gaussian, Phase, Streams, block_size, fill_normal
 from fedcert.errors import FedcertError, ModelProblem
 
 Images = npt.NDArray[np.float32]
 Counts = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int64]
 
+Spent = Callable[[int], None]
+
 _FLOATS_PER_BATCH = 2**22
-_LARGEST_BATCH = 2**14
+_LARGEST_BATCH = 2**12
+
+
+def nobody(samples: int) -> None:
+    """Nobody wants to know how many samples were drawn."""
 
 
 class Unit(NamedTuple):
@@ -35,7 +41,9 @@ class Unit(NamedTuple):
 class Sampler(Protocol):
     """Counts what a classifier predicts under noise."""
 
-    def counts(self, images: Images, indices: Sequence[int], phase: Phase, samples: int) -> Counts:
+    def counts(
+        self, images: Images, indices: Sequence[int], phase: Phase, samples: int, spent: Spent = nobody
+    ) -> Counts:
         """How often each class is predicted.
 
         Args:
@@ -43,6 +51,7 @@ class Sampler(Protocol):
             indices: their indices in the client's data, which name their noise streams.
             phase: what the noise is drawn for.
             samples: noisy samples per example.
+            spent: told after each call of the model how many samples it took.
 
         Returns:
             One row per example, one column per class; each row adds up to `samples`.
@@ -68,16 +77,19 @@ class ArraySampler:
     streams: Streams
     batch_size: int | None = None
 
-    def counts(self, images: Images, indices: Sequence[int], phase: Phase, samples: int) -> Counts:
+    def counts(
+        self, images: Images, indices: Sequence[int], phase: Phase, samples: int, spent: Spent = nobody
+    ) -> Counts:
         """See `Sampler.counts`."""
         counts = np.zeros(len(images) * self.classes, dtype=np.int64)
         batch_size = self.batch_size or fitting_batch(images.shape[1:])
-        for units in batches(indices, samples, batch_size):
+        for units in batches(indices, samples, batch_size, block_size(images.shape[1:])):
             noisy, owners = self._noisy(images, units, phase)
             for start in range(0, len(noisy), batch_size):
                 labels = self.predict(noisy[start : start + batch_size])
                 cells = owners[start : start + batch_size] * self.classes + labels
                 counts += np.bincount(cells, minlength=len(counts))
+                spent(len(labels))
         return counts.reshape(len(images), self.classes)
 
     def _noisy(self, images: Images, units: Sequence[Unit], phase: Phase) -> tuple[Images, Labels]:
@@ -86,25 +98,24 @@ class ArraySampler:
         start = 0
         for unit in units:
             part = noisy[start : start + unit.samples]
-            seed = self.streams.stream(unit.example, phase, unit.block)
-            np.random.Generator(np.random.Philox(key=seed)).standard_normal(out=part, dtype=np.float32)
+            fill_normal(self.streams.stream(unit.example, phase, unit.block), part)
             part *= np.float32(self.noise.sigma)
             part += images[unit.row]
             start += unit.samples
         return noisy, np.repeat(np.array([unit.row for unit in units], dtype=np.int64), sizes)
 
 
-def batches(indices: Sequence[int], samples: int, batch_size: int) -> Iterator[list[Unit]]:
+def batches(indices: Sequence[int], samples: int, batch_size: int, block: int) -> Iterator[list[Unit]]:
     """Units of work for some examples, gathered into batches of about `batch_size` samples."""
     units: list[Unit] = []
     filled = 0
     for row, index in enumerate(indices):
-        for block, start in enumerate(range(0, samples, BLOCK)):
-            size = min(BLOCK, samples - start)
+        for number, start in enumerate(range(0, samples, block)):
+            size = min(block, samples - start)
             if units and filled + size > batch_size:
                 yield units
                 units, filled = [], 0
-            units.append(Unit(row, index, block, size))
+            units.append(Unit(row, index, number, size))
             filled += size
     if units:
         yield units
@@ -118,33 +129,52 @@ def fitting_batch(shape: tuple[int, ...]) -> int:
 def labels_of(answer: object, examples: int, classes: int | None) -> Labels:
     """Labels from a model's answer: scores (one row per example, one column per class) or labels.
 
-    Exact ties between scores go to the class of the lowest index.
+    Exact ties between scores go to the class of the lowest index. A single column of whole numbers is labels;
+    a single column of scores is refused: its largest entry would always be class 0.
 
     Raises:
         ModelProblem: the answer is neither, holds NaN, or names a class that is not there.
     """
     output = np.asarray(answer)
-    numeric = np.issubdtype(output.dtype, np.integer) or np.issubdtype(output.dtype, np.floating)
-    if not numeric or output.ndim not in (1, 2) or len(output) != examples:
+    if output.ndim == 2 and output.shape[1] == 1 and output.dtype.kind in "iu":
+        output = output[:, 0]
+    if output.dtype.kind not in "iuf" or output.ndim not in (1, 2) or len(output) != examples:
         raise ModelProblem(
             f"the model must answer {examples} examples with scores of shape ({examples}, classes) or labels of shape "
             f"({examples},), but gave {output.dtype} of shape {output.shape}; wrap it in a function that does"
         )
     if output.ndim == 2:
-        if classes is not None and output.shape[1] != classes:
-            raise ModelProblem(
-                f"the model gives scores for {output.shape[1]} classes, but {classes} classes are named; "
-                "name the classes in the order of the model's outputs"
-            )
+        check_width(output.shape[1], classes)
         if np.isnan(output).any():
             raise ModelProblem(NAN_SCORES)
         return np.asarray(output.argmax(axis=1), dtype=np.int64)
-    labels: Labels = output.astype(np.int64)
-    if np.any(labels != output) or np.any(labels < 0) or (classes is not None and np.any(labels >= classes)):
-        worst = output[(labels != output) | (labels < 0) | (labels >= (classes or np.inf))][0]
+    with np.errstate(invalid="ignore"):
+        labels: Labels = output.astype(np.int64)
+    wrong = (labels != output) | (labels < 0) | (labels >= (np.inf if classes is None else classes))
+    if wrong.any():
         known = f"0 to {classes - 1}" if classes is not None else "whole numbers from 0"
-        raise ModelProblem(f"the model must answer with labels from {known}, but gave {worst}; name all its classes")
+        raise ModelProblem(
+            f"the model must answer with labels from {known}, but gave {output[wrong][0]}; name all its classes"
+        )
     return labels
+
+
+def check_width(width: int, classes: int | None) -> None:
+    """Check the number of a model's scores.
+
+    Raises:
+        ModelProblem: there is only one, or not as many as classes are named.
+    """
+    if width == 1:
+        raise ModelProblem(
+            "the model gives one score per example, whose largest is always class 0; "
+            "give one score per class (two for yes and no), or labels"
+        )
+    if classes is not None and width != classes:
+        raise ModelProblem(
+            f"the model gives scores for {width} classes, but {classes} classes are named; "
+            "name the classes in the order of the model's outputs"
+        )
 
 
 NAN_SCORES = "the model gave NaN scores under noise; look at its arithmetic (a log or a division?) and certify again"
@@ -160,10 +190,10 @@ def guarded(call: Callable[[], object], shape: tuple[int, ...]) -> object:
         return call()
     except FedcertError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a user's model may raise anything
         first = str(error).strip().splitlines()[:1]
         reason = f"{type(error).__name__}: {first[0][:300] if first else 'no message'}"
         raise ModelProblem(
-            f"the model failed on a batch of shape {shape}: {reason}; "
-            "check that the data has the shape that the model expects"
+            f"the model failed on a float32 batch of shape {shape}: {reason}; "
+            "check that the data has the shape, and the model the precision (float32), that go together"
         ) from error

@@ -9,8 +9,19 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fedcert.certification.noise import Gaussian, Phase, Streams
-from fedcert.certification.sampler import NAN_SCORES, Counts, Images, Unit, batches, fitting_batch, guarded
+from fedcert.certification.noise import Gaussian, Phase, Streams, block_size, fill_normal
+from fedcert.certification.sampler import (
+    NAN_SCORES,
+    Counts,
+    Images,
+    Spent,
+    Unit,
+    batches,
+    check_width,
+    fitting_batch,
+    guarded,
+    nobody,
+)
 from fedcert.errors import ModelProblem
 
 
@@ -35,21 +46,25 @@ class TorchSampler:
     batch_size: int | None = None
 
     @torch.inference_mode()
-    def counts(self, images: Images, indices: Sequence[int], phase: Phase, samples: int) -> Counts:
+    def counts(
+        self, images: Images, indices: Sequence[int], phase: Phase, samples: int, spent: Spent = nobody
+    ) -> Counts:
         """See `sampler.Sampler.counts`."""
         clean = torch.from_numpy(images).to(self.device)
         counts = torch.zeros(len(images) * self.classes, dtype=torch.int64, device=self.device)
         # A flag on the device: looking at it once per call keeps the device from waiting for the host.
         unusable = torch.zeros((), dtype=torch.bool, device=self.device)
         batch_size = self.batch_size or fitting_batch(images.shape[1:])
-        for units in batches(indices, samples, batch_size):
+        for units in batches(indices, samples, batch_size, block_size(images.shape[1:])):
             noisy, owners = self._noisy(clean, units, phase)
             for start in range(0, len(noisy), batch_size):
                 part = noisy[start : start + batch_size]
-                scores = self._scores(part)
+                scores = scores_of(self.module, part)
+                check_width(scores.shape[1], self.classes)
                 unusable |= scores.isnan().any()
                 cells = owners[start : start + batch_size] * self.classes + scores.argmax(dim=1)
                 counts.index_add_(0, cells, torch.ones_like(cells))
+                spent(len(part))
         if bool(unusable):
             raise ModelProblem(NAN_SCORES)
         return np.asarray(counts.view(len(images), self.classes).cpu(), dtype=np.int64)
@@ -58,25 +73,42 @@ class TorchSampler:
         sizes = torch.tensor([unit.samples for unit in units])
         rows = torch.tensor([unit.row for unit in units]).repeat_interleave(sizes).to(self.device)
         noisy = torch.empty((len(rows), *clean.shape[1:]), dtype=torch.float32, device=self.device)
-        generator = torch.Generator(self.device)
         start = 0
         for unit in units:
-            generator.manual_seed(self.streams.stream(unit.example, phase, unit.block))
             part = noisy[start : start + unit.samples]
-            part.normal_(0.0, self.noise.sigma, generator=generator)
+            self._fill(part, self.streams.stream(unit.example, phase, unit.block))
             part += clean[unit.row]
             start += unit.samples
         return noisy, rows
 
-    def _scores(self, batch: torch.Tensor) -> torch.Tensor:
-        scores = guarded(lambda: self.module(batch), tuple(batch.shape))
-        if not isinstance(scores, torch.Tensor) or scores.shape != (len(batch), self.classes):
-            came = tuple(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
-            raise ModelProblem(
-                f"the module must answer with a tensor of shape ({len(batch)}, {self.classes}), one score per class, "
-                f"but gave {came}; name the classes in the order of its outputs"
-            )
-        return scores
+    def _fill(self, part: torch.Tensor, stream: int) -> None:
+        if self.device.type == "cpu":
+            fill_normal(stream, part.numpy())
+            part *= self.noise.sigma
+        else:
+            generator = torch.Generator(self.device).manual_seed(stream)
+            part.normal_(0.0, self.noise.sigma, generator=generator)
+
+
+def scores_of(module: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
+    """A module's scores, one row per example.
+
+    Raises:
+        ModelProblem: it raises an error, or answers something else.
+    """
+    scores = guarded(lambda: module(batch), tuple(batch.shape))
+    usable = isinstance(scores, torch.Tensor) and scores.is_floating_point()
+    if not isinstance(scores, torch.Tensor) or not usable or scores.ndim != 2 or len(scores) != len(batch):
+        came = (
+            f"{scores.dtype} of shape {tuple(scores.shape)}"
+            if isinstance(scores, torch.Tensor)
+            else type(scores).__name__
+        )
+        raise ModelProblem(
+            f"the module must answer {len(batch)} examples with floating-point scores of shape "
+            f"({len(batch)}, classes), but gave {came}; wrap it in one that does"
+        )
+    return scores
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from fedcert.certification.models import load_classifier
 from fedcert.certification.run import Watcher, carry_out, check_request, make_plan
 from fedcert.cli.console import duration, print_json, progress, results, tell
 from fedcert.cli.inputs import names_in, option, radii_of, wrong_option
-from fedcert.errors import CallError, DataProblem, InvalidValue
+from fedcert.errors import CallError, InvalidValue
 from fedcert.report import Report, Request, check_writable, read_one, write_whole
 from fedcert.report.fields import CLASSES, RADII
 from fedcert.report.kinds import Text
@@ -51,7 +51,7 @@ def certify(
     if out is None and not dry_run:
         raise CallError("give --out FILE, or --dry-run to see what would leave")
     if out is not None and not dry_run:
-        check_writable(out)
+        check_writable(out, (".json",), [Path(model), Path(data), *filter(None, (request, weights, classes))])
     asked: Request | None = read_one(request, Request) if request is not None else None
     given: dict[str, Any] = {"sigma": sigma, "n0": n0, "n": n, "failure_probability": failure_probability}
     given["radii"] = option("--radii", RADII, radii_of(radii)) if radii is not None else None
@@ -67,8 +67,9 @@ def certify(
     local = load_data(data)
     classifier = load_classifier(model, weights=weights, model_id=model_id, device=device)
     if asked is not None:
-        check_request(asked, client, classifier.identity, datetime.now(UTC))
-        _heed_release(asked, -(-len(local) // every), class_counts)
+        check_request(asked, client, classifier.identity, -(-len(local) // every), datetime.now(UTC))
+        if asked.release.class_counts and not class_counts:
+            tell("note: the request asks for counts per class; add --class-counts if you agree to give them")
     with progress() as bar:
         report = carry_out(plan, classifier, local, _Bar(bar))
     if not dry_run and out is not None:
@@ -81,24 +82,13 @@ def certify(
         _summary(report, out)
 
 
-def _heed_release(request: Request, examples: int, class_counts: bool) -> None:
-    least = request.release.minimum_examples
-    if examples < least:
-        raise DataProblem(
-            f"the request asks sites with fewer than {least} examples not to answer, and there are {examples} here; "
-            "nothing was done"
-        )
-    if request.release.class_counts and not class_counts:
-        tell("note: the request asks for counts per class; add --class-counts if you agree to give them")
-
-
 def _summary(report: Report, out: Path | None) -> None:
     console = results()
-    share = report.certified_accuracy[0]
+    share, radius = report.certified_accuracy[0], report.radii[0]
     console.print(
         plain(
             f"{report.client}: {share:.1%} of {report.examples} examples are predicted right "
-            "and certified (radius above 0)."
+            f"and certified to radius {radius:g}."
         )
     )
     console.print(report_table(report))

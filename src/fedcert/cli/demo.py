@@ -23,7 +23,7 @@ _FILES = (
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(min=0, help="Of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Of everything random.")] = 0,
 ) -> None:
     """Show the whole story on handwritten digits: train, certify, estimate, compare with the truth."""
     from fedcert.lab.demo import CLIENTS, CONCENTRATION, ROUNDS, SIGMA, TARGET_SIZE, check_folder, run_demo

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fedcert.cli.console import print_json, results
-from fedcert.errors import CallError
+from fedcert.errors import EstimationProblem
 from fedcert.estimation.compare import Comparison, compare
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.run import estimate as run_estimate
-from fedcert.report import Report, check_writable, read_one, write_whole
+from fedcert.report import Report, check_alike, check_writable, read_one, read_reports, write_whole
 from fedcert.show.figures import FORMATS, plot
 from fedcert.show.terminal import check_lines, curve_table, error_table, plain, weight_table
 
@@ -33,17 +34,13 @@ def estimate(
     as_json: Annotated[bool, typer.Option("--json", help="Print the estimate as JSON.")] = False,
 ) -> None:
     """Estimate the certified accuracy of a target population from the clients' reports."""
-    for path in (out, figure):
+    inputs = [*reports, *([truth] if truth is not None else []), Path(target)]
+    for path, suffixes in ((out, (".json",)), (figure, FORMATS)):
         if path is not None:
-            check_writable(path)
-    if figure is not None and figure.suffix not in FORMATS:
-        raise CallError(f"--figure must end in {', '.join(FORMATS)}, but is {figure.name!r}")
-    true: Report | None = read_one(truth, Report) if truth is not None else None
-    made = run_estimate(
-        reports, target, method, subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed
-    )
-    if true is not None and true.radii != made.radii:
-        raise CallError("--truth must have the same radii as the reports; certify the target with the same settings")
+            check_writable(path, suffixes, inputs)
+    read = read_reports(reports)
+    true = _truth(truth, read) if truth is not None else None
+    made = run_estimate(read, target, method, subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed)
     if out is not None:
         write_whole(out, made.dumps())
     if figure is not None:
@@ -55,6 +52,14 @@ def estimate(
         for path in (out, figure):
             if path is not None:
                 results().print(plain(f"Wrote {path}."))
+
+
+def _truth(path: Path, reports: Sequence[Report]) -> Report:
+    true: Report = read_one(path, Report)
+    if not true.examples:
+        raise EstimationProblem(f"--truth {path} has no examples, so it tells no truth")
+    check_alike([*reports, true])
+    return true
 
 
 def _show(made: Estimate, true: Report | None) -> None:

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 from fedcert.errors import CallError, FileProblem, InvalidValue, shown
 from fedcert.report.kinds import Kind, ListOf
-from fedcert.report.reading import check_readable, parse
+from fedcert.report.paths import check_readable
+from fedcert.report.reading import parse
 from fedcert.report.value import Value
 
 _LARGEST = 16 * 2**20
@@ -62,7 +63,8 @@ def from_options(kind: type[Made], **options: Any) -> Made:
 
 def wrong_option(error: InvalidValue) -> CallError:
     """The error about a field, told as one about the option that set it."""
-    return CallError(f"--{error.field.replace('_', '-')} {str(error).removeprefix(error.field).strip()}")
+    sentence = str(error).removeprefix(error.field).strip().replace(", or null, but", ", but")
+    return CallError(f"--{error.field.replace('_', '-')} {sentence}")
 
 
 def names_in(path: Path, kind: ListOf, option: str) -> tuple[str, ...]:
@@ -79,7 +81,7 @@ def names_in(path: Path, kind: ListOf, option: str) -> tuple[str, ...]:
             data = file.read(_LARGEST + 1)
         if len(data) > _LARGEST:
             raise FileProblem(f"{path} is larger than {_LARGEST // 2**20} MiB; not read")
-        text = data.decode()
+        text = data.decode("utf-8-sig")  # Windows editors put a mark before the first name
     except OSError as error:
         raise FileProblem(f"cannot read {path}: {error.strerror or error}") from None
     except UnicodeDecodeError:

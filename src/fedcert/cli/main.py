@@ -5,10 +5,13 @@ Exit codes: 0 done, 1 the work failed (bad content included), 2 the call was wro
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,10 +21,11 @@ from fedcert.cli.console import show_warning, tell
 from fedcert.errors import FedcertError
 from fedcert.version import __version__
 
+INTERRUPTED = 130
+
 app = typer.Typer(
     name="fedcert",
     help="How robust is a federated model on the population that it will be deployed to?",
-    no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -33,9 +37,6 @@ app.command("certify")(certify.certify)
 app.command("validate")(validate.validate)
 app.command("estimate")(estimate.estimate)
 app.command("schema")(schema.schema)
-
-
-INTERRUPTED = 130
 
 
 def _version(wanted: bool) -> None:
@@ -53,18 +54,14 @@ def _root(
     """How robust is a federated model on the population that it will be deployed to?"""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the program and exit."""
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
-
-
 def run(arguments: Sequence[str]) -> int:
     """Run the program and give its exit code. A user's mistake ends in one sentence, never in a traceback."""
+    _prepare_streams()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             warnings.showwarning = show_warning
-            code = app(args=list(arguments), prog_name="fedcert", standalone_mode=False) or 0
+            code = app(args=list(arguments) or ["--help"], prog_name="fedcert", standalone_mode=False) or 0
             sys.stdout.flush()
         if code == INTERRUPTED:  # typer turns Ctrl-C into an exit code; older ones let it through
             raise KeyboardInterrupt
@@ -76,14 +73,13 @@ def run(arguments: Sequence[str]) -> int:
         tell("stopped; nothing was written that is not complete")
         return INTERRUPTED
     except OSError as error:
-        # Files have errors of their own, so this is standard output: a full disk, or a reader that has had enough.
-        # What is still buffered must not fail a second time when Python flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
-            tell(f"error: cannot write to standard output: {error.strerror or error}")
+        if not isinstance(error, BrokenPipeError):  # the reader of a pipe has had enough: no error of ours
+            place = "standard output" if error.filename is None else str(error.filename)
+            tell(f"error: cannot use {place}: {error.strerror or error}")
+        _forget_output()
         return 1
     except MemoryError:
-        tell("error: the memory is full; use a smaller --batch-size, or fewer examples with --every")
+        tell("error: the memory is full; try a smaller --batch-size, or fewer --subsets")
         return 1
     except Exception as error:
         # typer's own errors (an unknown option, a missing argument) have no public common base.
@@ -92,3 +88,19 @@ def run(arguments: Sequence[str]) -> int:
         message = " ".join(error.format_message().split()).rstrip(".")
         tell(f"error: {message[:1].lower()}{message[1:]}; see: fedcert --help")
         return 2
+
+
+def _prepare_streams() -> None:
+    """Make sure that there are streams, and that a name in another script cannot break them."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the caller
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  it stays open
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _forget_output() -> None:
+    """What is still buffered must not fail a second time, when Python flushes at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -15,6 +15,7 @@ from fedcert.errors import CallError
 from fedcert.estimation.target import target_of
 from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES, RADII, ROSTER
+from fedcert.report.kinds import ModelName
 from fedcert.show.terminal import plain
 from fedcert.version import __version__
 
@@ -41,11 +42,12 @@ def request(
     """Write a request: what every site must agree on before it certifies."""
     if (model is None) == (model_id is None):
         raise CallError("give either --model FILE or --model-id TEXT")
-    check_writable(out)
+    inputs = filter(None, (model, classes, roster, Path(target) if target is not None else None))
+    check_writable(out, (".json",), inputs)
     names = names_in(classes, CLASSES, "classes")
     made = from_options(
         Request,
-        model=_digest(model) if model is not None else model_id,
+        model=_digest(model) if model is not None else option("--model-id", ModelName(), model_id),
         smoothing=from_options(Smoothing, sigma=sigma, n0=n0, n=n, failure_probability=failure_probability),
         radii=option("--radii", RADII, radii_of(radii)) if radii is not None else DEFAULT_RADII,
         classes=names,
@@ -57,6 +59,8 @@ def request(
         software=f"fedcert {__version__}",
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
+    if made.late(datetime.now(UTC)):
+        raise CallError(f"--deadline must be in the future, but is {deadline}")
     write_whole(out, made.dumps())
     if as_json:
         print_json(made)

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from fedcert.cli.console import print_json, results
-from fedcert.errors import CannotCombine, FedcertError
+from fedcert.errors import CannotCombine, FedcertError, FileProblem
 from fedcert.estimation.result import Estimate
-from fedcert.report import Report, Request, Sums, check_together, read_documents
-from fedcert.report.reading import kind_of
+from fedcert.report import Report, Request, Sums, check_together
+from fedcert.report.paths import named
+from fedcert.report.reading import kind_of, parse, read_texts
 from fedcert.report.value import Value
 from fedcert.show.terminal import plain
 
@@ -27,9 +28,12 @@ def validate(
     reports: list[Report] = []
     code = 0
     for path in files:
+        before = len(findings)
         try:
-            for place, document in read_documents(path):
-                findings.append(_finding(place, document, reports))
+            for place, text in read_texts(path):
+                findings.append(_finding(place, text, reports))
+            if len(findings) == before:
+                raise FileProblem(f"{named(path)} holds no document")
         except FedcertError as error:
             findings.append({"place": str(path), "schema": None, "valid": False, "error": str(error)})
             code = max(code, error.exit_code)
@@ -43,8 +47,9 @@ def validate(
     return code
 
 
-def _finding(place: str, document: Any, reports: list[Report]) -> dict[str, Any]:
+def _finding(place: str, text: bytes, reports: list[Report]) -> dict[str, Any]:
     try:
+        document = parse(text, place)
         kind = kind_of(document, place, KINDS)
         value = kind.from_json(document, place)
     except FedcertError as error:

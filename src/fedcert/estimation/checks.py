@@ -62,14 +62,20 @@ def reach(total_variation: float) -> Check:
 
 
 def radii_in_reach(federation: Federation) -> Check:
-    """Whether the settings can certify all of the radii."""
-    cap = federation.smoothing.largest_radius
-    beyond = sum(radius > cap for radius in federation.radii)
-    if not beyond:
-        sentence = f"All radii are below {cap:.3f}, the largest that these settings can certify."
-    else:
+    """Whether the clients' settings can certify all of the radii."""
+    least, most = float(federation.largest_radii.min()), float(federation.largest_radii.max())
+    beyond = sum(radius > most for radius in federation.radii)
+    partly = sum(least < radius <= most for radius in federation.radii)
+    if beyond:
         sentence = (
-            f"{beyond} of {len(federation.radii)} radii are above {cap:.3f}, the largest that these settings can "
+            f"{beyond} of {len(federation.radii)} radii are above {most:.3f}, the largest that these settings can "
             "certify: certified accuracy is 0 there by construction, more samples (n) would tell."
         )
-    return Check(name="radii in reach", verdict=LOOK if beyond else OK, figure=cap, sentence=sentence)
+    else:
+        sentence = f"All radii are at most {most:.3f}, the largest that these settings can certify."
+    if partly:
+        sentence += (
+            f" At {partly} radii above {least:.3f} some clients drew too few samples to certify anything, "
+            "which pulls the estimate down there."
+        )
+    return Check(name="radii in reach", verdict=LOOK if beyond or partly else OK, figure=most, sentence=sentence)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.simplex import Floats
 from fedcert.report import Report, Smoothing, check_together, common_smoothing
+from fedcert.report.kinds import LARGEST_COUNT
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Federation:
         certified_counts: clients x radii.
         model: what all of them certified.
         smoothing: how; the smallest n and the largest failure probability among them.
+        largest_radii: the largest radius that each client's settings can certify.
         excluded: client -> why it is left out.
     """
 
@@ -35,6 +37,7 @@ class Federation:
     certified_counts: npt.NDArray[np.int64]
     model: str
     smoothing: Smoothing
+    largest_radii: Floats
     excluded: Mapping[str, str]
 
     @classmethod
@@ -49,6 +52,9 @@ class Federation:
         held = [report for report in reports if report.examples > 0]
         if not held:
             raise EstimationProblem("no client has any test example, so there is nothing to estimate from")
+        total = sum(report.examples for report in held)
+        if total > LARGEST_COUNT:
+            raise EstimationProblem(f"the clients claim {total} examples together, more than can be counted (2^53)")
         return cls(
             clients=tuple(report.client for report in held),
             classes=held[0].classes,
@@ -57,6 +63,7 @@ class Federation:
             certified_counts=np.array([report.certified_counts for report in held], dtype=np.int64),
             model=held[0].model,
             smoothing=common_smoothing(held),
+            largest_radii=np.array([report.smoothing.largest_radius for report in held]),
             excluded={report.client: "it has no test examples" for report in reports if report.examples == 0},
         )
 

@@ -12,9 +12,10 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
-from fedcert.errors import CallError, shown
+from fedcert.errors import CallError, InvalidValue, shown
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.simplex import Floats
+from fedcert.report.kinds import Whole
 
 GROUP = "fedcert.estimators"
 
@@ -43,9 +44,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, least in (("subsets", 1), ("subset_size", 1), ("threshold", 0), ("seed", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise CallError(f"{name} must be a whole number of at least {least}, but is {shown(value)}")
+            try:
+                object.__setattr__(self, name, Whole(least=least).take(getattr(self, name), name))
+            except InvalidValue as error:
+                raise CallError(str(error)) from None
 
     def used(self, *names: str) -> dict[str, Any]:
         """The named settings, for the record of an estimate."""
@@ -86,6 +88,8 @@ def estimator(name: str) -> Estimator:
     Raises:
         CallError: there is none.
     """
+    if not isinstance(name, str):
+        raise CallError(f"method must be one of {', '.join(method_names())}, but is {shown(name)}")
     if name in _OWN:
         module, function = _OWN[name].split(":")
         own: Estimator = getattr(import_module(module), function)

@@ -94,7 +94,7 @@ class Estimate(Value):
         weights: client -> weight; null for methods without.
         weights_note: why there are none.
         effective_examples: 1 / Σ a²/n: how many examples of one sample would be as informative.
-        largest_radius: the largest radius that every client's settings can certify.
+        largest_radius: the largest radius that any client's settings can certify; beyond it accuracy is 0.
         clients, examples: how many took part.
         excluded: client -> why it did not.
         checks: what to know before relying on it.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcert.errors import CallError
+from fedcert.errors import CallError, shown
 from fedcert.estimation.checks import Check, missing_classes, radii_in_reach, reach
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.methods import Answer, Settings, estimator
@@ -28,7 +28,7 @@ _GUARANTEE = (
 
 
 def estimate(
-    reports: Iterable[Report | str | Path],
+    reports: Report | str | Path | Iterable[Report | str | Path],
     target: object = "uniform",
     method: str = "ga",
     *,
@@ -75,15 +75,17 @@ def estimate(
     return _assemble(method, function(federation, distribution, settings), federation, wanted, distribution)
 
 
-def _reports(reports: Iterable[Report | str | Path]) -> tuple[Report, ...]:
+def _reports(reports: Report | str | Path | Iterable[Report | str | Path]) -> tuple[Report, ...]:
     if isinstance(reports, (str, Path, Report)):
         reports = [reports]
+    if not isinstance(reports, Iterable):
+        raise CallError(f"reports must be reports or paths, but is {shown(reports)}")
     read: list[Report] = []
     for report in reports:
         if isinstance(report, Report):
             read.append(report)
         elif isinstance(report, (str, Path)):
-            read.extend(read_reports([Path(report)]))
+            read.extend(read_reports(report))
         else:
             raise CallError(f"reports must be reports or paths, but one is {type(report).__name__}")
     return tuple(read)
@@ -112,7 +114,7 @@ def _assemble(method: str, answer: Answer, federation: Federation, target: Targe
         certified_accuracy=tuple(np.clip(answer.certified_accuracy, 0.0, 1.0).tolist()),
         guarantee=_GUARANTEE,
         weights_note=answer.weights_note,
-        largest_radius=federation.smoothing.largest_radius,
+        largest_radius=float(federation.largest_radii.max()),
         clients=len(federation.clients),
         examples=int(federation.sizes.sum()),
         excluded=dict(federation.excluded),

@@ -23,6 +23,10 @@ TIE = 1e-9
 _FLAT = 1e-10
 _ABSENT = 1e-13
 _NEWTON_STEPS = 100
+_SHORTEST_STEP = 1e-10
+_RIDGE = 1e-14
+_REACHED = 1e-11
+_MOST_ROWS = 500
 
 
 def closest_mixture(mixes: Floats, target: Floats, examples: Floats) -> Floats:
@@ -113,39 +117,79 @@ def _simplex(weights: Floats) -> Floats:
 def _least_variance(mixes: Floats, mixture: Floats, examples: Floats) -> Floats | None:
     """The weights of least Σ a²/n among a >= 0 with Pᵀa = mixture; None where rounding gets in the way.
 
-    Newton's method on the dual, which has one variable per class: a = n (P y)⁺, and the dual objective
-    mixture·y - ½ Σ n ((P y)⁺)² is concave and piecewise quadratic, so the steps end after finitely many.
+    Newton's method on the dual, which has one variable per class, finds the rows that carry weight: a = n (P y)⁺,
+    and the dual objective mixture·y - ½ Σ n ((P y)⁺)² is concave and piecewise quadratic, so the steps end after
+    finitely many. On those rows the weights follow from one least-squares problem, to full precision.
     """
-    size = examples / examples.mean()
+    size = examples / examples.max()
     held = mixes.max(axis=0) > 0
     rows, wanted = mixes[:, held], mixture[held]
     dual = np.linalg.lstsq(rows.T @ (size[:, None] * rows), wanted, rcond=None)[0]
+    for _ in range(_NEWTON_STEPS):
+        step = _newton_step(dual, rows, wanted, size)
+        if step is None:
+            break
+        dual = dual + step
+    weights = _on_rows(np.flatnonzero(rows @ dual > 0), rows, wanted, size)
+    if weights is None and len(rows) <= _MOST_ROWS:
+        weights = _on_rows(_carrying_rows(rows, wanted, size), rows, wanted, size)
+    return weights
 
-    def primal(y: Floats) -> Floats:
-        return np.asarray(size * np.maximum(rows @ y, 0.0), dtype=np.float64)
+
+def _on_rows(carrying: npt.NDArray[np.intp], rows: Floats, wanted: Floats, size: Floats) -> Floats | None:
+    """The weights of least Σ a²/n on some rows, whatever their sign; None where one would be negative."""
+    if not len(carrying):
+        return None
+    root = np.sqrt(size[carrying])
+    found = root * np.linalg.lstsq((root[:, None] * rows[carrying]).T, wanted, rcond=None)[0]
+    weights = np.zeros(len(rows))
+    weights[carrying] = found
+    if found.min() < -_ABSENT:
+        return None
+    weights = _simplex(weights)
+    return weights if np.abs(weights @ rows - wanted).max() < _REACHED else None
+
+
+def _carrying_rows(rows: Floats, wanted: Floats, size: Floats) -> npt.NDArray[np.intp]:
+    """The rows that carry weight, by Lawson and Hanson's least-distance programming: slower than Newton, but exact.
+
+    With z = a/√n the problem is min ‖z‖, B z = wanted, z >= 0. Along the null space of B, z = z₀ + N t, it is
+    min ‖t‖, N t >= -z₀, whose solution is read off the residual of a non-negative least-squares problem.
+    """
+    system = (np.sqrt(size)[:, None] * rows).T
+    _, values, right = np.linalg.svd(system)
+    rank = int(np.sum(values > values[0] * 1e-12))
+    null = right[rank:].T
+    least = np.linalg.lstsq(system, wanted, rcond=1e-12)[0]
+    scale = max(float(np.abs(least).max()), 1e-300)
+    task = np.vstack([null.T, -least[None, :] / scale])
+    last = np.zeros(len(task))
+    last[-1] = 1.0
+    multipliers, _ = nnls(task, last, maxiter=30 * len(rows) + 100)
+    residual = task @ multipliers - last
+    point = least / scale - null @ residual[:-1] / residual[-1] if residual[-1] else least / scale
+    return np.flatnonzero(point > 1e-9 * point.max())
+
+
+def _newton_step(dual: Floats, rows: Floats, wanted: Floats, size: Floats) -> Floats | None:
+    """The next step towards the dual's maximum; None once rounding is all that is left of it."""
 
     def value(y: Floats) -> float:
         return float(wanted @ y - 0.5 * np.sum(size * np.maximum(rows @ y, 0.0) ** 2))
 
-    for _ in range(_NEWTON_STEPS):
-        gradient = wanted - primal(dual) @ rows
-        if np.abs(gradient).max() < 1e-15:
-            break
-        active = rows[rows @ dual > 0]
-        hessian = active.T @ (size[rows @ dual > 0, None] * active)
-        ridge = 1e-14 * max(float(np.trace(hessian)), 1.0) * np.eye(len(wanted))
-        step = np.linalg.solve(hessian + ridge, gradient)
-        scale, here, slope = 1.0, value(dual), float(gradient @ step)
-        while value(dual + scale * step) < here + 1e-4 * scale * slope and scale > 1e-10:
-            scale /= 2
-        if scale <= 1e-10:
-            break
-        dual = dual + scale * step
-    weights = primal(dual)
-    if not weights.sum() > 0:
+    active = rows @ dual > 0
+    gradient = wanted - (size * np.maximum(rows @ dual, 0.0)) @ rows
+    hessian = rows[active].T @ (size[active, None] * rows[active])
+    ridge = _RIDGE * max(float(np.trace(hessian)), float(size.min()))
+    step = np.linalg.solve(hessian + ridge * np.eye(len(wanted)), gradient)
+    here, slope, scale = value(dual), float(gradient @ step), 1.0
+    if slope <= 1e-15 * max(abs(here), 1e-300):
         return None
-    weights = _simplex(weights)
-    return weights if np.abs(weights @ mixes - mixture).max() < 1e-12 else None
+    while scale > _SHORTEST_STEP:
+        if value(dual + scale * step) >= here + 1e-4 * scale * slope:
+            return np.asarray(scale * step, dtype=np.float64)
+        scale /= 2
+    return None
 
 
 def distance_bounds(gram: Floats, valid: npt.NDArray[np.bool_], steps: int, start: Floats | None = None) -> Any:

@@ -73,10 +73,8 @@ def best_subset(label_counts: npt.NDArray[np.int64], target: Floats, subsets: In
         subsets: positions of clients; subsets x clients.
         threshold: Algorithm 1's τ; None leaves grouping out.
     """
-    candidates = [
-        _grouped(label_counts, subsets[index], threshold)
-        for index in _candidates(label_counts, target, subsets, threshold)
-    ]
+    near = _candidates(label_counts, target, subsets, threshold)
+    candidates = [_grouped(label_counts, subsets[index], threshold) for index in near]
     weights = [any_closest(one.mixes, target) for one in candidates]
     distances = [mismatch(some, one.mixes, target) for some, one in zip(weights, candidates, strict=True)]
     best = min(distances)
@@ -111,7 +109,7 @@ def _least_variance(
 
     With many ties, a floor that is cheap to compute says in which order to look, and when to stop.
     """
-    floors = {index: 0.0 for index in tied}
+    floors = dict.fromkeys(tied, 0.0)
     if len(tied) > 1:
         for index in tied:
             one = candidates[index]
@@ -159,14 +157,11 @@ def _gram(
     label_counts: npt.NDArray[np.int64], target: Floats, subsets: Indices, threshold: int | None
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Inner products of the groups' mixes, seen from the target, and which groups exist."""
-    if threshold is None:
-        mixes = label_counts / label_counts.sum(axis=1, keepdims=True) - target
-        inner = mixes @ mixes.T
-        return inner[subsets[:, :, None], subsets[:, None, :]], np.ones(subsets.shape, dtype=bool)
-    sizes = label_counts.sum(axis=1)[subsets]
-    numbers = group_many(sizes, threshold)
-    member = (numbers[:, None, :] == np.arange(subsets.shape[1])[None, :, None]).astype(np.float64)
-    counts = member @ label_counts.astype(np.float64)[subsets]
+    counts = label_counts[subsets].astype(np.float64)
+    if threshold is not None:
+        numbers = group_many(label_counts.sum(axis=1)[subsets], threshold)
+        member = (numbers[:, None, :] == np.arange(subsets.shape[1])[None, :, None]).astype(np.float64)
+        counts = member @ counts
     examples = counts.sum(axis=2)
     valid = examples > 0
     mixes = counts / np.where(valid, examples, 1.0)[:, :, None] - target

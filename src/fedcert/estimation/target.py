@@ -12,7 +12,9 @@ import numpy as np
 from fedcert.errors import CallError, InvalidValue, shown
 from fedcert.estimation.simplex import Floats
 from fedcert.report import Target
-from fedcert.report.reading import check_readable, read_documents
+from fedcert.report.kinds import Number
+from fedcert.report.paths import check_readable
+from fedcert.report.reading import read_documents
 
 KINDS = "'uniform', a JSON file from class name to weight, or class=weight,…"
 
@@ -28,6 +30,8 @@ def target_of(target: object, classes: Sequence[str]) -> Target:
     """
     if isinstance(target, Target):
         return _normalised(target.name, target.distribution, classes)
+    if isinstance(target, Path):
+        return _from_file(target, classes)
     if isinstance(target, str):
         return _named(target, classes)
     if isinstance(target, Mapping):
@@ -53,15 +57,7 @@ def _named(text: str, classes: Sequence[str]) -> Target:
     if text == "uniform":
         return _normalised("uniform", dict.fromkeys(classes, 1.0), classes)
     if text.endswith(".json"):
-        path = Path(text)
-        check_readable(path, (".json",))
-        ((place, document),) = read_documents(path)
-        if not isinstance(document, Mapping):
-            raise InvalidValue("the target", "a JSON object from class name to weight", document, place=place)
-        try:
-            return _normalised(path.stem[:200], document, classes)
-        except InvalidValue as error:
-            raise error.at(place) from None
+        return _from_file(Path(text), classes)
     if "=" not in text:
         raise CallError(f"target must be {KINDS}, but is {shown(text)}")
     weights: dict[str, Any] = {}
@@ -73,18 +69,37 @@ def _named(text: str, classes: Sequence[str]) -> Target:
             weights[name.strip()] = float(weight)
         except ValueError:
             raise CallError(f"target must be {KINDS}, but {shown(part)} in it is not class=weight") from None
-    return _normalised("custom", weights, classes)
+    try:
+        return _normalised("custom", weights, classes)
+    except InvalidValue as error:
+        raise CallError(str(error)) from None
+
+
+def _from_file(path: Path, classes: Sequence[str]) -> Target:
+    check_readable(path, (".json",))
+    ((place, document),) = read_documents(path)
+    if not isinstance(document, Mapping):
+        raise InvalidValue("the target", "a JSON object from class name to weight", document, place=place)
+    try:
+        name = "".join(c for c in path.stem if c.isprintable())[:200].strip() or "custom"
+        return _normalised(name, document, classes)
+    except InvalidValue as error:
+        raise error.at(place) from None
 
 
 def _normalised(name: str, weights: Mapping[str, Any], classes: Sequence[str]) -> Target:
+    known = set(classes)
+    kind = Number(least=0)
+    taken: dict[str, float] = {}
     for key, weight in weights.items():
-        if key not in classes:
-            known = ", ".join(shown(one) for one in classes[:10]) + (", …" if len(classes) > 10 else "")
-            raise InvalidValue(f"the target's class {shown(key)}", f"one of the reports' classes ({known})", key)
-        number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
-        if not number or not math.isfinite(weight) or weight < 0:
-            raise InvalidValue(f"the target's weight of {shown(key)}", "a finite number of at least 0", weight)
-    total = math.fsum(weights.values())
-    if not total > 0:
+        if key not in known:
+            some = ", ".join(shown(one) for one in classes[:10]) + (", …" if len(classes) > 10 else "")
+            raise InvalidValue("each class of the target", f"one of {some}", key)
+        taken[key] = kind.take(weight, f"the target's weight of {shown(key)}")
+    largest = max(taken.values(), default=0.0)
+    if not largest > 0:
         raise InvalidValue("the target", "at least one class of weight above 0", dict(weights))
-    return Target(name=name, distribution={one: float(weights.get(one, 0.0)) / total for one in classes})
+    # Divided by the largest first, so that huge weights do not overflow when they are added.
+    parts = {one: taken.get(one, 0.0) / largest for one in classes}
+    total = math.fsum(parts.values())
+    return Target(name=name, distribution={one: part / total for one, part in parts.items()})

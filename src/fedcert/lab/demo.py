@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert.certification.run import certify
-from fedcert.errors import CallError, require
+from fedcert.errors import CallError, FileProblem, require
 from fedcert.estimation.compare import Comparison, compare
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.run import estimate
 from fedcert.lab.digits import CLASSES, load_digits
 from fedcert.lab.partition import dirichlet_partition, draw_mix
 from fedcert.report import Report, Request, Smoothing, Target, write_whole
+from fedcert.report.paths import kind_of_path
 from fedcert.show.figures import plot
 from fedcert.version import __version__
 
@@ -68,12 +69,17 @@ def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> 
     safetensors = require("safetensors.torch", "the demo", "demo")
     check_folder(folder)
     for place in (folder, folder / "data", folder / "reports"):
-        place.mkdir(parents=True, exist_ok=True)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileProblem(f"cannot make the folder {str(place)!r}: {error.strerror or error}") from None
 
     from fedcert.certification.classifiers import digest_of_module
     from fedcert.lab.fedavg import Training, train
     from fedcert.lab.networks import digits_network
 
+    # The network is so small that a second thread waits longer than it works.
+    torch.set_num_threads(1)
     generator = np.random.default_rng(seed)
     images, labels = load_digits()
     in_target = draw_mix(labels, np.array(TARGET_MIX), TARGET_SIZE, generator)
@@ -133,7 +139,7 @@ def check_folder(folder: Path) -> None:
     Raises:
         CallError: it is a file.
     """
-    if folder.exists() and not folder.is_dir():
+    if kind_of_path(folder) not in (None, "a folder"):
         raise CallError(f"the demo's folder {str(folder)!r} is a file; name a folder with --out")
 
 

@@ -1,6 +1,6 @@
 """The values that cross between client and server, and their files. The two halves meet only here."""
 
-from fedcert.report.combine import check_together, common_smoothing
+from fedcert.report.combine import check_alike, check_together, common_smoothing
 from fedcert.report.reading import read_documents, read_one, read_reports
 from fedcert.report.report import Report
 from fedcert.report.request import Release, Request, Target
@@ -16,6 +16,7 @@ __all__ = [
     "Smoothing",
     "Sums",
     "Target",
+    "check_alike",
     "check_together",
     "check_writable",
     "common_smoothing",

@@ -53,6 +53,15 @@ def check_together(ones: Sequence[Combinable]) -> None:
     if not ones:
         raise CannotCombine("there are no reports to combine; give at least one")
     _check_clients(ones)
+    check_alike(ones)
+
+
+def check_alike(ones: Sequence[Combinable]) -> None:
+    """Check that reports or sums are about the same model, smoothed and counted the same way.
+
+    Raises:
+        CannotCombine: some differ from the rest; all of those are named.
+    """
     odd: list[str] = []
     for trait, read in _TRAITS.items():
         values = Counter(read(one) for one in ones)

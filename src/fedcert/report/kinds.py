@@ -14,19 +14,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any
 
 from fedcert.errors import InvalidValue
+from fedcert.report.frozen import FrozenMapping
 
 LARGEST_COUNT = 2**53
 """Above this, JSON readers in other languages lose digits, so counts could no longer add up exactly."""
 
-# Characters that reorder or hide what a person reads. Joiners stay: Persian and Indic names need them.
-_DECEPTIVE = frozenset(
-    map(chr, (0x061C, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF))
-)
-_REFUSED_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+# What a person cannot see, or what changes the order of what is seen. Format characters (Cf) are refused but for
+# the two joiners, which Persian and Indic names need; fillers and blanks that Unicode files under letters as well.
+_REFUSED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_JOINERS = frozenset("\u200c\u200d")
+_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+
+
+def _deceives(character: str) -> bool:
+    refused = unicodedata.category(character) in _REFUSED_CATEGORIES and character not in _JOINERS
+    return refused or character in _FILLERS
 
 
 class Kind(ABC):
@@ -67,7 +72,7 @@ class Text(Kind):
     def take(self, value: Any, field: str) -> str:
         if not isinstance(value, str) or not value.strip() or len(value) > self.longest:
             raise self.refuse(value, field)
-        if any(c in _DECEPTIVE or unicodedata.category(c) in _REFUSED_CATEGORIES for c in value):
+        if any(map(_deceives, value)):
             raise self.refuse(value, field)
         return value
 
@@ -334,7 +339,7 @@ class MappingOf(Kind):
         if not isinstance(value, Mapping) or len(value) < self.least:
             raise self.refuse(value, field)
         name = Text()
-        return MappingProxyType(
+        return FrozenMapping(
             {
                 name.take(key, f"a name in {field}"): self.kind.take(item, f"{field}[{key!r}]")
                 for key, item in value.items()

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fedcert.errors import CallError, FedcertWarning, FileProblem, InvalidValue, shown
+from fedcert.report.paths import check_readable, kind_of_path, named
 from fedcert.report.report import Report
-from fedcert.report.request import Request
-from fedcert.report.sums import Sums
 from fedcert.report.value import Value
 
 LARGEST_DOCUMENT = 32 * 2**20
@@ -28,18 +27,24 @@ def read_documents(path: Path) -> Iterator[tuple[str, Any]]:
         CallError: there is no such file, or its name does not end in .json, .ndjson or .jsonl.
         FileProblem: it cannot be read, is too large, or is not JSON.
     """
-    if path.is_dir():
+    for place, text in read_texts(path):
+        yield place, parse(text, place)
+
+
+def read_texts(path: Path) -> Iterator[tuple[str, bytes]]:
+    """The same documents before they are parsed, so that one broken document does not hide the others."""
+    if kind_of_path(path) == "a folder":
         files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and not file.name.startswith("."))
         if not files:
-            raise CallError(f"{_named(path)} holds no .json, .ndjson or .jsonl file; give a folder of reports")
-        for file in files:
-            yield from _documents_of(file)
+            raise CallError(f"{named(path)} holds no .json, .ndjson or .jsonl file; give a folder of reports")
     else:
-        check_readable(path, SUFFIXES)
-        yield from _documents_of(path)
+        files = [path]
+    for file in files:
+        check_readable(file, SUFFIXES)
+        yield from _texts_of(file)
 
 
-def read_reports(paths: Iterable[Path]) -> tuple[Report, ...]:
+def read_reports(paths: str | Path | Iterable[str | Path]) -> tuple[Report, ...]:
     """Reports from files, folders and NDJSON, in the order given, folders by file name.
 
     Inside a folder, fedcert's other files (a request, an estimate) are passed over with a warning.
@@ -50,23 +55,24 @@ def read_reports(paths: Iterable[Path]) -> tuple[Report, ...]:
         InvalidValue: a report breaks a rule of its schema.
     """
     reports: list[Report] = []
-    for path in paths:
+    for path in [Path(paths)] if isinstance(paths, (str, Path)) else map(Path, paths):
         passed: list[str] = []
+        in_folder = kind_of_path(path) == "a folder"
         count = len(reports)
         for place, document in read_documents(path):
-            if path.is_dir() and _is_other_kind(document):
+            if in_folder and _is_other_kind(document):
                 passed.append(place)
                 continue
             reports.append(Report.from_json(document, place))
         if passed:
-            named = ", ".join(Path(place).name for place in passed[:5]) + (", …" if len(passed) > 5 else "")
+            names = ", ".join(Path(place).name for place in passed[:5]) + (", …" if len(passed) > 5 else "")
             warnings.warn(
-                f"{_named(path)}: passed over {len(passed)} file(s) that are not reports ({shown(named, 300)})",
+                f"{named(path)}: passed over {len(passed)} file(s) that are not reports ({shown(names, 300)})",
                 FedcertWarning,
                 stacklevel=2,
             )
         if len(reports) == count:
-            raise FileProblem(f"{_named(path)} holds no report; give files that 'fedcert certify' wrote")
+            raise FileProblem(f"{named(path)} holds no report; give files that 'fedcert certify' wrote")
     return tuple(reports)
 
 
@@ -79,11 +85,11 @@ def read_one(path: Path, kind: type[Value]) -> Any:
         InvalidValue: it breaks a rule of its schema.
     """
     check_readable(path, (".json",))
-    ((place, document),) = _documents_of(path)
+    ((place, document),) = read_documents(path)
     return kind.from_json(document, place)
 
 
-def kind_of(document: Any, place: str, kinds: Iterable[type[Value]] = (Report, Request, Sums)) -> type[Value]:
+def kind_of(document: Any, place: str, kinds: Iterable[type[Value]]) -> type[Value]:
     """Which kind of value a document claims to be, by its schema.
 
     Raises:
@@ -94,22 +100,10 @@ def kind_of(document: Any, place: str, kinds: Iterable[type[Value]] = (Report, R
     if not isinstance(schema, str) or schema not in known:
         words = [f"'{name}'" for name in known]
         expected = f"{', '.join(words[:-1])} or {words[-1]}"
-        raise InvalidValue("schema", expected, schema, place=place, remedy="give a file that fedcert wrote")
+        newer = isinstance(schema, str) and any(schema.startswith(name[:-1]) for name in known)
+        remedy = "a newer fedcert wrote it: upgrade this one" if newer else "give a file that fedcert wrote"
+        raise InvalidValue("schema", expected, schema, place=place, remedy=remedy)
     return known[schema]
-
-
-def check_readable(path: Path, suffixes: tuple[str, ...]) -> None:
-    """Check that a path names a file of an expected type.
-
-    Raises:
-        CallError: it does not.
-    """
-    if path.is_dir():
-        raise CallError(f"{_named(path)} is a folder; give a file that ends in {' or '.join(suffixes)}")
-    if not path.exists():
-        raise CallError(f"there is no file {_named(path)}; check the name")
-    if path.suffix not in suffixes:
-        raise CallError(f"{_named(path)} does not end in {' or '.join(suffixes)}; give a file that does")
 
 
 def parse(text: str | bytes, place: str) -> Any:
@@ -125,33 +119,30 @@ def parse(text: str | bytes, place: str) -> Any:
     except UnicodeDecodeError:
         reason = "it is not UTF-8 text"
     except json.JSONDecodeError as error:
-        reason = f"{error.msg[:1].lower()}{error.msg[1:]} at line {error.lineno}, column {error.colno}"
+        words = error.msg[:1].lower() + error.msg[1:].removesuffix(" at")
+        reason = f"{words} at line {error.lineno}, column {error.colno}"
     except ValueError as error:
         reason = str(error)
     raise FileProblem(f"{place} is not valid JSON: {reason}; it may be cut off or edited: get it again") from None
 
 
-def _documents_of(path: Path) -> Iterator[tuple[str, Any]]:
-    place = _named(path)
+def _texts_of(path: Path) -> Iterator[tuple[str, bytes]]:
+    place = named(path)
     try:
-        if path.suffix not in LINE_SUFFIXES:
-            size = path.stat().st_size
-            if size > LARGEST_DOCUMENT:
-                raise _too_large(place)
-            with path.open("rb") as file:
-                data = file.read(LARGEST_DOCUMENT + 1)
-            if len(data) > LARGEST_DOCUMENT:
-                raise _too_large(place)
-            yield place, parse(data, place)
-            return
         with path.open("rb") as file:
+            if path.suffix not in LINE_SUFFIXES:
+                text = file.read(LARGEST_DOCUMENT + 1)
+                if len(text) > LARGEST_DOCUMENT:
+                    raise _too_large(place)
+                yield place, text
+                return
             number = 0
             while line := file.readline(LARGEST_DOCUMENT + 1):
                 number += 1
                 if len(line) > LARGEST_DOCUMENT:
                     raise _too_large(f"{place}, line {number}")
                 if line.strip():
-                    yield f"{place}, line {number}", parse(line, f"{place}, line {number}")
+                    yield f"{place}, line {number}", line
     except OSError as error:
         raise FileProblem(f"cannot read {place}: {error.strerror or error}") from None
 
@@ -165,10 +156,6 @@ def _too_large(place: str) -> FileProblem:
 def _is_other_kind(document: Any) -> bool:
     schema = document.get("schema") if isinstance(document, dict) else None
     return isinstance(schema, str) and schema.startswith("fedcert/") and not schema.startswith("fedcert/report/")
-
-
-def _named(path: Path) -> str:
-    return shown(str(path), 300)[1:-1]
 
 
 def _no_constant(name: str) -> Any:

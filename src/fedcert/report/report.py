@@ -19,7 +19,7 @@ from fedcert.report.fields import (
     rows_fit,
     same_length,
 )
-from fedcert.report.kinds import ListOf, ModelName, Moment, Nullable, Number, OneOf, Text, Whole
+from fedcert.report.kinds import LARGEST_COUNT, ListOf, ModelName, Moment, Nullable, Number, OneOf, Text, Whole
 from fedcert.report.smoothing import Smoothing
 from fedcert.report.value import Part, Value, rule
 
@@ -86,7 +86,10 @@ class Report(Value):
         """Check the rules between counts, labels, classes and radii."""
         same_length("label_counts", self.label_counts, "classes", self.classes)
         same_length("certified_counts", self.certified_counts, "radii", self.radii)
+        if self.examples > LARGEST_COUNT:
+            raise InvalidValue("the sum of label_counts", "at most 2^53", self.examples)
         falling("certified_counts", self.certified_counts, self.examples, "the number of examples")
+        self._within_reach()
         if self.class_certified_counts is not None:
             rows_fit("class_certified_counts", self.class_certified_counts, self.label_counts, self.certified_counts)
         if self.design_effect is not None:
@@ -94,6 +97,14 @@ class Report(Value):
         left = self.examples - self.certified_counts[0]
         if self.abstained is not None and self.abstained > left:
             raise InvalidValue("abstained", f"at most the examples that are not certified ({left})", self.abstained)
+
+    def _within_reach(self) -> None:
+        """Nothing can be certified beyond the largest radius of the settings: such counts are made up."""
+        cap = self.smoothing.largest_radius
+        for index, (radius, count) in enumerate(zip(self.radii, self.certified_counts, strict=True)):
+            if count and (radius > cap + 1e-6 or cap == 0):
+                rule = f"0, as n = {self.smoothing.n} samples certify no radius above {cap:.6g}"
+                raise InvalidValue(f"certified_counts[{index}]", rule, count)
 
     @classmethod
     def _place(cls, document: Mapping[str, Any], place: str | None) -> str:

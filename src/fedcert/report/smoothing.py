@@ -33,7 +33,7 @@ class Smoothing(Value):
 
     noise: str = field(default="gaussian", metadata=rule(OneOf(("gaussian",))))
     norm: str = field(default="l2", metadata=rule(OneOf(("l2",))))
-    sigma: float = field(metadata=rule(Number(above=0)))
+    sigma: float = field(metadata=rule(Number(above=0, most=1e12)))
     n0: int = field(default=100, metadata=rule(Whole(least=1)))
     n: int = field(default=1000, metadata=rule(Whole(least=1)))
     failure_probability: float = field(default=0.001, metadata=rule(Number(above=0, below=1)))

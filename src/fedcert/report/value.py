@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import itertools
 import json
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from fedcert.errors import FedcertWarning, InvalidValue, shown
+from fedcert.report.frozen import FrozenMapping
 from fedcert.report.kinds import Kind
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NOTHING = FrozenMapping({})
+_MOST_LOOKED_AT = 100
+_MOST_WARNINGS = 5
 
 
 def rule(kind: Kind) -> Mapping[str, Kind]:
@@ -44,7 +47,10 @@ class Value:
     def __post_init__(self) -> None:
         for name, kind in self.kinds().items():
             object.__setattr__(self, name, kind.take(getattr(self, name), name))
-        object.__setattr__(self, "extra", MappingProxyType(dict(self.extra)) if self.extra else _NOTHING)
+        for key in self.extra:
+            if key == "schema" or key in self.kinds():
+                raise InvalidValue("extra", "keys that the schema does not know", key)
+        object.__setattr__(self, "extra", FrozenMapping(self.extra) if self.extra else _NOTHING)
         self.consistent()
 
     def consistent(self) -> None:
@@ -169,7 +175,7 @@ def _check_schema(came: Any, schema: str) -> None:
 
 
 def _warn_of_near_misses(unknown: Mapping[str, Any], kinds: Mapping[str, Kind], where: str) -> None:
-    for key, known in _near_misses(unknown, kinds):
+    for key, known in itertools.islice(_near_misses(unknown, kinds), _MOST_WARNINGS):
         warnings.warn(
             f"{where}: the unknown key {shown(key)} is kept but not used; did you mean '{known}'?",
             FedcertWarning,
@@ -178,7 +184,7 @@ def _warn_of_near_misses(unknown: Mapping[str, Any], kinds: Mapping[str, Kind], 
 
 
 def _near_misses(unknown: Mapping[str, Any], kinds: Mapping[str, Kind]) -> Iterator[tuple[str, str]]:
-    for key in unknown:
+    for key in itertools.islice(unknown, _MOST_LOOKED_AT):
         if not key.startswith("x-"):
             close = difflib.get_close_matches(key[:200], list(kinds), n=1, cutoff=0.75)
             if close:

@@ -5,48 +5,66 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 
 from fedcert.errors import CallError, FileProblem, shown
+from fedcert.report.paths import kind_of_path
+
+_LONGEST_NAME = 255
 
 
-def check_writable(path: Path) -> None:
+def check_writable(path: Path, suffixes: tuple[str, ...] = (), inputs: Iterable[Path] = ()) -> None:
     """Check, before long work, that a file could be written there.
 
+    Args:
+        path: where; a link is followed.
+        suffixes: what the name may end in; anything where empty.
+        inputs: files that are read, which must not be overwritten.
+
     Raises:
-        CallError: the folder does not exist, is no folder, cannot be written to, or the path is a folder.
+        CallError: the name ends in something else, the folder does not exist or cannot be written to, or the
+            path is a folder, a device, or one of the inputs.
     """
-    folder = path.parent
-    if path.is_dir():
-        raise CallError(f"cannot write to {shown(str(path), 300)}: it is a folder; name a file in it")
-    if not folder.is_dir():
-        raise CallError(
-            f"cannot write to {shown(str(path), 300)}: "
-            f"the folder {shown(str(folder), 300)} does not exist; make it first"
-        )
+    where = f"cannot write to {shown(str(path), 300)}"
+    kind = kind_of_path(path)
+    if kind == "a folder":
+        raise CallError(f"{where}: it is a folder; name a file in it")
+    if kind not in (None, "a file"):
+        raise CallError(f"{where}: it is {kind}, not a file")
+    if suffixes and path.suffix not in suffixes:
+        raise CallError(f"{where}: the name must end in {' or '.join(suffixes)}")
+    folder = path.resolve().parent
+    if kind_of_path(folder) != "a folder":
+        raise CallError(f"{where}: the folder {shown(str(path.parent), 300)} does not exist; make it first")
     if not os.access(folder, os.W_OK):
-        raise CallError(f"cannot write to {shown(str(path), 300)}: no permission to write in its folder")
+        raise CallError(f"{where}: no permission to write in its folder")
+    if len(os.fsencode(path.name)) > _LONGEST_NAME:
+        raise CallError(f"{where}: the name is longer than {_LONGEST_NAME} bytes")
+    if any(kind_of_path(one) is not None and path.resolve() == one.resolve() for one in inputs):
+        raise CallError(f"{where}: it is one of the files to read; name another")
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file so that it is there complete, or not at all, whatever happens on the way.
 
     The content goes to a new file beside it, reaches the disk, and then takes the name. An older file of
-    that name stays untouched until then.
+    that name stays untouched until then. A link is followed, and stays a link.
 
     Raises:
         CallError: see `check_writable`.
         FileProblem: the disk is full, or the system refuses otherwise.
     """
     check_writable(path)
-    draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.part")
+    real = path.resolve()
+    draft = real.with_name(f".fedcert-{secrets.token_hex(8)}.part")
     data = content.encode() if isinstance(content, str) else content
     try:
         with draft.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        draft.replace(path)
+        draft.replace(real)
     except BaseException as error:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)

@@ -40,9 +40,14 @@ def plot(
         MissingExtra: matplotlib is not installed.
         CallError: no estimate, other radii, or a path that ends in something else.
     """
-    several = [estimates] if isinstance(estimates, Estimate) else list(estimates)
+    several = [estimates] if isinstance(estimates, Estimate) else list(estimates or [])
     if not several:
         raise CallError("there is no estimate to plot")
+    for one in several:
+        if not isinstance(one, Estimate):
+            raise CallError(f"only estimates can be plotted, but one of them is {type(one).__name__}")
+    if truth is not None and len(truth) != len(several[0].radii):
+        raise CallError(f"truth must have one value for each of {len(several[0].radii)} radii, but has {len(truth)}")
     if any(one.radii != several[0].radii for one in several):
         raise CallError("estimates in one figure must have the same radii")
     if path is not None and Path(path).suffix not in FORMATS:
@@ -63,9 +68,7 @@ def plot(
     if truth is not None:
         axes.plot(several[0].radii, truth, color="black", linewidth=2.2, linestyle="--", label="truth", zorder=1)
     _mark_cap(axes, several[0])
-    axes.set(
-        xlabel="L2 radius", ylabel="certified accuracy", xlim=(several[0].radii[0], several[0].radii[-1]), ylim=(0, 1)
-    )
+    axes.set(xlabel="L2 radius", ylabel="certified accuracy", xlim=_limits(several[0].radii), ylim=(0, 1))
     # A dollar sign in an untrusted name would be read as a formula.
     axes.set_title((title or f"Target: {several[0].target.name}").replace("$", r"\$"), loc="left")
     axes.grid(alpha=0.25)
@@ -77,7 +80,12 @@ def plot(
     return figure
 
 
+def _limits(radii: Sequence[float]) -> tuple[float, float]:
+    return (radii[0], radii[-1]) if len(radii) > 1 else (0.0, max(2 * radii[0], 1.0))
+
+
 def _mark_cap(axes: Any, one: Estimate) -> None:
-    if one.largest_radius < one.radii[-1]:
-        axes.axvspan(one.largest_radius, one.radii[-1], color="0.92", zorder=0)
+    start, end = _limits(one.radii)
+    if start < one.largest_radius < end:
+        axes.axvspan(one.largest_radius, end, color="0.92", zorder=0)
         axes.text(one.largest_radius, 0.98, " beyond what n samples\n can certify", va="top", fontsize=8, color="0.4")
