@@ -89,7 +89,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     rows = []
     print(
-        f"{'method':<7}{'M':>5}{'fedcert':>12}{'parameters':>13}{'built':>10}{'times':>8}{'times':>8}  largest difference"
+        f"{'method':<7}{'M':>5}{'fedcert':>12}{'parameters':>13}{'built':>10}{'times':>8}{'times':>8}"
+        "  largest difference"
     )
     for classes in (10, 100):
         counts, target = federation(classes), np.full(classes, 1 / classes)
@@ -114,7 +115,8 @@ def main() -> None:
                 }
             )
             print(
-                f"{method:<7}{classes:>5}{own * 1000:>9.1f} ms{answers['parameters'][1]:>11.2f} s{answers['built'][1]:>8.2f} s"
+                f"{method:<7}{classes:>5}{own * 1000:>9.1f} ms"
+                f"{answers['parameters'][1]:>11.2f} s{answers['built'][1]:>8.2f} s"
                 f"{answers['parameters'][1] / own:>8.0f}{answers['built'][1] / own:>8.0f}  {difference:.1e}"
             )
     if options.out is not None:

@@ -36,8 +36,9 @@ def compare(estimated: Sequence[float], truth: Sequence[float]) -> Comparison:
         CallError: the curves have different lengths, are empty, or hold what is no finite number.
 
     Examples:
-        >>> compare([0.8, 0.4, 0.1], [0.8, 0.5, 0.0])
-        Comparison(rmse=0.08164965809277258, mape=0.09999999999999998, radii=3, left_out=1)
+        >>> errors = compare([0.8, 0.4, 0.1], [0.8, 0.5, 0.0])
+        >>> round(errors.rmse, 4), round(errors.mape, 4), errors.left_out
+        (0.0816, 0.1, 1)
     """
     curve, true = np.asarray(estimated, dtype=float), np.asarray(truth, dtype=float)
     if curve.ndim != 1 or curve.shape != true.shape or not len(curve):

@@ -64,7 +64,7 @@ def estimate(
         >>> result = estimate(reports, target="cat=1,dog=1", method="ap")
         >>> [round(accuracy, 6) for accuracy in result.certified_accuracy]
         [0.75, 0.35]
-        >>> dict(result.weights)
+        >>> {client: round(weight, 6) for client, weight in result.weights.items()}
         {'a': 0.5, 'b': 0.5}
     """
     settings = Settings(subsets, subset_size, threshold, seed)

@@ -1,0 +1,97 @@
+"""The hot loop on a GPU. These tests run wherever torch finds one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from fedcert import certify
+from fedcert.certification.classifiers import classifier_of
+from fedcert.certification.noise import Gaussian, Phase, Streams
+from fedcert.certification.procedures import fixed
+from fedcert.report import Smoothing
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU on this machine")
+
+IMAGES = np.random.default_rng(0).random((9, 3, 8, 8)).astype(np.float32)
+
+
+def network() -> torch.nn.Module:
+    """A small convolutional network with scores of four classes."""
+    torch.manual_seed(0)
+    layers = [torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten()]
+    return torch.nn.Sequential(*layers, torch.nn.Linear(288, 4))
+
+
+def counts(batch_size: int | None, samples: int = 250, seed: int = 7) -> np.ndarray:
+    classifier = classifier_of(network(), device="cuda")
+    with classifier.running():
+        sampler = classifier.sampler(4, Gaussian(0.5), Streams(seed, "site"), batch_size)
+        return sampler.counts(IMAGES, range(9), Phase.ESTIMATION, samples)
+
+
+def test_rows_add_up_and_runs_repeat() -> None:
+    first = counts(None)
+    assert first.sum(axis=1).tolist() == [250] * 9
+    assert np.array_equal(first, counts(None))
+    assert not np.array_equal(first, counts(None, seed=8))
+
+
+def test_batch_size_changes_nothing_but_ties() -> None:
+    """Other batch sizes may pick other kernels, which round differently: a few predictions may tip."""
+    for batch_size in (64, 100, 1000):
+        assert np.abs(counts(batch_size) - counts(None)).sum() <= 4
+
+
+def test_the_gpu_estimates_what_the_cpu_does() -> None:
+    classifier = classifier_of(network())
+    with classifier.running():
+        sampler = classifier.sampler(4, Gaussian(0.5), Streams(7, "site"), None)
+        other = sampler.counts(IMAGES, range(9), Phase.ESTIMATION, 4000)
+    table = np.stack([counts(None, 4000), other])
+    for row in range(9):
+        held = table[:, row][:, table[:, row].sum(axis=0) > 10]
+        if held.shape[1] > 1:
+            assert stats.chi2_contingency(held).pvalue > 1e-4
+
+
+def test_seeds_keep_all_their_bits() -> None:
+    def draw(seed: int) -> torch.Tensor:
+        return torch.empty(64, device="cuda").normal_(generator=torch.Generator("cuda").manual_seed(seed))
+
+    assert not torch.equal(draw(7), draw(7 + 2**40))
+
+
+def test_float32_is_float32() -> None:
+    """TF32 is switched off while certifying, and put back afterwards."""
+    seen: list[tuple[bool, bool]] = []
+    module = network()
+    module.register_forward_pre_hook(
+        lambda *_: seen.append((torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32))
+    )
+    before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+    report = certify(module, IMAGES, np.zeros(9, int), sigma=0.5, client="a", n=100, device="cuda")
+    assert report.smoothing.precision == "float32"
+    assert set(seen) == {(False, False)}
+    assert (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32) == before
+
+
+def test_certified_radii_of_a_linear_classifier_hold() -> None:
+    """10,000 certifications against the exact radius |w·x| / ‖w‖, at a failure probability of 5%."""
+    settings = Smoothing(sigma=0.5, n0=100, n=1000, failure_probability=0.05)
+    direction = torch.nn.functional.normalize(torch.randn(8, generator=torch.Generator().manual_seed(1)), dim=0)
+    module = torch.nn.Linear(8, 2, bias=False)
+    with torch.no_grad():
+        module.weight.copy_(torch.stack([-direction, direction]))
+    margins = np.random.default_rng(0).uniform(0.05, 1.4, size=10_000)
+    images = (margins[:, None] * direction.numpy()).astype(np.float32)
+    exact = images.astype(np.float64) @ direction.numpy().astype(np.float64)
+    classifier = classifier_of(module, device="cuda")
+    with classifier.running():
+        sampler = classifier.sampler(2, Gaussian(0.5), Streams(1, "test"), None)
+        made = fixed(sampler, images, range(len(images)), settings)
+    wrong = int(np.sum((made.radius > exact) | ((made.selected != 1) & ~made.abstains)))
+    assert stats.binomtest(wrong, 10_000, 0.05, alternative="greater").pvalue > 0.001
+    assert wrong > 100
