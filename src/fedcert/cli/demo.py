@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,13 +57,18 @@ def demo(
     console.print(f"Files in {made.folder}:", markup=False)
     for name, words in _FILES:
         console.print(f"  {name:<18} {words}", markup=False)
-    where = made.folder
+    where, program = made.folder, _program()
     console.print("\nTry next:")
-    console.print(f"  fedcert validate {where}/reports", markup=False, soft_wrap=True)
-    console.print(f"  fedcert estimate {where}/reports --target uniform --method ga", markup=False, soft_wrap=True)
+    console.print(f"  {program} validate {where}/reports", markup=False, soft_wrap=True)
+    console.print(f"  {program} estimate {where}/reports --target uniform --method ga", markup=False, soft_wrap=True)
     console.print(
-        f"  fedcert certify fedcert.lab.networks:digits_network {where}/data/client-03.npz"
+        f"  {program} certify fedcert.lab.networks:digits_network {where}/data/client-03.npz"
         f" --weights {where}/model.safetensors --request {where}/request.json --client client-03 --dry-run",
         markup=False,
         soft_wrap=True,
     )
+
+
+def _program() -> str:
+    """How to call the program from here: by its name if it is on the path, else by its path."""
+    return "fedcert" if shutil.which("fedcert") else os.path.relpath(sys.argv[0])
