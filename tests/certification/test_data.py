@@ -34,9 +34,11 @@ def test_an_npz_file_holds_what_was_saved(tmp_path: Path, x: np.ndarray) -> None
     assert data.labels.tolist() == Y.tolist()
 
 
-def test_every_kth_example(tmp_path: Path) -> None:
+def test_every_kth_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedcert.certification.data._BYTES_PER_PIECE", 4 * 12 * 4)  # pieces of four examples
     data = load_data(save(tmp_path / "d.npz", x=X, y=Y))
     pieces = list(data.pieces(every=7))
+    assert len(pieces) == 8
     assert [index for indices, _ in pieces for index in indices] == list(range(0, 50, 7))
     assert np.array_equal(np.concatenate([images for _, images in pieces]), X[::7])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -57,9 +58,7 @@ def test_an_onnx_model_gives_the_counts_of_the_same_function(tmp_path: Path) -> 
     assert by_file.model == "sha256:" + hashlib.sha256((tmp_path / "m.onnx").read_bytes()).hexdigest()
 
 
-@pytest.mark.parametrize(
-    "options", [{"batch": 7}, {"batch": 1}, {"labels": True}, {"kind": TensorProto.DOUBLE}, {"external": True}]
-)
+@pytest.mark.parametrize("options", [{"batch": 7}, {"batch": 1}, {"labels": True}, {"external": True}])
 def test_onnx_models_of_other_forms_give_the_same_counts(tmp_path: Path, options: dict[str, object]) -> None:
     settings = {"sigma": 0.25, "client": "a", "n": 200}
     usual = certify(onnx_classifier(onnx_file(tmp_path / "m.onnx")), X, Y, **settings)
@@ -244,3 +243,66 @@ def test_a_module_whose_own_import_is_missing_is_told_from_one_that_is_not_there
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModelProblem, match="its import needs 'visionary', which is not installed"):
         load_classifier("visionary_model:make", weights=None, model_id=None, device="cpu")
+
+
+@pytest.mark.parametrize("kind", [TensorProto.DOUBLE, TensorProto.FLOAT16])
+def test_a_model_in_another_precision_is_refused(tmp_path: Path, kind: int) -> None:
+    """The report would say float32, which is not the classifier that ran."""
+    with pytest.raises(ModelProblem, match="the model's input 'x' must take float32, but takes tensor"):
+        onnx_classifier(onnx_file(tmp_path / "m.onnx", kind=kind))
+
+
+def test_devices_for_onnx_are_checked(tmp_path: Path) -> None:
+    path = onnx_file(tmp_path / "m.onnx")
+    with pytest.raises(
+        CallError, match="--device must be auto, cpu, cuda or cuda:N for an ONNX model, but is 'abacus'"
+    ):
+        onnx_classifier(path, "abacus")
+    assert onnx_classifier(path, "cpu").identity == onnx_classifier(str(path)).identity
+
+
+def test_a_path_is_an_onnx_model_in_python_too(tmp_path: Path) -> None:
+    path = onnx_file(tmp_path / "m.onnx")
+    settings = {"sigma": 0.25, "client": "a", "n": 200}
+    assert (
+        certify(str(path), X, Y, **settings).certified_counts
+        == certify(onnx_classifier(path), X, Y, **settings).certified_counts
+    )
+    with pytest.raises(CallError, match="this classifier already has a name and a device"):
+        certify(onnx_classifier(path), X, Y, model_id="mine", **settings)
+
+
+def test_weights_shared_by_many_tensors_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors = [numpy_helper.from_array(np.full(4, index, np.float32), f"w{index}") for index in range(20)]
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])],
+        tensors,
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph), path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    opened: list[str] = []
+    real = Path.open
+    monkeypatch.setattr(
+        Path, "open", lambda self, *rest, **more: (opened.append(self.name), real(self, *rest, **more))[1]
+    )
+    digest_of_file(path)
+    assert opened.count("w.bin") == 1
+
+
+def test_neither_autocast_nor_torchs_newer_precision_switch_gets_in_the_way() -> None:
+    seen: list[torch.dtype] = []
+    module = torch.nn.Linear(3, 2)
+    module.register_forward_hook(lambda *parts: seen.append(parts[2].dtype))
+    plain = certify(module, X, Y, sigma=0.25, client="a", n=100)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert certify(module, X, Y, sigma=0.25, client="a", n=100).certified_counts == plain.certified_counts
+    assert set(seen) == {torch.float32}
+    code = (
+        "import numpy as np, torch, fedcert; torch.backends.fp32_precision = 'ieee'; "
+        "print(fedcert.certify(torch.nn.Linear(3, 2), np.random.rand(4, 3), [0, 1, 0, 1], sigma=0.2, client='a', n=10).examples)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "4", done.stderr

@@ -313,7 +313,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "certify report for request": (
         [*NO_FLAGS, "--request", "report.json"],
         1,
-        "request in report.json: schema must be 'fedcert/request/1', but is 'fedcert/report/1'; ask the coordinator for a new request",
+        "request in report.json: schema must be 'fedcert/request/1', but is 'fedcert/report/1'; give a request",
     ),
     "certify request of wrong ending": (
         [*NO_FLAGS, "--request", "report.txt"],
@@ -477,16 +477,16 @@ CASES: dict[str, tuple[list[str], int, str]] = {
         2,
         "the target's weight of 'class 0' must be a finite number of at least 0, but is -1.0",
     ),
-    "estimate subsets": ([*ESTIMATE, "--subsets", "0"], 2, "subsets must be a whole number from 1 to 2^53, but is 0"),
+    "estimate subsets": ([*ESTIMATE, "--subsets", "0"], 2, "--subsets must be a whole number from 1 to 2^53, but is 0"),
     "estimate subset size": (
         [*ESTIMATE, "--subset-size", "0"],
         2,
-        "subset_size must be a whole number from 1 to 2^53, but is 0",
+        "--subset-size must be a whole number from 1 to 2^53, but is 0",
     ),
     "estimate threshold": (
         [*ESTIMATE, "--threshold", "-1"],
         2,
-        "threshold must be a whole number from 0 to 2^53, but is -1",
+        "--threshold must be a whole number from 0 to 2^53, but is -1",
     ),
     "estimate seed": ([*ESTIMATE, "--seed", "x"], 2, "invalid value for '--seed'"),
     "estimate figure of wrong ending": (
@@ -596,4 +596,4 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
     monkeypatch.setattr("os.fsync", full)
     assert run(command) == 1
     assert "cannot write 'o.json': No space left on device; nothing was written" in capsys.readouterr().err
-    assert not [file for file in place.iterdir() if "o.json" in file.name]
+    assert not [file for file in place.iterdir() if "o.json" in file.name or ".part" in file.name]

@@ -159,6 +159,7 @@ def test_estimate_writes_and_shows_an_estimate(
     assert run([*command, "--json"]) == 0
     printed = Estimate.from_json(json.loads(capsys.readouterr().out))
     assert printed.method == method
+    assert set(printed.details["comparison"]) == {"rmse", "mape", "radii", "left_out"}
 
 
 def test_validate_counts_and_says_whether_reports_go_together(
@@ -338,3 +339,13 @@ def test_progress_comes_with_every_batch(site: Path) -> None:
         batch_size=1000,
     )
     assert watcher.calls >= 50
+
+
+def test_a_long_target_is_no_file_name(reports: Path, tmp_path: Path) -> None:
+    target = "class 0=1,class 1=" + "0" * 400 + "1"
+    assert run(["estimate", str(reports), "--target", target, "--out", str(tmp_path / "e.json")]) == 0
+
+
+def test_a_report_is_never_overwritten_by_its_estimate(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["estimate", str(reports), "--out", str(reports / "3.json")]) == 2
+    assert "it is one of the files to read; name another" in capsys.readouterr().err

@@ -59,12 +59,12 @@ def test_ga_worked_on_paper_with_a_last_virtual_client_below_tau(make_report: Ca
     result = estimate(reports, "uniform", "ga", threshold=50)
     u, v = np.linalg.solve([[165, 109], [109, 1327 / 15]], [1, 0.5])
     first, second, large = 60 * (u + v * 2 / 3), 45 * (u + v / 5), 60 * (u + v)
-    assert [group["clients"] for group in result.details["groups"]] == [["a", "b"], ["c"], ["d"]]
+    assert [list(group["clients"]) for group in result.details["groups"]] == [["a", "b"], ["c"], ["d"]]
     assert [group["examples"] for group in result.details["groups"]] == [60, 45, 60]
     assert [group["weight"] for group in result.details["groups"]] == pytest.approx([first, second, large])
     assert result.weights == pytest.approx({"a": first / 3, "b": first * 2 / 3, "c": second, "d": large})
     assert result.certified_accuracy == pytest.approx((first / 2 + second / 5 + large * 0.9,))
-    assert result.details["subset"] == ["a", "b", "c", "d"]
+    assert list(result.details["subset"]) == ["a", "b", "c", "d"]
     assert result.mismatch is not None
     assert result.mismatch.l2 < 1e-12
 

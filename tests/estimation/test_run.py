@@ -43,12 +43,21 @@ def test_an_estimate_says_how_it_came_about(reports: list[Report], method: str) 
     assert result.mismatch is not None
     assert result.mismatch.l2 == pytest.approx(np.linalg.norm(difference), abs=1e-12)
     assert result.mismatch.tv == pytest.approx(np.abs(difference).sum() / 2, abs=1e-12)
+    sizes = np.array([report.examples for report in reports])
+    assert result.effective_examples == pytest.approx(1 / np.sum(weights**2 / sizes))
+    assert result.bias_bound is not None
+    assert result.bias_bound.sharp == result.mismatch.tv
+    # Three classes: the worst accuracies are (1, 0, 0), a third of it away from their mean, or (1, 1, 0).
+    assert result.bias_bound.spread == pytest.approx(np.linalg.norm([2 / 3, -1 / 3, -1 / 3]))
+    assert result.bias_bound.theorem_1 == pytest.approx(result.mismatch.l2 * result.bias_bound.spread)
+    assert "by at most the bias bound" in result.guarantee
     again = estimate(reports, result.target, method, **result.settings)
     assert again.certified_accuracy == result.certified_accuracy
 
 
-def test_the_same_seed_gives_the_same_and_order_does_not_decide_the_method(reports: list[Report]) -> None:
-    assert estimate(reports, seed=3).weights == estimate(reports, seed=3).weights
+def test_the_seed_decides_and_the_order_of_the_reports_does_not(reports: list[Report]) -> None:
+    assert estimate(reports, seed=3).weights == estimate(reports[::-1], seed=3).weights
+    assert estimate(reports, seed=3).certified_accuracy == estimate(reports[::-1], seed=3).certified_accuracy
     assert estimate(reports, seed=3).details["subset"] != estimate(reports, seed=4).details["subset"]
 
 
@@ -104,11 +113,11 @@ def test_radii_beyond_the_cap_are_named(make_report: Callable[..., Report]) -> N
     ("changes", "error", "sentence"),
     [
         ({"method": "best"}, CallError, "method must be one of vw, ap, ga, but is 'best'"),
-        ({"subsets": 0}, CallError, "subsets must be a whole number from 1 to 2\\^53, but is 0"),
-        ({"subset_size": 0}, CallError, "subset_size must be a whole number from 1 to 2\\^53, but is 0"),
-        ({"threshold": -1}, CallError, "threshold must be a whole number from 0 to 2\\^53, but is -1"),
-        ({"seed": -1}, CallError, "seed must be a whole number from 0 to 2\\^53, but is -1"),
-        ({"subsets": 1.5}, CallError, "subsets must be a whole number from 1 to 2\\^53, but is 1.5"),
+        ({"subsets": 0}, InvalidValue, "subsets must be a whole number from 1 to 2\\^53, but is 0"),
+        ({"subset_size": 0}, InvalidValue, "subset_size must be a whole number from 1 to 2\\^53, but is 0"),
+        ({"threshold": -1}, InvalidValue, "threshold must be a whole number from 0 to 2\\^53, but is -1"),
+        ({"seed": -1}, InvalidValue, "seed must be a whole number from 0 to 2\\^53, but is -1"),
+        ({"subsets": 1.5}, InvalidValue, "subsets must be a whole number from 1 to 2\\^53, but is 1.5"),
         (
             {"target": "skewed"},
             CallError,
@@ -166,6 +175,8 @@ def test_clients_that_drew_fewer_samples_are_pointed_out(make_report: Callable[.
     few = make_report("few", [5, 5], [8, 7, 6, 0], smoothing={"sigma": 0.25, "n": 1000})
     many = make_report("many", [5, 5], [8, 7, 6, 5], smoothing={"sigma": 0.25, "n": 100_000})
     result = estimate([few, many], "uniform", "vw")
+    assert result.guarantee.startswith("A point estimate, without an interval and without a guarantee")
+    assert {check.name: check.verdict for check in result.checks}["same settings"] == "look"
     assert result.largest_radius == pytest.approx(0.953, abs=1e-3)
     check = {check.name: check for check in result.checks}["radii in reach"]
     assert check.verdict == "look"
@@ -224,6 +235,30 @@ def test_a_registered_estimator_is_found(reports: list[Report], monkeypatch: pyt
     assert result.certified_accuracy == (0.5, 0.5)
     assert (result.weights, result.weights_note, result.mismatch) == (None, "it does not look at anybody", None)
     assert methods.method_names() == ["vw", "ap", "ga", "half"]
+    assert result.guarantee == "A point estimate, without an interval. Its method states no guarantee."
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        (lambda *_: 1 / 0, r"the method 'odd' \(somewhere:odd\) failed: ZeroDivisionError: division by zero"),
+        (lambda *_: 7, "the method 'odd' must give an Answer, but gave int"),
+        (
+            lambda federation, *_: Answer(np.zeros(2), np.full(len(federation.clients), 0.5)),
+            "the weights of 'odd' must add up to 1, but add up to 15.0",
+        ),
+    ],
+)
+def test_a_registered_estimator_that_fails_is_named(
+    reports: list[Report], monkeypatch: pytest.MonkeyPatch, function: Any, sentence: str
+) -> None:
+    entry = EntryPoint("odd", "somewhere:odd", "fedcert.estimators")
+    monkeypatch.setattr(methods, "entry_points", lambda **_: EntryPoints([entry]))
+    with pytest.raises(CallError, match=r"the method 'odd' \(somewhere:odd\) cannot be loaded: ModuleNotFoundError"):
+        estimate(reports, "uniform", "odd")
+    monkeypatch.setattr(EntryPoint, "load", lambda self: function)
+    with pytest.raises(EstimationProblem, match=sentence):
+        estimate(reports, "uniform", "odd")
 
 
 def test_the_accuracy_at_a_radius(make_report: Callable[..., Report]) -> None:
@@ -243,3 +278,18 @@ def test_errors_by_hand() -> None:
     for wrong in ([0.1], [[0.1, 0.2]], [], [np.nan, 0.1]):
         with pytest.raises(CallError, match="both curves must"):
             compare(wrong, [0.1, 0.2])
+
+
+def test_the_target_of_a_request_or_an_estimate_can_be_used_again(reports: list[Report], tmp_path: Path) -> None:
+    made = estimate(reports, {"class 0": 1, "class 2": 3}, "vw")
+    (tmp_path / "estimate.json").write_text(made.dumps())
+    assert estimate(reports, tmp_path / "estimate.json", "vw").target == made.target
+
+
+def test_an_estimate_is_frozen_all_through(reports: list[Report]) -> None:
+    result = estimate(reports, "uniform", "ga")
+    with pytest.raises(TypeError):
+        result.details["x"] = 1  # type: ignore[index]
+    with pytest.raises(TypeError):
+        result.details["groups"][0]["weight"] = 1
+    assert isinstance(hash(result), int)

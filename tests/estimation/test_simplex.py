@@ -67,7 +67,7 @@ def reference(mixes: np.ndarray, target: np.ndarray) -> float:
     task = cp.Problem(cp.Minimize(cp.norm(target - mixes.T @ weights)), [cp.sum(weights) == 1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "the solution may be inaccurate": then it is only larger
-        task.solve(solver=cp.CLARABEL)
+        task.solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
     found = np.maximum(weights.value, 0)
     return mismatch(found / found.sum(), mixes, target)
 

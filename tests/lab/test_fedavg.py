@@ -47,3 +47,11 @@ def test_clients_weigh_as_much_as_they_have_examples_and_empty_ones_nothing() ->
         list(train(local, [(images, labels)], SETTINGS, generator))
         states.append(local.weight.detach())
     assert torch.allclose(network.weight, 0.25 * states[0] + 0.75 * states[1], atol=1e-6)
+
+
+def test_buffers_are_averaged_too_and_counters_stay_whole() -> None:
+    network = nn.Sequential(nn.BatchNorm1d(5), nn.Linear(5, 3))
+    list(train(network, [data(0, 6), data(1, 10)], SETTINGS, torch.Generator().manual_seed(1)))
+    assert network[0].num_batches_tracked.dtype == torch.int64
+    assert network[0].num_batches_tracked > 0
+    assert torch.isfinite(network[0].running_mean).all()

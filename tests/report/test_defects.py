@@ -27,6 +27,12 @@ PER_RADIUS = "a list of 1 to 10000 counts, one per radius"
 ROWS = "a list of 1 to 100000 rows, one per class"
 CURVE = "a list of 1 to 10000 numbers from 0 to 1, one per radius"
 MISSING = object()
+OTHER_KIND = {
+    "report": "give a report",
+    "request": "give a request",
+    "sums": "give sums",
+    "estimate": "give an estimate",
+}
 
 Row = tuple[str, str, Any, str, str]
 """Path to the field, kind of defect, what stands there instead, field as named, the rest of the sentence."""
@@ -164,6 +170,15 @@ def classes() -> Iterator[Row]:
     yield "classes", "twice the same", ["cat", "cat"], "classes[1]", "different from those before it, but is 'cat'"
 
 
+def whole(path: str, parts: str, *, null: bool = True) -> Iterator[Row]:
+    """A part as a whole: not an object at all."""
+    full = f"an object with {parts}, or null" if null else f"an object with {parts}"
+    for wrong, came in ((7, "7"), ([], "an empty list"), ("a", "'a'"), (True, "true")):
+        yield path, f"is {came}", wrong, path, f"{full}, but is {came}"
+    first = parts.split(", ")[0]
+    yield path, "empty", {}, f"{path}.{first}", "…"
+
+
 def schema_field(name: str) -> Iterator[Row]:
     rule = f"'fedcert/{name}/1'"
     yield "schema", "missing", MISSING, "schema", f"{rule}, but is missing"
@@ -244,6 +259,7 @@ def request() -> Iterator[Row]:
     yield from smoothing()
     yield from radii(required=False)
     yield from classes()
+    yield from whole("target", "name, distribution")
     yield from text("target.name")
     mix = "an object from class names to weights with at least 1 entries"
     for wrong, came in ((None, "null"), (7, "7"), ({}, "an empty object"), ([1], "a list of 1")):
@@ -353,7 +369,18 @@ def sums() -> Iterator[Row]:
 def estimate() -> Iterator[Row]:
     yield from schema_field("estimate")
     yield from text("method")
+    yield from whole("target", "name, distribution", null=False)
     yield from text("target.name")
+    yield (
+        "target.distribution",
+        "half of it",
+        {"cat": 0.5},
+        "target.distribution",
+        "shares that add up to 1, but is 0.5",
+    )
+    yield from whole("interval", "kind, scope, estimand")
+    yield from whole("mismatch", "l2, tv")
+    yield from whole("bias_bound", "theorem_1, spread, sharp")
     yield from radii()
     yield from listed("certified_accuracy", CURVE)
     share = "a finite number of at least 0 and of at most 1"
@@ -432,7 +459,12 @@ def test_a_defect_is_named_in_one_sentence(
         kind.from_json(document, "file.json")
     message = str(caught.value)
     place, _, rest = message.partition(": ")
-    assert rest == f"{field} must be {sentence}; {REMEDIES[name]}"
+    if sentence == "…":  # the rule itself is asserted where the field's own rows are
+        assert rest.startswith(f"{field} must be ")
+        assert rest.endswith(f", but is missing; {REMEDIES[name]}")
+    else:
+        remedy = OTHER_KIND[name] if wrong == "fedcert/other/1" else REMEDIES[name]
+        assert rest == f"{field} must be {sentence}; {remedy}"
     assert place.startswith(name)
     assert place.endswith("in file.json")
     assert message.isprintable()

@@ -32,9 +32,17 @@ def test_one_file_many_files_a_folder_and_lines_give_the_same_reports(tmp_path: 
 def test_in_a_folder_other_files_of_fedcert_are_passed_over_aloud(tmp_path: Path) -> None:
     save(tmp_path / "a.json")
     (tmp_path / "request.json").write_text('{"schema": "fedcert/request/1"}')
-    (tmp_path / "notes.txt").write_text("not ours")
     with pytest.warns(FedcertWarning, match=r"passed over 1 file\(s\) that are not reports \('request.json'\)"):
         assert len(read_reports([tmp_path])) == 1
+
+
+def test_in_a_folder_nothing_is_passed_over_in_silence(tmp_path: Path) -> None:
+    save(tmp_path / "SITE-A.JSON", client="a")
+    save(tmp_path / "b.json", client="b")
+    save(tmp_path / "c.json.txt", client="c")
+    (tmp_path / "old").mkdir()
+    with pytest.warns(FedcertWarning, match=r"passed over 2 that do not end in .* \('c.json.txt, old'\)"):
+        assert [report.client for report in read_reports(tmp_path)] == ["a", "b"]
 
 
 def test_a_folder_without_reports_is_named(tmp_path: Path) -> None:
@@ -54,6 +62,8 @@ def test_a_folder_without_reports_is_named(tmp_path: Path) -> None:
         (b"[" * 200_000, "it is nested too deeply"),
         (b'{"a": NaN}', "NaN is not a number that JSON has"),
         (b'{"a": -Infinity}', "-Infinity is not a number that JSON has"),
+        (b'{"a": 1e999}', "1e999 is too large a number"),
+        (b'{"a": "\\ud800"}', "it holds half of a character (a lone surrogate)"),
         (b'{"a": 1, "a": 2}', "the key 'a' stands twice in one object"),
         (b'{"a": ' + b"9" * 5000 + b"}", "Exceeds the limit"),
     ],
@@ -176,8 +186,18 @@ def test_outputs_may_not_end_otherwise_or_overwrite_inputs(tmp_path: Path) -> No
     data.write_text("{}")
     with pytest.raises(CallError, match=r"the name must end in \.json"):
         check_writable(tmp_path / "a.txt", (".json",))
-    with pytest.raises(CallError, match="it is one of the files to read; name another"):
-        check_writable(tmp_path / "x" / ".." / "data.json", (".json",), [data])
+    for inputs in ([data], [tmp_path]):
+        with pytest.raises(CallError, match="it is one of the files to read; name another"):
+            check_writable(tmp_path / "." / "data.json", (".json",), inputs)
+    check_writable(tmp_path / "new.json", (".json",), [tmp_path])
+
+
+def test_who_may_read_a_file_stays_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text("old")
+    path.chmod(0o600)
+    write_whole(path, "new")
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_reports_are_read_by_name_too(tmp_path: Path) -> None:

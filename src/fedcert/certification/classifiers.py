@@ -106,7 +106,7 @@ class TorchClassifier:
         """Evaluation mode and real float32, for as long as the context lasts."""
         from fedcert.certification.torch_sampler import as_certified
 
-        return as_certified(self.module)
+        return as_certified(self.module, self.device)
 
 
 def classifier_of(model: object, *, model_id: str | None = None, device: str | None = None) -> Classifier:
@@ -122,6 +122,8 @@ def classifier_of(model: object, *, model_id: str | None = None, device: str | N
         ModelProblem: the device is not there.
     """
     if isinstance(model, (ArrayClassifier, TorchClassifier)):
+        if model_id is not None or device is not None:
+            raise CallError("this classifier already has a name and a device: leave model_id and device out")
         return model
     if is_module(model):
         return _torch_classifier(model, model_id, device)

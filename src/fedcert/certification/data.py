@@ -50,14 +50,15 @@ class LocalData:
             # -start % every is the position of the first index that `every` divides.
             images = np.array(piece[-start % every :: every], dtype=np.float32, order="C")
             start += len(piece)
+            if not kept:
+                continue
             finite = np.isfinite(images.reshape(len(images), -1)).all(axis=1)
             if not finite.all():
                 first = kept[int(np.argmin(finite))]
                 raise DataProblem(
                     f"x[{first}] must hold finite numbers, but holds NaN or infinity; mend or leave it out"
                 )
-            if kept:
-                yield kept, images
+            yield kept, images
         if start != len(self):
             raise DataProblem(f"x and y must have the same length, but x has {start} examples and y {len(self)}")
 

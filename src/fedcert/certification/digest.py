@@ -86,8 +86,9 @@ def digest_of_onnx(path: Path) -> str:
         ModelProblem: the model names weights outside its own folder, or is not ONNX.
     """
     try:
-        whole = hashlib.sha256(path.read_bytes())
-        others = sorted(_external_files(path.read_bytes()))
+        content = path.read_bytes()
+        whole = hashlib.sha256(content)
+        others = sorted(set(_external_files(content)))
         for other in others:
             location = Path(other)
             if location.is_absolute() or ".." in location.parts or "\\" in other:
@@ -95,7 +96,8 @@ def digest_of_onnx(path: Path) -> str:
                     f"{shown(str(path), 300)} keeps weights in {shown(other)}, outside its own folder; "
                     "export the model again with its weights inside or beside it"
                 )
-            part = hashlib.sha256((path.parent / location).read_bytes())
+            with (path.parent / location).open("rb") as file:
+                part = hashlib.file_digest(file, "sha256")
             whole.update(other.encode() + b"\0" + part.digest())
     except OSError as error:
         raise FileProblem(f"cannot read {shown(str(error.filename or path), 300)}: {error.strerror or error}") from None

@@ -5,6 +5,7 @@ Nothing is ever unpickled.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,14 +83,11 @@ def onnx_classifier(path: str | Path, device: str = "auto") -> Classifier:
     check_readable(path, (".onnx",))
     digest = digest_of_onnx(path)
     runtime = require("onnxruntime", "certifying an ONNX model", "onnx")
-    providers = ["CPUExecutionProvider"]
-    if device != "cpu" and "CUDAExecutionProvider" in runtime.get_available_providers():
-        providers.insert(0, "CUDAExecutionProvider")
-    elif device not in ("auto", "cpu"):
-        raise ModelProblem(f"this onnxruntime cannot use the device {device!r}; use --device cpu")
     try:
-        session = runtime.InferenceSession(str(path), providers=providers)
+        session = runtime.InferenceSession(str(path), providers=_providers(runtime, device))
         inputs = session.get_inputs()
+    except FedcertError:
+        raise
     except Exception as error:  # noqa: BLE001  onnxruntime raises types of its own
         reason = str(error).strip().splitlines()[0][:300]
         raise ModelProblem(f"onnxruntime cannot load {shown(str(path), 300)}: {reason}") from None
@@ -98,17 +96,30 @@ def onnx_classifier(path: str | Path, device: str = "auto") -> Classifier:
     return ArrayClassifier(_onnx_function(session), digest)
 
 
+def _providers(runtime: Any, device: str) -> list[Any]:
+    """Where onnxruntime is to run a model, in real float32 (its CUDA provider would round to TF32)."""
+    if re.fullmatch(r"auto|cpu|cuda(:\d+)?", device) is None:
+        raise CallError(f"--device must be auto, cpu, cuda or cuda:N for an ONNX model, but is {shown(device)}")
+    found = "CUDAExecutionProvider" in runtime.get_available_providers()
+    if not found and device.startswith("cuda"):
+        raise ModelProblem(f"this onnxruntime cannot use the device {device!r}; use --device cpu")
+    if device == "cpu" or not found:
+        return ["CPUExecutionProvider"]
+    number = int(device.partition(":")[2] or 0) if device != "auto" else 0
+    return [("CUDAExecutionProvider", {"device_id": number, "use_tf32": 0}), "CPUExecutionProvider"]
+
+
 def _onnx_function(session: Any) -> Callable[[Images], object]:
     entry = session.get_inputs()[0]
     name, output = entry.name, session.get_outputs()[0].name
-    types = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
-    if entry.type not in types:
-        raise ModelProblem(f"the model's input {name!r} must take floating-point numbers, but takes {entry.type}")
-    dtype = types[entry.type]
+    if entry.type != "tensor(float)":
+        raise ModelProblem(
+            f"the model's input {name!r} must take float32, but takes {entry.type}; export it in float32"
+        )
     size = entry.shape[0] if entry.shape and isinstance(entry.shape[0], int) and entry.shape[0] > 0 else None
 
     def run(batch: Images) -> object:
-        return session.run([output], {name: batch.astype(dtype, copy=False)})[0]
+        return session.run([output], {name: batch})[0]
 
     def run_in_fixed_batches(batch: Images) -> object:
         assert size is not None  # noqa: S101  only used then

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ import numpy.typing as npt
 
 from fedcert.certification.classifiers import Classifier, classifier_of
 from fedcert.certification.data import LocalData, data_of
+from fedcert.certification.models import onnx_classifier
 from fedcert.certification.noise import Gaussian, Phase, Streams
 from fedcert.certification.procedures import fixed
-from fedcert.certification.sampler import Images, Sampler
+from fedcert.certification.sampler import Images, Sampler, check_width
 from fedcert.errors import CallError, DataProblem, FedcertWarning, ModelProblem, shown
 from fedcert.report import DEFAULT_RADII, Report, Request, Smoothing
 from fedcert.report.fields import CLASSES, RADII
@@ -109,7 +111,7 @@ def certify(
     within L2 distance r. It is about the smoothed classifier, not about the base network.
 
     Args:
-        model: a torch module, an `onnx_classifier`, or any callable from a float32 batch to scores
+        model: a torch module, the path of an ONNX file, or any callable from a float32 batch to scores
             (examples x classes) or labels.
         x: test examples, the first axis counts them.
         y: class index of each.
@@ -122,7 +124,7 @@ def certify(
         failure_probability: of each certificate (0.001 where None).
         radii: increasing radii (0 to 1 in steps of 0.05 where None).
         classes: class names in the order of the model's outputs.
-        class_counts: tell counts per class too: more precise estimates, but more is revealed.
+        class_counts: tell counts per class too, which reveals more.
         every: certify every so many-th example only.
         seed: of the noise.
         device: where a torch module is to run; it is moved there.
@@ -143,6 +145,8 @@ def certify(
         >>> report.label_counts
         (10, 10)
     """
+    if isinstance(model, (str, Path)):
+        model, device = onnx_classifier(model, device or "auto"), None
     classifier = classifier_of(model, model_id=model_id, device=device)
     given = {
         "sigma": sigma, "n0": n0, "n": n, "failure_probability": failure_probability,
@@ -278,11 +282,8 @@ def _classes(plan: Plan, classifier: Classifier, data: LocalData) -> tuple[str, 
         if width is None and not len(data):
             raise DataProblem("there are no examples, so the classes must be named (--classes FILE, or classes=…)")
         return tuple(str(index) for index in range(width or int(data.labels.max()) + 1))
-    if width is not None and width != len(plan.classes):
-        raise ModelProblem(
-            f"the model gives scores for {width} classes, but {len(plan.classes)} classes are named; "
-            "name the classes in the order of the model's outputs"
-        )
+    if width is not None:
+        check_width(width, len(plan.classes))
     return plan.classes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -112,19 +113,40 @@ def scores_of(module: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
 
 
 @contextmanager
-def as_certified(module: torch.nn.Module) -> Iterator[None]:
+def as_certified(module: torch.nn.Module, device: torch.device) -> Iterator[None]:
     """Run a module as its certificate says: in evaluation mode, in real float32.
 
-    By default cuDNN rounds the operands of float32 convolutions to 10 bits (TF32), which is another
-    classifier. All modes are put back afterwards.
+    By default cuDNN rounds the operands of float32 convolutions to 10 bits (TF32), and a surrounding autocast would
+    round everything: that is another classifier. All modes are put back afterwards.
     """
     modes = {part: part.training for part in module.modules()}
-    rounding = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
     module.eval()
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        with torch.autocast(device.type, enabled=False), _real_float32(device):
+            yield
+    finally:
+        for part, training in modes.items():
+            part.training = training
+
+
+@contextmanager
+def _real_float32(device: torch.device) -> Iterator[None]:
+    """Switch TF32 off on a GPU; torch has two ways to say so, which must not be mixed."""
+    if device.type != "cuda":
+        yield
+        return
+    backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.cuda.matmul)
+    name, off = "allow_tf32", False
+    try:
+        before: list[Any] = [getattr(backend, name) for backend in backends]
+    except RuntimeError:  # the program uses the newer way
+        backends = (torch.backends.cudnn.conv, torch.backends.cudnn.rnn, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
+        name, off = "fp32_precision", "ieee"  # type: ignore[assignment]
+        before = [getattr(backend, name) for backend in backends]
+    for backend in backends:
+        setattr(backend, name, off)
     try:
         yield
     finally:
-        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = rounding
-        for part, training in modes.items():
-            part.training = training
+        for backend, value in zip(backends, before, strict=True):
+            setattr(backend, name, value)

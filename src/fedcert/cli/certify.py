@@ -13,7 +13,7 @@ from fedcert.certification.data import load_data
 from fedcert.certification.models import load_classifier
 from fedcert.certification.run import Watcher, carry_out, check_request, make_plan
 from fedcert.cli.console import duration, print_json, progress, results, tell
-from fedcert.cli.inputs import names_in, option, radii_of, wrong_option
+from fedcert.cli.inputs import files_among, names_in, option, radii_of, wrong_option
 from fedcert.errors import CallError, InvalidValue
 from fedcert.report import Report, Request, check_writable, read_one, write_whole
 from fedcert.report.fields import CLASSES, RADII
@@ -36,7 +36,7 @@ def certify(
     failure_probability: Annotated[float | None, typer.Option(help="Of each certificate. [default: 0.001]")] = None,
     radii: Annotated[str | None, typer.Option(help="0,0.25,0.5 or first:last:step. [default: 0:1:0.05]")] = None,
     classes: Annotated[Path | None, typer.Option(help="File of class names in index order (.txt or .json).")] = None,
-    class_counts: Annotated[bool, typer.Option(help="Tell counts per class too: more precise, reveals more.")] = False,
+    class_counts: Annotated[bool, typer.Option(help="Tell counts per class too, which reveals more.")] = False,
     every: Annotated[int, typer.Option(help="Certify every so many-th example only.")] = 1,
     seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "auto",
@@ -51,7 +51,7 @@ def certify(
     if out is None and not dry_run:
         raise CallError("give --out FILE, or --dry-run to see what would leave")
     if out is not None and not dry_run:
-        check_writable(out, (".json",), [Path(model), Path(data), *filter(None, (request, weights, classes))])
+        check_writable(out, (".json",), files_among(model, data, request, weights, classes))
     asked: Request | None = read_one(request, Request) if request is not None else None
     given: dict[str, Any] = {"sigma": sigma, "n0": n0, "n": n, "failure_probability": failure_probability}
     given["radii"] = option("--radii", RADII, radii_of(radii)) if radii is not None else None
@@ -84,6 +84,9 @@ def certify(
 
 def _summary(report: Report, out: Path | None) -> None:
     console = results()
+    if not report.examples:
+        console.print(plain(f"{report.client} has no examples; its report says so. Wrote {out}."))
+        return
     share, radius = report.certified_accuracy[0], report.radii[0]
     console.print(
         plain(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -57,7 +58,7 @@ def demo(
     console.print(f"Files in {made.folder}:", markup=False)
     for name, words in _FILES:
         console.print(f"  {name:<18} {words}", markup=False)
-    where, program = made.folder, _program()
+    where, program = shlex.quote(str(made.folder)), shlex.quote(_program())
     console.print("\nTry next:")
     console.print(f"  {program} validate {where}/reports", markup=False, soft_wrap=True)
     console.print(f"  {program} estimate {where}/reports --target uniform --method ga", markup=False, soft_wrap=True)

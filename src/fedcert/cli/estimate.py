@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fedcert.cli.console import print_json, results
+from fedcert.cli.inputs import files_among, from_options
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.compare import Comparison, compare
+from fedcert.estimation.methods import Settings
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.run import estimate as run_estimate
 from fedcert.report import Report, check_alike, check_writable, read_one, read_reports, write_whole
@@ -34,13 +37,17 @@ def estimate(
     as_json: Annotated[bool, typer.Option("--json", help="Print the estimate as JSON.")] = False,
 ) -> None:
     """Estimate the certified accuracy of a target population from the clients' reports."""
-    inputs = [*reports, *([truth] if truth is not None else []), Path(target)]
+    inputs = [*reports, *files_among(truth, target)]
     for path, suffixes in ((out, (".json",)), (figure, FORMATS)):
         if path is not None:
             check_writable(path, suffixes, inputs)
     read = read_reports(reports)
     true = _truth(truth, read) if truth is not None else None
-    made = run_estimate(read, target, method, subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed)
+    settings = from_options(Settings, subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed)
+    made = run_estimate(read, target, method, **asdict(settings))
+    if true is not None:
+        errors = compare(made.certified_accuracy, true.certified_accuracy)
+        made = replace(made, details={**made.details, "comparison": asdict(errors)})
     if out is not None:
         write_whole(out, made.dumps())
     if figure is not None:
@@ -49,9 +56,9 @@ def estimate(
         print_json(made)
     else:
         _show(made, true)
-        for path in (out, figure):
-            if path is not None:
-                results().print(plain(f"Wrote {path}."))
+        for written in (out, figure):
+            if written is not None:
+                results().print(plain(f"Wrote {written}."))
 
 
 def _truth(path: Path, reports: Sequence[Report]) -> Report:
@@ -87,6 +94,8 @@ def _show(made: Estimate, true: Report | None) -> None:
             f"{made.mismatch.tv:.4f} (total variation); bias at most {made.bias_bound.sharp:.4f} "
             f"(Theorem 1: {made.bias_bound.theorem_1:.4f})."
         )
+    if made.effective_examples is not None:
+        console.print(f"As informative as {made.effective_examples:,.0f} examples of one sample, of {made.examples:,}.")
     for client, why in list(made.excluded.items())[:10]:
         console.print(plain(f"Left out: {client}, because {why}."))
     if len(made.excluded) > 10:

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fedcert.errors import CallError, FileProblem, InvalidValue, shown
+from fedcert.report.fields import MOST_RADII
 from fedcert.report.kinds import Kind, ListOf
 from fedcert.report.paths import check_readable
 from fedcert.report.reading import parse
-from fedcert.report.value import Value
 
 _LARGEST = 16 * 2**20
-_MOST_RADII = 10_000
+_READ = {".json", ".npz", ".onnx", ".safetensors", ".txt"}
 
-Made = TypeVar("Made", bound=Value)
+Made = TypeVar("Made")
 
 
 def radii_of(text: str) -> tuple[float, ...]:
@@ -27,7 +27,7 @@ def radii_of(text: str) -> tuple[float, ...]:
         if ":" not in text:
             return tuple(float(part) for part in text.split(","))
         first, last, step = (float(part) for part in text.split(":"))
-        if not (0 <= first <= last and step > 0 and (last - first) / step < _MOST_RADII):
+        if not (0 <= first <= last and step > 0 and (last - first) / step < MOST_RADII):
             raise ValueError
     except ValueError:
         raise CallError(
@@ -35,6 +35,12 @@ def radii_of(text: str) -> tuple[float, ...]:
         ) from None
     count = int((last - first) / step + 1e-9) + 1
     return tuple(round(first + index * step, 9) for index in range(count))
+
+
+def files_among(*arguments: str | Path | None) -> list[Path]:
+    """Those of some arguments that may name files to read; a target such as a=1,b=2 or a Python name does not."""
+    given = [str(argument) for argument in arguments if argument is not None]
+    return [Path(argument) for argument in given if Path(argument).suffix.lower() in _READ]
 
 
 def option(name: str, kind: Kind, value: Any) -> Any:

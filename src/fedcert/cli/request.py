@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from fedcert.cli.console import print_json, results
-from fedcert.cli.inputs import from_options, names_in, option, radii_of
+from fedcert.cli.inputs import files_among, from_options, names_in, option, radii_of
 from fedcert.errors import CallError
 from fedcert.estimation.target import target_of
 from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing, check_writable, write_whole
@@ -42,8 +42,7 @@ def request(
     """Write a request: what every site must agree on before it certifies."""
     if (model is None) == (model_id is None):
         raise CallError("give either --model FILE or --model-id TEXT")
-    inputs = filter(None, (model, classes, roster, Path(target) if target is not None else None))
-    check_writable(out, (".json",), inputs)
+    check_writable(out, (".json",), files_among(model, classes, roster, target))
     names = names_in(classes, CLASSES, "classes")
     made = from_options(
         Request,
@@ -66,9 +65,10 @@ def request(
         print_json(made)
     else:
         asked = "anyone who has the file" if made.roster is None else f"{len(made.roster)} clients"
+        shown_model = made.model if len(made.model) <= 20 else f"{made.model[:19]}…"
         cap = made.smoothing.largest_radius
         console = results()
-        console.print(plain(f"Wrote {out}: asks {asked} to certify {made.model[:18]}… with sigma {sigma:g}."))
+        console.print(plain(f"Wrote {out}: asks {asked} to certify {shown_model} with sigma {sigma:g}."))
         console.print(f"These settings can certify radii up to {cap:.3f}.")
         console.print(
             plain(f"Each site runs: fedcert certify MODEL DATA --request {out.name} --client NAME --out report.json")

@@ -53,6 +53,18 @@ def missing_classes(federation: Federation, target: Floats) -> Check:
     )
 
 
+def same_settings(federation: Federation) -> Check:
+    """Whether all clients spent the same samples at the same failure probability."""
+    if federation.alike:
+        sentence = "All clients certified with the same samples and failure probability."
+        return Check(name="same settings", verdict=OK, figure=None, sentence=sentence)
+    sentence = (
+        "Clients certified with different numbers of samples or failure probabilities: those with fewer samples "
+        "certify less of the same examples, which pulls the estimate down."
+    )
+    return Check(name="same settings", verdict=LOOK, figure=None, sentence=sentence)
+
+
 def reach(total_variation: float) -> Check:
     """How far the mix that the weights reach is from the target's."""
     verdict = OK if total_variation <= _NOTABLE else LOOK if total_variation <= 0.1 else DO_NOT_RELY

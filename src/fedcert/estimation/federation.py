@@ -19,13 +19,14 @@ class Federation:
     """Clients that hold test examples, and their counts.
 
     Attributes:
-        clients: names, in the order of the reports.
+        clients: names, sorted.
         classes: class names in index order.
         radii: increasing radii.
         label_counts: clients x classes.
         certified_counts: clients x radii.
         model: what all of them certified.
         smoothing: how; the smallest n and the largest failure probability among them.
+        alike: whether all of them drew the same samples at the same failure probability.
         largest_radii: the largest radius that each client's settings can certify.
         excluded: client -> why it is left out.
     """
@@ -37,6 +38,7 @@ class Federation:
     certified_counts: npt.NDArray[np.int64]
     model: str
     smoothing: Smoothing
+    alike: bool
     largest_radii: Floats
     excluded: Mapping[str, str]
 
@@ -49,7 +51,8 @@ class Federation:
             EstimationProblem: no client has any test example.
         """
         check_together(reports)
-        held = [report for report in reports if report.examples > 0]
+        # By name, so that the order in which reports arrive decides nothing.
+        held = sorted((report for report in reports if report.examples > 0), key=lambda report: report.client)
         if not held:
             raise EstimationProblem("no client has any test example, so there is nothing to estimate from")
         total = sum(report.examples for report in held)
@@ -63,6 +66,7 @@ class Federation:
             certified_counts=np.array([report.certified_counts for report in held], dtype=np.int64),
             model=held[0].model,
             smoothing=common_smoothing(held),
+            alike=len({report.smoothing for report in held}) == 1,
             largest_radii=np.array([report.smoothing.largest_radius for report in held]),
             excluded={report.client: "it has no test examples" for report in reports if report.examples == 0},
         )

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from fedcert.errors import CallError, InvalidValue, shown
+from fedcert.errors import CallError, EstimationProblem, FedcertError, shown
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.simplex import Floats
 from fedcert.report.kinds import Whole
@@ -44,10 +44,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, least in (("subsets", 1), ("subset_size", 1), ("threshold", 0), ("seed", 0)):
-            try:
-                object.__setattr__(self, name, Whole(least=least).take(getattr(self, name), name))
-            except InvalidValue as error:
-                raise CallError(str(error)) from None
+            object.__setattr__(self, name, Whole(least=least).take(getattr(self, name), name))
 
     def used(self, *names: str) -> dict[str, Any]:
         """The named settings, for the record of an estimate."""
@@ -62,6 +59,7 @@ class Answer:
         certified_accuracy: the estimate at each radius.
         weights: one per client, adding up to 1, where the estimate is Σ weight x accuracy; else None.
         weights_note: why there are none.
+        guarantee: what holds of it, in words; fedcert words it where weights say enough.
         settings: those that it used, so that it can be run again.
         details: anything else worth keeping, as plain JSON types.
     """
@@ -69,6 +67,7 @@ class Answer:
     certified_accuracy: Floats
     weights: Floats | None
     weights_note: str | None = None
+    guarantee: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
 
@@ -95,6 +94,30 @@ def estimator(name: str) -> Estimator:
         own: Estimator = getattr(import_module(module), function)
         return own
     for entry in entry_points(group=GROUP, name=name):
-        registered: Estimator = entry.load()
-        return registered
+        return _guarded(entry)
     raise CallError(f"method must be one of {', '.join(method_names())}, but is {shown(name)}")
+
+
+def _guarded(entry: EntryPoint) -> Estimator:
+    """Another package's estimator, whose faults are told as such."""
+    try:
+        function = entry.load()
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise CallError(f"the method {shown(entry.name)} ({entry.value}) cannot be loaded: {reason}") from error
+
+    def run(federation: Federation, target: Floats, settings: Settings) -> Answer:
+        try:
+            answer = function(federation, target, settings)
+        except FedcertError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise EstimationProblem(f"the method {shown(entry.name)} ({entry.value}) failed: {reason}") from error
+        if not isinstance(answer, Answer):
+            raise EstimationProblem(
+                f"the method {shown(entry.name)} must give an Answer, but gave {type(answer).__name__}"
+            )
+        return answer
+
+    return run

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from fedcert.estimation.checks import Check
 from fedcert.report import Smoothing, Target
 from fedcert.report.fields import CLASSES, MOST_RADII, RADII, same_length
+from fedcert.report.frozen import frozen
 from fedcert.report.kinds import Kind, ListOf, MappingOf, ModelName, Moment, Nullable, Number, Text, Whole
 from fedcert.report.value import Part, Value, rule
 
@@ -26,7 +27,8 @@ class _Anything(Kind):
     def take(self, value: Any, field: str) -> Mapping[str, Any]:
         if not isinstance(value, Mapping):
             raise self.refuse(value, field)
-        return value
+        taken: Mapping[str, Any] = frozen(value)
+        return taken
 
     def schema(self) -> dict[str, Any]:
         return {"type": "object"}

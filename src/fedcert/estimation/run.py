@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fedcert.errors import CallError, shown
-from fedcert.estimation.checks import Check, missing_classes, radii_in_reach, reach
+from fedcert.errors import CallError, EstimationProblem, shown
+from fedcert.estimation.checks import Check, missing_classes, radii_in_reach, reach, same_settings
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.methods import Answer, Settings, estimator
 from fedcert.estimation.paper import worst_spread
@@ -20,11 +20,17 @@ from fedcert.estimation.target import distribution_of, target_of
 from fedcert.report import Report, Target, read_reports
 from fedcert.version import __version__
 
-_GUARANTEE = (
+_ROUNDING = 1e-9
+_ALIKE = (
     "A point estimate, without an interval. If every client's examples of a class come from the same distribution "
-    "as the target's (label shift), its expectation differs from the target's certified accuracy "
-    "by at most the bias bound."
+    "as the target's (label shift), its expectation differs from that of the target's certified accuracy, certified "
+    "with the same settings, by at most the bias bound."
 )
+_UNLIKE = (
+    "A point estimate, without an interval and without a guarantee: the clients certified with different settings, "
+    "and those with fewer samples or a smaller failure probability certify less of the same examples."
+)
+_UNSTATED = "A point estimate, without an interval. Its method states no guarantee."
 
 
 def estimate(
@@ -93,8 +99,14 @@ def _reports(reports: Report | str | Path | Iterable[Report | str | Path]) -> tu
 
 def _assemble(method: str, answer: Answer, federation: Federation, target: Target, distribution: Floats) -> Estimate:
     reached: dict[str, Any] = {}
-    checks: list[Check] = [missing_classes(federation, distribution)]
+    guarantee = answer.guarantee or _UNSTATED
+    checks: list[Check] = [missing_classes(federation, distribution), same_settings(federation)]
     if answer.weights is not None:
+        if not abs(answer.weights.sum() - 1) <= _ROUNDING:
+            raise EstimationProblem(
+                f"the weights of {shown(method)} must add up to 1, but add up to {answer.weights.sum()}"
+            )
+        guarantee = answer.guarantee or (_ALIKE if federation.alike else _UNLIKE)
         difference = distribution - answer.weights @ federation.mixes
         l2, tv = float(np.linalg.norm(difference)), float(np.abs(difference).sum() / 2)
         spread = worst_spread(len(federation.classes))
@@ -112,7 +124,7 @@ def _assemble(method: str, answer: Answer, federation: Federation, target: Targe
         radii=federation.radii,
         # Rounding may leave a weighted mean a hair outside.
         certified_accuracy=tuple(np.clip(answer.certified_accuracy, 0.0, 1.0).tolist()),
-        guarantee=_GUARANTEE,
+        guarantee=guarantee,
         weights_note=answer.weights_note,
         largest_radius=float(federation.largest_radii.max()),
         clients=len(federation.clients),

@@ -80,6 +80,10 @@ def _from_file(path: Path, classes: Sequence[str]) -> Target:
     ((place, document),) = read_documents(path)
     if not isinstance(document, Mapping):
         raise InvalidValue("the target", "a JSON object from class name to weight", document, place=place)
+    inner = document.get("target")
+    if str(document.get("schema", "")).startswith("fedcert/") and isinstance(inner, Mapping):
+        # A request or an estimate: its target is meant.
+        return target_of(Target.from_json(inner, place), classes)
     try:
         name = "".join(c for c in path.stem if c.isprintable())[:200].strip() or "custom"
         return _normalised(name, document, classes)

@@ -45,14 +45,15 @@ def train(
     held = [(images, labels) for images, labels in clients if len(labels)]
     total = sum(len(labels) for _, labels in held)
     for _ in range(settings.rounds):
-        state = {name: torch.zeros_like(tensor) for name, tensor in network.state_dict().items()}
+        state = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in network.state_dict().items()}
         losses = 0.0
         for images, labels in held:
             local = copy.deepcopy(network)
             losses += _local_epochs(local, images, labels, settings, generator) * len(labels) / total
             for name, tensor in local.state_dict().items():
-                state[name] += tensor * (len(labels) / total)
-        network.load_state_dict(state)
+                state[name] += tensor.double() * (len(labels) / total)
+        # Counters (BatchNorm's batches) are averaged like the rest, and rounded down to whole numbers.
+        network.load_state_dict({name: mean.to(network.state_dict()[name].dtype) for name, mean in state.items()})
         yield losses
 
 

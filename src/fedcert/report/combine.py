@@ -122,5 +122,5 @@ def _difference(trait: str, value: Any, usual: Any) -> str:
         return f"{trait} {shown(value, 90)} where the rest has {shown(usual, 90)}"
     if len(value) != len(usual):
         return f"{len(value)} {trait} where the rest has {len(usual)}"
-    index = next(i for i, (a, b) in enumerate(zip(value, usual, strict=True)) if a != b)
+    index = next(i for i, (a, b) in enumerate(zip(value, usual, strict=True)) if not _same((a,), (b,)))
     return f"{trait}[{index}] {shown(value[index])} where the rest has {shown(usual[index])}"

@@ -6,6 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 
+def frozen(value: Any) -> Any:
+    """Plain JSON types with every object and list in them frozen."""
+    if isinstance(value, Mapping):
+        return FrozenMapping({key: frozen(item) for key, item in value.items()})
+    return tuple(frozen(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+
 class FrozenMapping(Mapping[str, Any]):
     """A read-only mapping. (`types.MappingProxyType` can neither be pickled nor copied.)"""
 

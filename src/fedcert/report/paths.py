@@ -52,5 +52,5 @@ def check_readable(path: Path, suffixes: tuple[str, ...]) -> None:
         raise CallError(f"there is no file {named(path)}; check the name")
     if kind != "a file":
         raise CallError(f"{named(path)} is {kind}; give a file")
-    if path.suffix not in suffixes:
+    if path.suffix.lower() not in suffixes:
         raise CallError(f"{named(path)} does not end in {' or '.join(suffixes)}; give a file that does")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,6 +21,8 @@ LARGEST_DOCUMENT = 32 * 2**20
 LINE_SUFFIXES = (".ndjson", ".jsonl")
 SUFFIXES = (".json", *LINE_SUFFIXES)
 
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # where a surrogate is written, a lone one may be
+
 
 def read_documents(path: Path) -> Iterator[tuple[str, Any]]:
     """The JSON documents of a file or folder, each with the place where it stands.
@@ -34,14 +38,27 @@ def read_documents(path: Path) -> Iterator[tuple[str, Any]]:
 def read_texts(path: Path) -> Iterator[tuple[str, bytes]]:
     """The same documents before they are parsed, so that one broken document does not hide the others."""
     if kind_of_path(path) == "a folder":
-        files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and not file.name.startswith("."))
+        seen = sorted(file for file in path.iterdir() if not file.name.startswith("."))
+        files = [file for file in seen if file.suffix.lower() in SUFFIXES and kind_of_path(file) == "a file"]
         if not files:
             raise CallError(f"{named(path)} holds no .json, .ndjson or .jsonl file; give a folder of reports")
+        _tell_of_others(path, [file for file in seen if file not in files])
     else:
         files = [path]
     for file in files:
         check_readable(file, SUFFIXES)
         yield from _texts_of(file)
+
+
+def _tell_of_others(path: Path, others: list[Path]) -> None:
+    if others:
+        names = ", ".join(file.name for file in others[:5]) + (", …" if len(others) > 5 else "")
+        warnings.warn(
+            f"{named(path)}: passed over {len(others)} that do not end in .json, .ndjson or .jsonl "
+            f"({shown(names, 300)})",
+            FedcertWarning,
+            stacklevel=3,
+        )
 
 
 def read_reports(paths: str | Path | Iterable[str | Path]) -> tuple[Report, ...]:
@@ -113,24 +130,32 @@ def parse(text: str | bytes, place: str) -> Any:
         FileProblem: it is not such a document.
     """
     try:
-        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_key_twice)
+        document = json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_key_twice)
+        if _HALF.search(text if isinstance(text, bytes) else text.encode()):
+            json.dumps(document, ensure_ascii=False).encode()
+        return document
     except RecursionError:
         reason = "it is nested too deeply"
     except UnicodeDecodeError:
         reason = "it is not UTF-8 text"
+    except UnicodeEncodeError:
+        reason = "it holds half of a character (a lone surrogate)"
     except json.JSONDecodeError as error:
         words = error.msg[:1].lower() + error.msg[1:].removesuffix(" at")
         reason = f"{words} at line {error.lineno}, column {error.colno}"
     except ValueError as error:
         reason = str(error)
-    raise FileProblem(f"{place} is not valid JSON: {reason}; it may be cut off or edited: get it again") from None
+    remedy = (
+        "each line must hold one whole document" if ", line " in place else "it may be cut off or edited: get it again"
+    )
+    raise FileProblem(f"{place} is not valid JSON: {reason}; {remedy}") from None
 
 
 def _texts_of(path: Path) -> Iterator[tuple[str, bytes]]:
     place = named(path)
     try:
         with path.open("rb") as file:
-            if path.suffix not in LINE_SUFFIXES:
+            if path.suffix.lower() not in LINE_SUFFIXES:
                 text = file.read(LARGEST_DOCUMENT + 1)
                 if len(text) > LARGEST_DOCUMENT:
                     raise _too_large(place)
@@ -160,6 +185,13 @@ def _is_other_kind(document: Any) -> bool:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a number that JSON has")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"{digits[:40]} is too large a number")
+    return number
 
 
 def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

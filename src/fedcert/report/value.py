@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from fedcert.errors import FedcertWarning, InvalidValue, shown
-from fedcert.report.frozen import FrozenMapping
+from fedcert.report.frozen import FrozenMapping, frozen
 from fedcert.report.kinds import Kind
 
 _NOTHING = FrozenMapping({})
@@ -50,7 +50,9 @@ class Value:
         for key in self.extra:
             if key == "schema" or key in self.kinds():
                 raise InvalidValue("extra", "keys that the schema does not know", key)
-        object.__setattr__(self, "extra", FrozenMapping(self.extra) if self.extra else _NOTHING)
+        if self.extra:
+            _check_plain(self.extra)
+        object.__setattr__(self, "extra", frozen(self.extra) if self.extra else _NOTHING)
         self.consistent()
 
     def consistent(self) -> None:
@@ -111,7 +113,7 @@ class Value:
         """The value as plain JSON types, in the order of the contract."""
         document: dict[str, Any] = {"schema": self.SCHEMA} if self.SCHEMA else {}
         document.update({name: _plain(getattr(self, name)) for name in self.kinds()})
-        document.update(self.extra)
+        document.update(_plain(self.extra))
         return document
 
     def dumps(self) -> str:
@@ -159,18 +161,28 @@ class Part(Kind):
 def _plain(value: Any) -> Any:
     if isinstance(value, Value):
         return value.to_json()
-    if isinstance(value, tuple):
+    if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return value
 
 
+def _check_plain(extra: Mapping[str, Any]) -> None:
+    try:
+        json.dumps(_plain(extra), allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        raise InvalidValue("extra", "what JSON can hold, without NaN and infinity", extra) from None
+
+
 def _check_schema(came: Any, schema: str) -> None:
     if came != schema:
-        kind = schema.rsplit("/", 1)[0]
-        newer = isinstance(came, str) and came.startswith(kind + "/")
+        _, kind, _ = schema.split("/")
+        words = came.split("/") if isinstance(came, str) else []
+        newer = words[:2] == ["fedcert", kind]
         remedy = "a newer fedcert wrote it: upgrade this one" if newer else None
+        if words[:1] == ["fedcert"] and not newer:
+            remedy = {"estimate": "give an estimate", "sums": "give sums"}.get(kind, f"give a {kind}")
         raise InvalidValue("schema", f"'{schema}'", came, remedy=remedy)
 
 

@@ -41,8 +41,17 @@ def check_writable(path: Path, suffixes: tuple[str, ...] = (), inputs: Iterable[
         raise CallError(f"{where}: no permission to write in its folder")
     if len(os.fsencode(path.name)) > _LONGEST_NAME:
         raise CallError(f"{where}: the name is longer than {_LONGEST_NAME} bytes")
-    if any(kind_of_path(one) is not None and path.resolve() == one.resolve() for one in inputs):
+    if kind is not None and path.resolve() in _files_of(inputs):
         raise CallError(f"{where}: it is one of the files to read; name another")
+
+
+def _files_of(inputs: Iterable[Path]) -> set[Path]:
+    """The files that inputs stand for, folders by what is in them."""
+    files: set[Path] = set()
+    for one in inputs:
+        kind = kind_of_path(one)
+        files.update(file.resolve() for file in (one.iterdir() if kind == "a folder" else [one] if kind else []))
+    return files
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -64,6 +73,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        if real.exists():  # who may read it stays as it was
+            draft.chmod(real.stat().st_mode & 0o777)
         draft.replace(real)
     except BaseException as error:
         with contextlib.suppress(OSError):
