@@ -459,7 +459,11 @@ CASES: dict[str, tuple[list[str], int, str]] = {
         1,
         "these cannot be combined with the rest: 'b' has model 'other' where the rest has 'sha256:",
     ),
-    "estimate unknown method": ([*ESTIMATE, "--method", "best"], 2, "method must be one of vw, ap, ga, but is 'best'"),
+    "estimate unknown method": (
+        [*ESTIMATE, "--method", "best"],
+        2,
+        "method must be one of vw, ap, ga, blup, poststratified, minimax, auto, but is 'best'",
+    ),
     "estimate unknown target": (
         [*ESTIMATE, "--target", "skewed"],
         2,

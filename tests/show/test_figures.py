@@ -62,4 +62,4 @@ def test_tables_name_the_clients_that_count(make_report: Callable[..., Report]) 
     table = weight_table(result)
     assert table is not None
     assert table.row_count == 11
-    assert curve_table([result], [0.5]).row_count == 2
+    assert curve_table([result], [0.5]).row_count == 4

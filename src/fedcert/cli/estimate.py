@@ -26,7 +26,9 @@ def estimate(
     target: Annotated[
         str, typer.Option(help="uniform, a JSON file from class to weight, or class=weight,…")
     ] = "uniform",
-    method: Annotated[str, typer.Option(help="vw, ap, ga, or one that another package registers.")] = "ga",
+    method: Annotated[
+        str, typer.Option(help="auto, poststratified, blup, minimax, vw, ap, ga, or a registered one.")
+    ] = "auto",
     out: Annotated[Path | None, typer.Option(help="The estimate file to write (.json).")] = None,
     figure: Annotated[Path | None, typer.Option(help="A figure to write (.png, .svg or .pdf).")] = None,
     truth: Annotated[Path | None, typer.Option(help="A report on the target itself, to compare with.")] = None,
@@ -34,6 +36,10 @@ def estimate(
     subset_size: Annotated[int, typer.Option(help="Clients in each (E; ap, ga).")] = 10,
     threshold: Annotated[int, typer.Option(help="Examples below which a client is small (tau; ga).")] = 50,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    confidence: Annotated[float, typer.Option(help="Of the interval.")] = 0.95,
+    interval: Annotated[str, typer.Option(help="finite-sample, or asymptotic (shorter).")] = "finite-sample",
+    simultaneous: Annotated[bool, typer.Option(help="An interval for all radii at once.")] = False,
+    target_examples: Annotated[int | None, typer.Option(help="The target is a set of so many examples.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the estimate as JSON.")] = False,
 ) -> None:
     """Estimate the certified accuracy of a target population from the clients' reports."""
@@ -43,7 +49,10 @@ def estimate(
             check_writable(path, suffixes, inputs)
     read = read_reports(reports)
     true = _truth(truth, read) if truth is not None else None
-    settings = from_options(Settings, subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed)
+    settings = from_options(
+        Settings, subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed, confidence=confidence,
+        interval=interval, simultaneous=simultaneous, target_examples=target_examples,
+    )  # fmt: skip
     made = run_estimate(read, target, method, **asdict(settings))
     if true is not None:
         errors = compare(made.certified_accuracy, true.certified_accuracy)
@@ -69,12 +78,18 @@ def _truth(path: Path, reports: Sequence[Report]) -> Report:
     return true
 
 
+def _between(made: Estimate) -> str:
+    if made.lower is None or made.upper is None or made.confidence is None:
+        return ""
+    return f", between {made.lower[0]:.1%} and {made.upper[0]:.1%} with confidence {made.confidence:.0%}"
+
+
 def _show(made: Estimate, true: Report | None) -> None:
     console = results()
     console.print(
         plain(
             f"Estimated certified accuracy of the target '{made.target.name}' by {made.method.upper()}: "
-            f"{made.certified_accuracy[0]:.1%} at radius {made.radii[0]:g} "
+            f"{made.certified_accuracy[0]:.1%} at radius {made.radii[0]:g}{_between(made)} "
             f"({made.clients} clients, {made.examples} examples)."
         )
     )
@@ -100,5 +115,7 @@ def _show(made: Estimate, true: Report | None) -> None:
         console.print(plain(f"Left out: {client}, because {why}."))
     if len(made.excluded) > 10:
         console.print(f"Left out: {len(made.excluded) - 10} more.")
+    if "chosen" in made.details:
+        console.print(plain(f"Method {made.details['chosen']}, because {made.details['because']}."))
     for line in check_lines(made):
         console.print(line)

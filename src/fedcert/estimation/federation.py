@@ -26,6 +26,10 @@ class Federation:
         certified_counts: clients x radii.
         model: what all of them certified.
         smoothing: how; the smallest n and the largest failure probability among them.
+        opens: which clients tell counts per class.
+        class_totals: their examples per class, and certified ones, classes x radii; None if nobody tells.
+        design_effects: variance inflation, clients x radii; 1 where examples are independent.
+        class_design_effects: that of the totals, the largest of the clients that tell; one per radius.
         alike: whether all of them drew the same samples at the same failure probability.
         largest_radii: the largest radius that each client's settings can certify.
         excluded: client -> why it is left out.
@@ -38,6 +42,10 @@ class Federation:
     certified_counts: npt.NDArray[np.int64]
     model: str
     smoothing: Smoothing
+    opens: npt.NDArray[np.bool_]
+    class_totals: tuple[Floats, Floats] | None
+    design_effects: Floats
+    class_design_effects: Floats
     alike: bool
     largest_radii: Floats
     excluded: Mapping[str, str]
@@ -58,6 +66,8 @@ class Federation:
         total = sum(report.examples for report in held)
         if total > LARGEST_COUNT:
             raise EstimationProblem(f"the clients claim {total} examples together, more than can be counted (2^53)")
+        opens = np.array([report.class_certified_counts is not None for report in held])
+        effects = np.array([report.design_effect or [1.0] * len(report.radii) for report in held])
         return cls(
             clients=tuple(report.client for report in held),
             classes=held[0].classes,
@@ -66,6 +76,10 @@ class Federation:
             certified_counts=np.array([report.certified_counts for report in held], dtype=np.int64),
             model=held[0].model,
             smoothing=common_smoothing(held),
+            opens=opens,
+            class_totals=_class_totals(held),
+            design_effects=effects,
+            class_design_effects=effects[opens].max(axis=0) if opens.any() else np.ones(len(held[0].radii)),
             alike=len({report.smoothing for report in held}) == 1,
             largest_radii=np.array([report.smoothing.largest_radius for report in held]),
             excluded={report.client: "it has no test examples" for report in reports if report.examples == 0},
@@ -90,3 +104,14 @@ class Federation:
     def pool(self) -> Floats:
         """Class distribution of all clients' examples together."""
         return np.asarray(self.label_counts.sum(axis=0) / self.label_counts.sum(), dtype=np.float64)
+
+
+def _class_totals(reports: Sequence[Report]) -> tuple[Floats, Floats] | None:
+    rows = [report.class_certified_counts for report in reports if report.class_certified_counts is not None]
+    if not rows:
+        return None
+    labels = [report.label_counts for report in reports if report.class_certified_counts is not None]
+    certified = np.zeros((len(labels[0]), len(rows[0][0])))
+    for row in rows:  # one at a time: all at once would be clients x classes x radii
+        certified += np.array(row)
+    return np.sum(labels, axis=0).astype(np.float64), certified

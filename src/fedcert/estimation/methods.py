@@ -15,7 +15,8 @@ from typing import Any
 from fedcert.errors import CallError, EstimationProblem, FedcertError, shown
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.simplex import Floats
-from fedcert.report.kinds import Whole
+from fedcert.estimation.uncertainty import Uncertainty
+from fedcert.report.kinds import Flag, Kind, Nullable, Number, OneOf, Whole
 
 GROUP = "fedcert.estimators"
 
@@ -23,6 +24,10 @@ _OWN = {
     "vw": "fedcert.estimation.paper:volume_weighted",
     "ap": "fedcert.estimation.paper:approximation",
     "ga": "fedcert.estimation.paper:grouped_approximation",
+    "blup": "fedcert.estimation.blup:blup",
+    "poststratified": "fedcert.estimation.poststratify:poststratified",
+    "minimax": "fedcert.estimation.minimax:minimax",
+    "auto": "fedcert.estimation.auto:auto",
 }
 
 
@@ -35,20 +40,40 @@ class Settings:
         subset_size: clients in each (E).
         threshold: examples below which a client is small (τ).
         seed: of the draws.
+        confidence: of the interval.
+        interval: "finite-sample" or "asymptotic".
+        simultaneous: whether the interval is for all radii at once.
+        target_examples: size of the finite set that the target is; None for the population it comes from.
     """
 
     subsets: int = 1000
     subset_size: int = 10
     threshold: int = 50
     seed: int = 0
+    confidence: float = 0.95
+    interval: str = "finite-sample"
+    simultaneous: bool = False
+    target_examples: int | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("subsets", 1), ("subset_size", 1), ("threshold", 0), ("seed", 0)):
-            object.__setattr__(self, name, Whole(least=least).take(getattr(self, name), name))
+        for name, kind in _KINDS.items():
+            object.__setattr__(self, name, kind.take(getattr(self, name), name))
 
     def used(self, *names: str) -> dict[str, Any]:
         """The named settings, for the record of an estimate."""
         return {name: value for name, value in asdict(self).items() if name in names}
+
+
+_KINDS: dict[str, Kind] = {
+    "subsets": Whole(least=1),
+    "subset_size": Whole(least=1),
+    "threshold": Whole(),
+    "seed": Whole(),
+    "confidence": Number(above=0, below=1),
+    "interval": OneOf(("finite-sample", "asymptotic")),
+    "simultaneous": Flag(),
+    "target_examples": Nullable(Whole(least=1)),
+}
 
 
 @dataclass(frozen=True)
@@ -59,6 +84,7 @@ class Answer:
         certified_accuracy: the estimate at each radius.
         weights: one per client, adding up to 1, where the estimate is Σ weight x accuracy; else None.
         weights_note: why there are none.
+        uncertainty: what its interval is made of; None for a point without one.
         guarantee: what holds of it, in words; fedcert words it where weights say enough.
         settings: those that it used, so that it can be run again.
         details: anything else worth keeping, as plain JSON types.
@@ -67,6 +93,7 @@ class Answer:
     certified_accuracy: Floats
     weights: Floats | None
     weights_note: str | None = None
+    uncertainty: Uncertainty | None = None
     guarantee: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)

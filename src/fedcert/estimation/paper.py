@@ -10,6 +10,7 @@ from fedcert.estimation.federation import Federation
 from fedcert.estimation.methods import Answer, Settings
 from fedcert.estimation.simplex import Floats
 from fedcert.estimation.subsets import Choice, best_subset, draw_subsets
+from fedcert.estimation.uncertainty import of_weights
 
 
 def volume_weighted(federation: Federation, target: Floats, settings: Settings) -> Answer:  # noqa: ARG001
@@ -18,7 +19,8 @@ def volume_weighted(federation: Federation, target: Floats, settings: Settings) 
     This is the certified accuracy of the clients' pooled examples, whatever the target.
     """
     weights = federation.sizes / federation.sizes.sum()
-    return Answer(weights @ federation.certified_accuracy, weights)
+    uncertainty = of_weights(federation, target, weights)
+    return Answer(weights @ federation.certified_accuracy, weights, uncertainty=uncertainty)
 
 
 def approximation(federation: Federation, target: Floats, settings: Settings) -> Answer:
@@ -63,7 +65,9 @@ def _algorithm_2(
         members = list(group)
         weights[members] = weight * sizes[members] / sizes[members].sum()
     details = _details(federation, choice, len(subsets))
-    return Answer(weights @ federation.certified_accuracy, weights, settings=used, details=details)
+    uncertainty = of_weights(federation, target, weights)
+    curve = weights @ federation.certified_accuracy
+    return Answer(curve, weights, uncertainty=uncertainty, settings=used, details=details)
 
 
 def _details(federation: Federation, choice: Choice, drawn: int) -> dict[str, Any]:

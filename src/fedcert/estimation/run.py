@@ -10,38 +10,33 @@ from typing import Any
 import numpy as np
 
 from fedcert.errors import CallError, EstimationProblem, shown
+from fedcert.estimation.bounded import bounded
 from fedcert.estimation.checks import Check, missing_classes, radii_in_reach, reach, same_settings
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.methods import Answer, Settings, estimator
 from fedcert.estimation.paper import worst_spread
-from fedcert.estimation.result import BiasBound, Estimate, Mismatch
+from fedcert.estimation.result import BiasBound, Estimate, Interval, Mismatch
 from fedcert.estimation.simplex import Floats
 from fedcert.estimation.target import distribution_of, target_of
 from fedcert.report import Report, Target, read_reports
 from fedcert.version import __version__
 
 _ROUNDING = 1e-9
-_ALIKE = (
-    "A point estimate, without an interval. If every client's examples of a class come from the same distribution "
-    "as the target's (label shift), its expectation differs from that of the target's certified accuracy, certified "
-    "with the same settings, by at most the bias bound."
-)
-_UNLIKE = (
-    "A point estimate, without an interval and without a guarantee: the clients certified with different settings, "
-    "and those with fewer samples or a smaller failure probability certify less of the same examples."
-)
-_UNSTATED = "A point estimate, without an interval. Its method states no guarantee."
 
 
 def estimate(
     reports: Report | str | Path | Iterable[Report | str | Path],
     target: object = "uniform",
-    method: str = "ga",
+    method: str = "auto",
     *,
     subsets: int = 1000,
     subset_size: int = 10,
     threshold: int = 50,
     seed: int = 0,
+    confidence: float = 0.95,
+    interval: str = "finite-sample",
+    simultaneous: bool = False,
+    target_examples: int | None = None,
 ) -> Estimate:
     """Estimate the certified accuracy of a target population from the clients' reports.
 
@@ -49,11 +44,16 @@ def estimate(
         reports: reports, or paths of files and folders that hold them.
         target: the target's class mix: "uniform", a mapping from class name to weight, a list of weights
             in class order, a JSON file's name, or "class=weight,…".
-        method: "vw", "ap", "ga", or one that another package registers.
+        method: "auto" (post-stratified where clients tell counts per class, else BLUP), "poststratified", "blup",
+            "minimax", the paper's "vw", "ap" and "ga", or one that another package registers.
         subsets: random subsets of clients to draw (T; AP and GA).
         subset_size: clients in each (E; AP and GA).
         threshold: examples below which a client is small (τ; GA).
         seed: of the draws.
+        confidence: of the interval.
+        interval: "finite-sample" (holds for any number of examples) or "asymptotic" (shorter, right for many).
+        simultaneous: an interval for all radii at once, rather than for each.
+        target_examples: the target is a finite set of so many examples, rather than the population they come from.
 
     Raises:
         CannotCombine: reports that do not belong together.
@@ -73,12 +73,13 @@ def estimate(
         >>> {client: round(weight, 6) for client, weight in result.weights.items()}
         {'a': 0.5, 'b': 0.5}
     """
-    settings = Settings(subsets, subset_size, threshold, seed)
+    settings = Settings(subsets, subset_size, threshold, seed, confidence, interval, simultaneous, target_examples)
     function = estimator(method)
     federation = Federation.of(_reports(reports))
     wanted = target_of(target, federation.classes)
     distribution = distribution_of(wanted, federation.classes)
-    return _assemble(method, function(federation, distribution, settings), federation, wanted, distribution)
+    answer = function(federation, distribution, settings)
+    return _assemble(method, answer, federation, wanted, distribution, settings)
 
 
 def _reports(reports: Report | str | Path | Iterable[Report | str | Path]) -> tuple[Report, ...]:
@@ -97,34 +98,32 @@ def _reports(reports: Report | str | Path | Iterable[Report | str | Path]) -> tu
     return tuple(read)
 
 
-def _assemble(method: str, answer: Answer, federation: Federation, target: Target, distribution: Floats) -> Estimate:
-    reached: dict[str, Any] = {}
-    guarantee = answer.guarantee or _UNSTATED
+def _assemble(
+    method: str, answer: Answer, federation: Federation, target: Target, distribution: Floats, settings: Settings
+) -> Estimate:
     checks: list[Check] = [missing_classes(federation, distribution), same_settings(federation)]
+    parts: dict[str, Any] = {"guarantee": answer.guarantee or "A point estimate. Its method states no guarantee."}
+    curve = answer.certified_accuracy
     if answer.weights is not None:
-        if not abs(answer.weights.sum() - 1) <= _ROUNDING:
-            raise EstimationProblem(
-                f"the weights of {shown(method)} must add up to 1, but add up to {answer.weights.sum()}"
-            )
-        guarantee = answer.guarantee or (_ALIKE if federation.alike else _UNLIKE)
-        difference = distribution - answer.weights @ federation.mixes
-        l2, tv = float(np.linalg.norm(difference)), float(np.abs(difference).sum() / 2)
-        spread = worst_spread(len(federation.classes))
-        reached = {
-            "mismatch": Mismatch(l2=l2, tv=tv),
-            "bias_bound": BiasBound(theorem_1=l2 * spread, spread=spread, sharp=tv),
-            "weights": dict(zip(federation.clients, answer.weights.tolist(), strict=True)),
-            "effective_examples": 1 / float(np.sum(answer.weights**2 / federation.sizes)),
+        parts |= _reached(method, answer.weights, federation, distribution)
+        checks.append(reach(parts["mismatch"].tv))
+    if answer.uncertainty is not None:
+        bounds = bounded(answer.uncertainty, distribution, federation, settings)
+        curve = np.clip(curve, *bounds.reach)
+        parts |= {
+            "lower": tuple(bounds.lower.tolist()),
+            "upper": tuple(bounds.upper.tolist()),
+            "confidence": settings.confidence,
+            "interval": Interval(kind=settings.interval, scope=bounds.scope, estimand=bounds.estimand),
+            "guarantee": answer.guarantee or bounds.guarantee,
         }
-        checks.append(reach(tv))
     checks.append(radii_in_reach(federation))
     return Estimate(
         method=method,
         target=target,
         radii=federation.radii,
         # Rounding may leave a weighted mean a hair outside.
-        certified_accuracy=tuple(np.clip(answer.certified_accuracy, 0.0, 1.0).tolist()),
-        guarantee=guarantee,
+        certified_accuracy=tuple(np.clip(curve, 0.0, 1.0).tolist()),
         weights_note=answer.weights_note,
         largest_radius=float(federation.largest_radii.max()),
         clients=len(federation.clients),
@@ -132,11 +131,26 @@ def _assemble(method: str, answer: Answer, federation: Federation, target: Targe
         excluded=dict(federation.excluded),
         checks=tuple(checks),
         details=dict(answer.details),
-        settings=dict(answer.settings),
+        settings={**answer.settings, **settings.used("confidence", "interval", "simultaneous", "target_examples")},
         model=federation.model,
         smoothing=federation.smoothing,
         classes=federation.classes,
         software=f"fedcert {__version__}",
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        **reached,
+        **parts,
     )
+
+
+def _reached(method: str, weights: Floats, federation: Federation, distribution: Floats) -> dict[str, Any]:
+    """What the weights make of the clients' mixes."""
+    if not abs(weights.sum() - 1) <= _ROUNDING:
+        raise EstimationProblem(f"the weights of {shown(method)} must add up to 1, but add up to {weights.sum()}")
+    difference = distribution - weights @ federation.mixes
+    l2, tv = float(np.linalg.norm(difference)), float(np.abs(difference).sum() / 2)
+    spread = worst_spread(len(federation.classes))
+    return {
+        "mismatch": Mismatch(l2=l2, tv=tv),
+        "bias_bound": BiasBound(theorem_1=l2 * spread, spread=spread, sharp=tv),
+        "weights": dict(zip(federation.clients, weights.tolist(), strict=True)),
+        "effective_examples": 1 / float(np.sum(weights**2 / federation.sizes)),
+    }

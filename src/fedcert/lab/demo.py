@@ -29,7 +29,7 @@ TARGET_MIX = (0.05, 0.15, 0.05, 0.10, 0.05, 0.10, 0.05, 0.05, 0.20, 0.20)
 CONCENTRATION = 0.3
 SIGMA = 0.5
 ROUNDS = 30
-METHODS = ("vw", "ap", "ga")
+METHODS = ("vw", "ap", "ga", "blup")
 
 
 @dataclass(frozen=True)

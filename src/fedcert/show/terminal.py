@@ -29,7 +29,11 @@ def curve_table(estimates: Sequence[Estimate], truth: Sequence[float] | None = N
     table.add_column("certified accuracy at radius")
     for index in shown:
         table.add_column(f"{radii[index]:g}", justify="right")
-    rows = [(one.method.upper(), one.certified_accuracy) for one in estimates]
+    rows = []
+    for one in estimates:
+        rows.append((one.method.upper(), one.certified_accuracy))
+        if one.lower is not None and one.upper is not None and len(estimates) == 1:
+            rows += [("  lower end", one.lower), ("  upper end", one.upper)]
     for name, curve in [*rows, *([("truth", tuple(truth))] if truth is not None else [])]:
         table.add_row(plain(name), *(f"{curve[index]:.3f}" for index in shown))
     return table

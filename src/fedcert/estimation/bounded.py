@@ -1,0 +1,61 @@
+"""An estimate's interval, and what it promises in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedcert.estimation.federation import Federation
+from fedcert.estimation.interval import FINITE, POINTWISE, SIMULTANEOUS, asymptotic, ends, finite_sample
+from fedcert.estimation.methods import Settings
+from fedcert.estimation.simplex import Floats
+from fedcert.estimation.uncertainty import Uncertainty
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """An interval.
+
+    Attributes:
+        lower, upper: its ends at each radius, the lower one less the failure probability of certificates.
+        reach: the ends without that, into which the point is clipped.
+        scope: at one radius, or at all of them.
+        estimand: about what.
+        guarantee: what holds, in words.
+    """
+
+    lower: Floats
+    upper: Floats
+    reach: tuple[Floats, Floats]
+    scope: str
+    estimand: str
+    guarantee: str
+
+
+def bounded(uncertainty: Uncertainty, target: Floats, federation: Federation, settings: Settings) -> Bounded:
+    """The interval that the settings ask for."""
+    asked = (settings.confidence, settings.simultaneous, settings.target_examples)
+    finite = settings.interval == FINITE
+    half = finite_sample(uncertainty, *asked) if finite else asymptotic(uncertainty, target, *asked)
+    failure = federation.smoothing.failure_probability
+    lower, upper = ends(uncertainty.centre, half, failure, settings.simultaneous)
+    reach = ends(uncertainty.centre, half, 0.0, settings.simultaneous)
+    scope = SIMULTANEOUS if settings.simultaneous else POINTWISE
+    size = settings.target_examples
+    estimand = "population" if size is None else f"a set of {size} examples from the population"
+    return Bounded(lower, upper, reach, scope, estimand, _guarantee(federation, settings, scope, estimand, failure))
+
+
+def _guarantee(federation: Federation, settings: Settings, scope: str, estimand: str, failure: float) -> str:
+    if not federation.alike:
+        return (
+            "None: the clients certified with different samples or failure probabilities, and those with fewer samples "
+            "certify less of the same examples. The interval accounts for chance and class mixes only."
+        )
+    strength = "at least" if settings.interval == FINITE else "approximately, for many examples,"
+    return (
+        f"With probability {strength} {settings.confidence:g}, for {scope}, the interval covers the certified accuracy "
+        f"of the target ({estimand}) that CERTIFY is expected to report with these settings; and the lower end, which "
+        f"allows for certificates that fail (probability {failure:g} each), is below its true robust accuracy. Assumes "
+        "that every client's examples of a class come from the same distribution as the target's (label shift), and "
+        "independent examples and noise."
+    )

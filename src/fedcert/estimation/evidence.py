@@ -1,0 +1,114 @@
+"""What the linear model needs of the clients: sums that merge, whatever the number of clients.
+
+With l the label counts of a client, k its certified counts and n its examples, p = l/n and c = k/n, so that
+Σ n p pᵀ = Σ l lᵀ/n, Σ n p c = Σ l k/n and Σ n c² = Σ k²/n.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert.estimation.federation import Federation
+from fedcert.estimation.simplex import Floats
+from fedcert.report import Sums
+from fedcert.report.sums import Moments
+
+_ROWS_PER_STEP = 50_000
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Sums over clients that hold examples.
+
+    Attributes:
+        clients: how many.
+        labels: Σ l, one per class.
+        certified: Σ k, one per radius.
+        labels_labels: Σ l lᵀ/n, classes x classes (A).
+        labels_certified: Σ l k/n, classes x radii.
+        certified_squared: Σ k²/n, one per radius.
+    """
+
+    clients: int
+    labels: Floats
+    certified: Floats
+    labels_labels: Floats
+    labels_certified: Floats
+    certified_squared: Floats
+
+    @property
+    def examples(self) -> float:
+        """All examples together."""
+        return float(self.labels.sum())
+
+    def __add__(self, other: Evidence) -> Evidence:
+        """The evidence of other clients besides."""
+        return Evidence(
+            self.clients + other.clients,
+            self.labels + other.labels,
+            self.certified + other.certified,
+            self.labels_labels + other.labels_labels,
+            self.labels_certified + other.labels_certified,
+            self.certified_squared + other.certified_squared,
+        )
+
+    @classmethod
+    def of_clients(cls, labels: npt.NDArray[np.int64], certified: npt.NDArray[np.int64]) -> Evidence:
+        """From clients' class mixes and curves, as the paper's protocol has them."""
+        classes, radii = labels.shape[1], certified.shape[1]
+        total = cls(0, *map(np.zeros, (classes, radii, (classes, classes), (classes, radii), radii)))
+        for start in range(0, len(labels), _ROWS_PER_STEP):  # a few rows at a time: memory stays small
+            rows = labels[start : start + _ROWS_PER_STEP].astype(np.float64)
+            counts = certified[start : start + _ROWS_PER_STEP].astype(np.float64)
+            held = rows.sum(axis=1) > 0
+            rows, counts = rows[held], counts[held]
+            mixes = rows / rows.sum(axis=1, keepdims=True)
+            accuracy = counts / rows.sum(axis=1, keepdims=True)
+            total = total + cls(
+                len(rows), rows.sum(axis=0), counts.sum(axis=0), rows.T @ mixes, mixes.T @ counts,
+                np.sum(counts * accuracy, axis=0),
+            )  # fmt: skip
+        return total
+
+    @classmethod
+    def of_classes(cls, labels: Floats, certified: Floats) -> Evidence:
+        """From totals per class: each class that is held acts as one client that holds nothing else.
+
+        Args:
+            labels: examples per class.
+            certified: certified examples, classes x radii.
+        """
+        held = labels > 0
+        return cls(
+            int(held.sum()),
+            labels,
+            certified.sum(axis=0),
+            np.diag(labels),
+            certified,
+            np.sum(certified[held] ** 2 / labels[held, None], axis=0),
+        )
+
+    @classmethod
+    def of(cls, federation: Federation) -> Evidence:
+        """All that a federation's reports tell: counts per class from those who give them, curves from the others."""
+        closed = ~federation.opens
+        evidence = cls.of_clients(federation.label_counts[closed], federation.certified_counts[closed])
+        if federation.class_totals is None:
+            return evidence
+        return evidence + cls.of_classes(*federation.class_totals)
+
+    @classmethod
+    def of_moments(cls, sums: Sums, moments: Moments) -> Evidence:
+        """From the moments that sums carry."""
+        scale = float(moments.scale)
+        return cls(
+            moments.clients,
+            np.array(sums.label_counts, dtype=np.float64),
+            np.array(sums.certified_counts, dtype=np.float64),
+            np.array(moments.labels_labels, dtype=np.float64) / scale,
+            np.array(moments.labels_certified, dtype=np.float64) / scale,
+            np.array(moments.certified_squared, dtype=np.float64) / scale,
+        )

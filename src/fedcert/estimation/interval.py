@@ -1,0 +1,111 @@
+"""Intervals around linear estimates: what chance and a mismatch of class mixes can do to them.
+
+For weights a that add up to 1 and any accuracies L in [0, 1], the bias is at most ½‖d‖₁ with d the difference between
+the target's mix and the one that the weights reach, and that is sharp. What is left is chance: each client's count is
+a sum of independent examples.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from scipy import stats
+
+from fedcert.estimation.simplex import Floats
+from fedcert.estimation.uncertainty import Uncertainty
+
+FINITE, ASYMPTOTIC = "finite-sample", "asymptotic"
+POINTWISE, SIMULTANEOUS = "each radius", "all radii at once"
+
+_DRAWS = 10_000
+_FARTHEST_BIAS = 20.0
+
+
+def hoeffding_deviations(confidence: float, radii: int = 1) -> float:
+    """z with half-length z·sqrt(Σ a²/n): two-sided, for so many radii at once."""
+    return float(np.sqrt(np.log(2 * radii / (1 - confidence)) / 2))
+
+
+def finite_sample(of: Uncertainty, confidence: float, simultaneous: bool, target_examples: int | None) -> Floats:
+    """Half-lengths by Hoeffding's inequality plus the bias.
+
+    Guarantee: conditional on the labels, for any accuracies in [0, 1] and any number of examples, the interval
+    centre ± half-length covers with at least the stated confidence, at each radius or at all of them at once. It
+    needs weights that were chosen without looking at the accuracies, and independent examples and noise.
+
+    Args:
+        of: the estimate's ingredients.
+        confidence: above 0, below 1.
+        simultaneous: for all radii at once.
+        target_examples: size of the finite set that the target is; None for the population it is drawn from.
+    """
+    squares = of.squares + (1 / target_examples if target_examples else 0.0)
+    radii = len(of.centre) if simultaneous else 1
+    return np.asarray(of.bias + hoeffding_deviations(confidence, radii) * np.sqrt(squares), dtype=np.float64)
+
+
+def asymptotic(
+    of: Uncertainty, target: Floats, confidence: float, simultaneous: bool, target_examples: int | None
+) -> Floats:
+    """Half-lengths from estimated standard errors, aware of the bias: shorter, and right for many examples.
+
+    At one radius it is the quantile of |N(bias/se, 1)|, times se. For all radii at once, the bias plus the quantile of
+    the largest of the radii's deviations, which are correlated: an example certified to a radius is certified to all
+    smaller ones.
+
+    Raises:
+        ValueError: the standard errors are not known (`loads` or `class_accuracy` is missing).
+    """
+    if of.loads is None or of.class_accuracy is None:
+        raise ValueError("standard errors need the clients' reports; use the finite-sample interval")
+    accuracy = of.class_accuracy
+    loads = of.loads
+    if target_examples:
+        loads = loads + (target / target_examples)[:, None]
+    variance = np.sum(loads * accuracy * (1 - accuracy), axis=0)
+    errors = np.sqrt(np.maximum(variance, 1e-300))
+    if simultaneous:
+        return np.asarray(of.bias + _largest_deviation(loads, accuracy, errors, confidence) * errors, dtype=np.float64)
+    ratio = of.bias / errors
+    # Far from 0 only one side counts; the folded normal's quantile would lose its digits there.
+    folded = stats.foldnorm.ppf(confidence, np.minimum(ratio, _FARTHEST_BIAS))
+    deviations = np.where(ratio < _FARTHEST_BIAS, folded, ratio + stats.norm.ppf(confidence))
+    return np.asarray(deviations * errors, dtype=np.float64)
+
+
+def _largest_deviation(loads: Floats, accuracy: Floats, errors: Floats, confidence: float) -> float:
+    """The quantile of max |Z| over the radii, Z with the estimate's correlations (sup-t)."""
+    # Both load and accuracy fall with the radius within a class: min(L, L') is that of the larger radius.
+    root = np.sqrt(loads)
+    smaller = np.minimum(accuracy[:, :, None], accuracy[:, None, :]) - accuracy[:, :, None] * accuracy[:, None, :]
+    covariance = np.einsum("jr,js,jrs->rs", root, root, smaller)
+    correlation = covariance / np.outer(errors, errors)
+    values, vectors = np.linalg.eigh(correlation)
+    draws = _standard_normal(len(errors)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    return float(np.quantile(np.abs(draws).max(axis=1), confidence))
+
+
+@lru_cache(maxsize=4)
+def _standard_normal(radii: int) -> Floats:
+    """The same draws for every estimate: what is simulated must not add noise from one call to the next."""
+    return np.random.default_rng(0).standard_normal((_DRAWS, radii))
+
+
+def ends(centre: Floats, half: Floats, failure_probability: float, monotone: bool) -> tuple[Floats, Floats]:
+    """Lower and upper end, within [0, 1].
+
+    Each certificate is wrong with probability at most the failure probability, so the true robust accuracy is at least
+    the expected certified accuracy less that: the lower end is lowered by it, for weights of any sign.
+
+    Args:
+        centre: the estimate.
+        half: half-lengths.
+        failure_probability: of each certificate.
+        monotone: tighten by the fact that the curve falls; valid for simultaneous intervals only.
+    """
+    lower, upper = centre - half - failure_probability, centre + half
+    if monotone:
+        lower = np.maximum.accumulate(lower[::-1])[::-1]
+        upper = np.minimum.accumulate(upper)
+    return np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)

@@ -1,0 +1,100 @@
+"""The linear model behind BLUP: the certified accuracy of each class, from clients' class mixes and curves.
+
+The model: c = p·L + e with Var e = σ²/n at each client, and L = μ + u over the classes with Var u = λσ². λ is
+chosen by restricted maximum likelihood over all radii together; given λ everything is linear in the clients' curves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.optimize import isotonic_regression, minimize_scalar
+
+from fedcert.estimation.evidence import Evidence
+from fedcert.estimation.simplex import Floats
+
+_SMALLEST, _LARGEST = 1e-6, 1e6
+_GRID = 25
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The linear model, fitted.
+
+    Attributes:
+        evidence: what it was fitted to.
+        ratio: λ, how much the classes differ, relative to the noise of one example.
+        values, vectors: eigenvalues and eigenvectors of the evidence's A.
+    """
+
+    evidence: Evidence
+    ratio: float
+    values: Floats
+    vectors: Floats
+
+    @cached_property
+    def shrunk(self) -> Floats:
+        """K = (A + I/λ)⁻¹."""
+        return np.asarray((self.vectors / (self.values + 1 / self.ratio)) @ self.vectors.T, dtype=np.float64)
+
+    @cached_property
+    def _spread(self) -> float:
+        labels = self.evidence.labels
+        return float(self.evidence.examples - labels @ self.shrunk @ labels)
+
+    @cached_property
+    def mean(self) -> Floats:
+        """μ at each radius."""
+        pulled = self.shrunk @ self.evidence.labels
+        return np.asarray(
+            (self.evidence.certified - pulled @ self.evidence.labels_certified) / self._spread, dtype=np.float64
+        )
+
+    @cached_property
+    def class_accuracy(self) -> Floats:
+        """L at each radius, classes x radii, as the model has it: neither clipped nor monotone."""
+        rest = self.evidence.labels_certified - np.outer(self.evidence.labels, self.mean)
+        return np.asarray(self.mean + self.shrunk @ rest, dtype=np.float64)
+
+    def coefficients(self, target: Floats) -> tuple[float, Floats]:
+        """What a client's weight is made of: n (first + p·second), for its n examples of mix p."""
+        first = (1 - target @ self.shrunk @ self.evidence.labels) / self._spread
+        return float(first), np.asarray(self.shrunk @ (target - first * self.evidence.labels), dtype=np.float64)
+
+
+def fit(evidence: Evidence) -> Fit:
+    """Fit the model, λ by REML pooled over the radii.
+
+    Pooling is a composite likelihood: right for λ, not for standard errors. Radii at which all clients agree tell
+    nothing about λ and are left out.
+    """
+    values, vectors = np.linalg.eigh(evidence.labels_labels)
+    values = np.maximum(values, 0.0)
+    labels, cross = vectors.T @ evidence.labels, vectors.T @ evidence.labels_certified
+    plain = evidence.certified_squared - evidence.certified**2 / evidence.examples
+    told = plain > 1e-12 * max(evidence.examples, 1.0)
+
+    def objective(log_ratio: float) -> float:
+        shrink = 1 / (values + np.exp(-log_ratio))
+        spread = evidence.examples - np.sum(shrink * labels**2)
+        rest = evidence.certified - (shrink * labels) @ cross
+        quadratic = evidence.certified_squared - shrink @ cross**2 - rest**2 / spread
+        # Rounding may leave a tiny negative where the model fits exactly.
+        quadratic = np.maximum(quadratic[told], 1e-12 * plain[told])
+        determinant = np.sum(np.log1p(np.exp(log_ratio) * values)) + np.log(spread)
+        return float((evidence.clients - 1) * np.sum(np.log(quadratic)) + told.sum() * determinant)
+
+    if not told.any() or evidence.clients < 2:
+        return Fit(evidence, _SMALLEST, values, vectors)
+    grid = np.linspace(np.log(_SMALLEST), np.log(_LARGEST), _GRID)
+    best = int(np.argmin([objective(point) for point in grid]))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]
+    found = minimize_scalar(objective, bounds=(low, high), method="bounded", options={"xatol": 1e-6})
+    return Fit(evidence, float(np.exp(found.x)), values, vectors)
+
+
+def decreasing(curve: Floats) -> Floats:
+    """The closest curve that does not rise with the radius, within [0, 1]."""
+    return np.clip(isotonic_regression(curve, increasing=False).x, 0.0, 1.0)

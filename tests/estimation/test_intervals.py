@@ -1,0 +1,175 @@
+"""Intervals: closed forms, and coverage as a guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedcert import EstimationProblem, Report, estimate
+from fedcert.estimation.bounded import bounded
+from fedcert.estimation.evidence import Evidence
+from fedcert.estimation.interval import asymptotic, ends, finite_sample
+from fedcert.estimation.linear_model import fit
+from fedcert.estimation.methods import Settings, estimator
+from fedcert.estimation.uncertainty import Uncertainty, of_weights
+from simulation import RADII, World, dirichlet, federation, limited, ordinary
+
+
+def simple(bias: float = 0.0, squares: float = 0.01, accuracy: float = 0.5, radii: int = 3) -> Uncertainty:
+    """One class, the same at every radius."""
+    return Uncertainty(
+        np.full(radii, accuracy),
+        bias,
+        np.full((1, radii), squares),
+        np.full(radii, squares),
+        np.full((1, radii), accuracy),
+    )
+
+
+def test_the_finite_half_length_is_hoeffdings_plus_the_bias() -> None:
+    half = finite_sample(simple(0.1), 0.95, False, None)
+    assert half == pytest.approx(0.1 + np.sqrt(np.log(2 / 0.05) / 2 * 0.01))
+    assert finite_sample(simple(0.1), 0.95, True, None) == pytest.approx(0.1 + np.sqrt(np.log(6 / 0.05) / 2 * 0.01))
+    assert finite_sample(simple(), 0.95, False, 50) == pytest.approx(np.sqrt(np.log(2 / 0.05) / 2 * 0.03))
+
+
+def test_the_asymptotic_half_length_without_and_with_bias() -> None:
+    target = np.ones(1)
+    se = 0.5 * 0.1
+    assert asymptotic(simple(), target, 0.95, False, None) == pytest.approx(1.959964 * se, rel=1e-5)
+    half = asymptotic(simple(0.05), target, 0.95, False, None)[0]
+    assert stats.norm.cdf(half / se - 1) - stats.norm.cdf(-half / se - 1) == pytest.approx(0.95, abs=1e-6)
+    assert asymptotic(simple(5.0), target, 0.95, False, None) == pytest.approx(5.0 + 1.644854 * se, rel=1e-5)
+    # One and the same example at every radius: simultaneous is as short as pointwise, up to the simulation.
+    assert asymptotic(simple(), target, 0.95, True, None) == pytest.approx(1.959964 * se, rel=0.03)
+    with pytest.raises(ValueError, match="standard errors need the clients' reports"):
+        asymptotic(Uncertainty(np.ones(3), 0, None, np.ones(3), None), target, 0.95, False, None)
+
+
+def test_ends_allow_for_failing_certificates_and_stay_within_0_and_1() -> None:
+    lower, upper = ends(np.array([0.5, 0.02, 0.99]), np.full(3, 0.1), 0.001, False)
+    assert lower == pytest.approx([0.399, 0.0, 0.889])
+    assert upper == pytest.approx([0.6, 0.12, 1.0])
+    lower, upper = ends(np.array([0.5, 0.6, 0.3]), np.full(3, 0.1), 0.0, True)
+    assert lower == pytest.approx([0.5, 0.5, 0.2])
+    assert upper == pytest.approx([0.6, 0.6, 0.4])
+
+
+def test_poststratified_by_hand(make_report: Callable[..., Report]) -> None:
+    rows = {"class_certified_counts": [[8, 4], [3, 0]]}
+    reports = [make_report("a", [10, 10], [11, 4], **rows), make_report("b", [10, 10], [11, 4], **rows)]
+    result = estimate(reports, {"class 0": 3, "class 1": 1}, "poststratified")
+    assert result.certified_accuracy == pytest.approx((0.75 * 0.8 + 0.25 * 0.3, 0.75 * 0.4))
+    half = np.sqrt(np.log(2 / 0.05) / 2 * (0.75**2 / 20 + 0.25**2 / 20))
+    assert result.upper is not None
+    assert result.upper == pytest.approx((0.675 + half, 0.3 + half))
+    assert result.weights is None
+    assert result.weights_note == "classes are weighted, not clients"
+
+
+def test_a_class_that_nobody_holds_is_ignorance(make_report: Callable[..., Report]) -> None:
+    reports = [make_report("a", [100, 0], [80], class_certified_counts=[[80], [0]])]
+    result = estimate(reports, {"class 0": 0.6, "class 1": 0.4}, "poststratified")
+    half = np.sqrt(np.log(2 / 0.05) / 2 * 0.36 / 100)
+    assert result.certified_accuracy == pytest.approx((0.6 * 0.8 + 0.2,))
+    assert result.lower is not None
+    assert result.upper is not None
+    assert result.lower[0] == pytest.approx(0.48 - half - 0.001)
+    assert result.upper[0] == pytest.approx(0.48 + 0.4 + half)
+
+
+def test_poststratification_needs_counts_per_class(make_report: Callable[..., Report]) -> None:
+    with pytest.raises(EstimationProblem, match="no report has counts per class, which post-stratification needs"):
+        estimate([make_report("a", [5, 5], [8])], "uniform", "poststratified")
+
+
+def test_auto_says_what_it_chose_and_why(make_report: Callable[..., Report]) -> None:
+    rows = {"class_certified_counts": [[5], [3]]}
+    closed = [make_report(f"c{index}", [5, 5 + index], [8]) for index in range(3)]
+    opened = [make_report(f"o{index}", [5, 5], [8], **rows) for index in range(2)]
+    for reports, chosen, why in (
+        (closed, "blup", "no client tells counts per class"),
+        (opened, "poststratified", "2 of 2 clients tell counts per class"),
+        (closed + opened, "poststratified", "2 of 5 clients tell counts per class"),
+    ):
+        details = estimate(reports).details
+        assert (details["chosen"], details["because"]) == (chosen, why)
+    assert "3 of 5 clients tell no counts per class" in estimate(closed + opened).details["partly_open"]
+
+
+def test_a_design_effect_widens_the_interval(make_report: Callable[..., Report]) -> None:
+    plain = estimate([make_report("a", [50, 50], [50])], "uniform", "vw")
+    grouped = estimate([make_report("a", [50, 50], [50], design_effect=[4.0])], "uniform", "vw")
+    assert plain.upper is not None
+    assert grouped.upper is not None
+    assert grouped.upper[0] - 0.5 == pytest.approx(2 * (plain.upper[0] - 0.5))
+
+
+def adversarial(labels: np.ndarray, target: np.ndarray, method: str, settings: Settings) -> World:
+    """Accuracies of 0 and 1 that make the most of what the weights miss."""
+    answer = estimator(method)(
+        federation(labels, np.zeros((*labels.shape, len(RADII)), int), method == "poststratified"), target, settings
+    )
+    if answer.weights is None:
+        worst = np.ones(labels.shape[1])
+    else:
+        held = labels[labels.sum(axis=1) > 0]
+        worst = (target - answer.weights @ (held / held.sum(axis=1, keepdims=True)) > 0).astype(float)
+    return World(np.outer(worst, np.ones(len(RADII))))
+
+
+SETTINGS: dict[str, tuple[int, int, Any, str]] = {
+    f"M={classes} N={clients} {name} {world}": (classes, clients, partition, world)
+    for classes, clients, name, partition in (
+        (10, 100, "Dirichlet 0.1", dirichlet(0.1)),
+        (10, 100, "Dirichlet 1", dirichlet(1.0)),
+        (10, 100, "class-limited", limited(0.2)),
+        (100, 100, "Dirichlet 0.3", dirichlet(0.3)),
+        (100, 100, "class-limited", limited(0.1)),
+        (10, 10, "few clients", dirichlet(0.5)),
+    )
+    for world in ("ordinary", "adversarial")
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["minimax", "ga", "vw", "poststratified"])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_intervals_cover_as_often_as_they_say(name: str, method: str) -> None:
+    """1,000 replications of the counts over fixed labels; a binomial test at 0.001 against 95% (asymptotic: 94%)."""
+    classes, clients, partition, kind = SETTINGS[name]
+    generator = np.random.default_rng(list(name.encode()))
+    labels = partition(classes, generator)[:clients]
+    labels = labels[labels.sum(axis=1) > 0]
+    target = generator.dirichlet(np.full(classes, 0.7))
+    covered: dict[tuple[str, bool], int] = {}
+    asked = [
+        Settings(interval=interval, simultaneous=at_once)
+        for interval in ("finite-sample", "asymptotic")
+        for at_once in (False, True)
+    ]
+    world = ordinary(classes, generator) if kind == "ordinary" else adversarial(labels, target, method, asked[0])
+    truth = target @ world.accuracy
+    runs = 1000
+    weights: dict[Settings, Any] = {}
+    for _ in range(runs):
+        made = federation(labels, world.draw(labels, generator), method == "poststratified")
+        fitted = fit(Evidence.of(made))
+        for settings in asked:
+            if method == "poststratified" or settings not in weights:
+                answer = estimator(method)(made, target, settings)
+                weights[settings], uncertainty = answer.weights, answer.uncertainty
+            else:  # these weights look at the labels alone, which stay the same
+                uncertainty = of_weights(made, target, weights[settings], fitted)
+            assert uncertainty is not None
+            bounds = bounded(uncertainty, target, made, settings)
+            inside = (bounds.lower <= truth + 1e-12) & (truth <= bounds.upper + 1e-12)
+            key = (settings.interval, settings.simultaneous)
+            covered[key] = covered.get(key, 0) + int(inside.all() if settings.simultaneous else inside[4])
+    for (interval, at_once), count in covered.items():
+        nominal = 0.95 if interval == "finite-sample" else 0.94
+        assert stats.binomtest(count, runs, nominal, alternative="less").pvalue > 0.001, (interval, at_once, count)

@@ -1,0 +1,53 @@
+"""The minimax weights against CVXPY."""
+
+from __future__ import annotations
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from fedcert.estimation.interval import hoeffding_deviations
+from fedcert.estimation.shortest import shortest, shortest_convex
+
+Z = hoeffding_deviations(0.95)
+
+
+def half_length(weights: np.ndarray, mixes: np.ndarray, sizes: np.ndarray, target: np.ndarray) -> float:
+    return float(np.abs(target - weights @ mixes).sum() / 2 + Z * np.sqrt(np.sum(weights**2 / sizes)))
+
+
+def reference(mixes: np.ndarray, sizes: np.ndarray, target: np.ndarray, convex: bool) -> float:
+    weights = cp.Variable(len(sizes), nonneg=convex)
+    length = 0.5 * cp.norm1(target - mixes.T @ weights) + Z * cp.norm(cp.multiply(weights, 1 / np.sqrt(sizes)))
+    task = cp.Problem(cp.Minimize(length), [cp.sum(weights) == 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        task.solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
+    return float(task.value)
+
+
+@pytest.mark.parametrize(("classes", "clients"), [(2, 1), (3, 5), (10, 5), (10, 10), (10, 100), (30, 60)])
+def test_no_weights_have_a_shorter_interval(classes: int, clients: int) -> None:
+    generator = np.random.default_rng([classes, clients])
+    for index in range(6):
+        mixes = generator.dirichlet(np.full(classes, (0.05, 0.3, 2)[index % 3]), size=clients)
+        if index == 5 and classes > 2:
+            mixes[:, 0] = 0  # a class that nobody holds
+            mixes /= mixes.sum(axis=1, keepdims=True)
+        sizes = generator.integers(1, 500, clients).astype(float)
+        target = generator.dirichlet(np.ones(classes)) if index % 2 else np.full(classes, 1 / classes)
+        found = shortest(mixes.T @ (sizes[:, None] * mixes), target, Z)
+        weights = sizes * (mixes @ found.coefficients)
+        assert weights.sum() == pytest.approx(1, abs=1e-9)
+        assert half_length(weights, mixes, sizes, target) == pytest.approx(
+            reference(mixes, sizes, target, False), abs=1e-8
+        )
+        assert found.half_length == pytest.approx(half_length(weights, mixes, sizes, target), abs=1e-9)
+        convex = shortest_convex(mixes, sizes, target, Z)
+        weights = sizes * np.maximum(mixes @ convex.coefficients, 0)
+        assert weights.sum() == pytest.approx(1, abs=1e-9)
+        assert half_length(weights, mixes, sizes, target) == pytest.approx(
+            reference(mixes, sizes, target, True), abs=1e-8
+        )
