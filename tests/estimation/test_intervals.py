@@ -12,7 +12,7 @@ from scipy import stats
 from fedcert import EstimationProblem, Report, estimate
 from fedcert.estimation.bounded import bounded
 from fedcert.estimation.evidence import Evidence
-from fedcert.estimation.interval import asymptotic, ends, finite_sample
+from fedcert.estimation.interval import asymptotic, ends, finite_sample, folded_quantile
 from fedcert.estimation.linear_model import fit
 from fedcert.estimation.methods import Settings, estimator
 from fedcert.estimation.uncertainty import Uncertainty, of_weights
@@ -48,6 +48,12 @@ def test_the_asymptotic_half_length_without_and_with_bias() -> None:
     assert asymptotic(simple(), target, 0.95, True, None) == pytest.approx(1.959964 * se, rel=0.03)
     with pytest.raises(ValueError, match="standard errors need the clients' reports"):
         asymptotic(Uncertainty(np.ones(3), 0, None, np.ones(3), None), target, 0.95, False, None)
+
+
+def test_the_folded_quantile_is_scipys() -> None:
+    shift = np.array([0.0, 0.3, 1.0, 3.0, 8.0])
+    for confidence in (0.5, 0.9, 0.95, 0.999):
+        assert folded_quantile(shift, confidence) == pytest.approx(stats.foldnorm.ppf(confidence, shift), rel=1e-7)
 
 
 def test_ends_allow_for_failing_certificates_and_stay_within_0_and_1() -> None:

@@ -36,7 +36,7 @@ def certify(
     failure_probability: Annotated[float | None, typer.Option(help="Of each certificate. [default: 0.001]")] = None,
     radii: Annotated[str | None, typer.Option(help="0,0.25,0.5 or first:last:step. [default: 0:1:0.05]")] = None,
     classes: Annotated[Path | None, typer.Option(help="File of class names in index order (.txt or .json).")] = None,
-    class_counts: Annotated[bool, typer.Option(help="Tell counts per class too, which reveals more.")] = False,
+    class_counts: Annotated[bool, typer.Option(help="Tell counts per class too: more precise, reveals more.")] = False,
     every: Annotated[int, typer.Option(help="Certify every so many-th example only.")] = 1,
     seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "auto",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from fedcert.estimation.simplex import Floats
 from fedcert.estimation.uncertainty import Uncertainty
@@ -19,7 +19,6 @@ FINITE, ASYMPTOTIC = "finite-sample", "asymptotic"
 POINTWISE, SIMULTANEOUS = "each radius", "all radii at once"
 
 _DRAWS = 10_000
-_FARTHEST_BIAS = 20.0
 
 
 def hoeffding_deviations(confidence: float, radii: int = 1) -> float:
@@ -67,11 +66,18 @@ def asymptotic(
     errors = np.sqrt(np.maximum(variance, 1e-300))
     if simultaneous:
         return np.asarray(of.bias + _largest_deviation(loads, accuracy, errors, confidence) * errors, dtype=np.float64)
-    ratio = of.bias / errors
-    # Far from 0 only one side counts; the folded normal's quantile would lose its digits there.
-    folded = stats.foldnorm.ppf(confidence, np.minimum(ratio, _FARTHEST_BIAS))
-    deviations = np.where(ratio < _FARTHEST_BIAS, folded, ratio + stats.norm.ppf(confidence))
-    return np.asarray(deviations * errors, dtype=np.float64)
+    return np.asarray(folded_quantile(of.bias / errors, confidence) * errors, dtype=np.float64)
+
+
+def folded_quantile(shift: Floats, confidence: float) -> Floats:
+    """The quantile of |N(shift, 1)|: c with Φ(c - shift) - Φ(-c - shift) = confidence, by bisection."""
+    low = shift + special.ndtri(confidence)  # one side alone: exact for a large shift
+    high = shift + special.ndtri(0.5 + confidence / 2)  # both sides: exact without one
+    for _ in range(60):
+        middle = (low + high) / 2
+        above = special.ndtr(middle - shift) - special.ndtr(-middle - shift) > confidence
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return np.asarray(high, dtype=np.float64)
 
 
 def _largest_deviation(loads: Floats, accuracy: Floats, errors: Floats, confidence: float) -> float:
