@@ -109,8 +109,6 @@ def _show(made: Estimate, true: Report | None) -> None:
             f"{made.mismatch.tv:.4f} (total variation); bias at most {made.bias_bound.sharp:.4f} "
             f"(Theorem 1: {made.bias_bound.theorem_1:.4f})."
         )
-    if made.effective_examples is not None:
-        console.print(f"As informative as {made.effective_examples:,.0f} examples of one sample, of {made.examples:,}.")
     for client, why in list(made.excluded.items())[:10]:
         console.print(plain(f"Left out: {client}, because {why}."))
     if len(made.excluded) > 10:

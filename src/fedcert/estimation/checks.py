@@ -9,12 +9,16 @@ import numpy as np
 
 from fedcert.errors import shown
 from fedcert.estimation.federation import Federation
+from fedcert.estimation.label_shift import ShiftTest
 from fedcert.estimation.simplex import Floats
 from fedcert.report.kinds import Nullable, Number, OneOf, Text
 from fedcert.report.value import Value, rule
 
 OK, LOOK, DO_NOT_RELY = "ok", "look", "don't rely on it"
 _NOTABLE = 0.02
+_THIN, _MANY, _FEW_CLIENTS = 30, 200, 3
+_LEVEL = 0.03
+"""Below the usual 5%, because accuracies are estimated: so that the size stays at or below 5%."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +75,53 @@ def reach(total_variation: float) -> Check:
     sentence = f"The weighted clients' class mix differs from the target's in {total_variation:.1%} of the examples"
     sentence += "." if verdict == OK else f": the estimate may be off by up to {total_variation:.3f} for that alone."
     return Check(name="reach", verdict=verdict, figure=total_variation, sentence=sentence)
+
+
+def thin_classes(federation: Federation, target: Floats) -> Check:
+    """Whether some class matters to the target but has few test examples."""
+    totals = federation.label_counts.sum(axis=0)
+    thin = np.flatnonzero((totals > 0) & (totals < _THIN) & (target >= _NOTABLE))
+    least = int(totals[(totals > 0) & (target > 0)].min(initial=int(totals.max())))
+    if not len(thin):
+        sentence = f"Every held class that is at least {_NOTABLE:.0%} of the target has {_THIN} test examples or more."
+        return Check(name="thin classes", verdict=OK, figure=float(least), sentence=sentence)
+    named = ", ".join(f"{shown(federation.classes[index])} ({totals[index]})" for index in thin[:10])
+    sentence = f"Few test examples, all clients together, of {named}: little is known about them."
+    return Check(name="thin classes", verdict=LOOK, figure=float(least), sentence=sentence)
+
+
+def information(federation: Federation, weights: Floats) -> Check:
+    """How many examples of one sample the weighted clients are worth, and whether one client decides."""
+    effective = 1 / float(np.sum(weights**2 / federation.sizes))
+    heaviest = int(np.argmax(np.abs(weights)))
+    share = float(abs(weights[heaviest]) / np.abs(weights).sum())
+    sentence = (
+        f"The estimate is as informative as {effective:,.0f} examples of one sample, of {federation.sizes.sum():,}"
+    )
+    if len(weights) > _FEW_CLIENTS and share > 0.5:
+        client = shown(federation.clients[heaviest])
+        sentence += f", and {client} alone carries {share:.0%} of the weight: look at its report."
+        return Check(name="information", verdict=LOOK, figure=effective, sentence=sentence)
+    verdict = OK if effective >= _MANY else LOOK if effective >= _THIN else DO_NOT_RELY
+    return Check(name="information", verdict=verdict, figure=effective, sentence=sentence + ".")
+
+
+def label_shift(test: ShiftTest) -> Check:
+    """What the test of the assumption behind everything says."""
+    if test.probability is None:
+        sentence = "Too few clients for their classes to test whether each class is the same everywhere (label shift)."
+        return Check(name="label shift", verdict=LOOK, figure=None, sentence=sentence)
+    if test.probability >= _LEVEL:
+        sentence = (
+            f"The {test.clients} clients differ at radius {test.radius:g} no more than their class mixes and chance "
+            f"explain (p = {test.probability:.3f})."
+        )
+        return Check(name="label shift", verdict=OK, figure=test.probability, sentence=sentence)
+    sentence = (
+        f"The clients differ at radius {test.radius:g} by more than their class mixes and chance explain (p = "
+        f"{test.probability:.3f}): a class is not the same everywhere, and the interval does not account for that."
+    )
+    return Check(name="label shift", verdict=DO_NOT_RELY, figure=test.probability, sentence=sentence)
 
 
 def radii_in_reach(federation: Federation) -> Check:

@@ -11,8 +11,20 @@ import numpy as np
 
 from fedcert.errors import CallError, EstimationProblem, shown
 from fedcert.estimation.bounded import bounded
-from fedcert.estimation.checks import Check, missing_classes, radii_in_reach, reach, same_settings
+from fedcert.estimation.checks import (
+    Check,
+    information,
+    label_shift,
+    missing_classes,
+    radii_in_reach,
+    reach,
+    same_settings,
+    thin_classes,
+)
+from fedcert.estimation.evidence import Evidence
 from fedcert.estimation.federation import Federation
+from fedcert.estimation.label_shift import label_shift_test
+from fedcert.estimation.linear_model import fit
 from fedcert.estimation.methods import Answer, Settings, estimator
 from fedcert.estimation.paper import worst_spread
 from fedcert.estimation.result import BiasBound, Estimate, Interval, Mismatch
@@ -101,12 +113,17 @@ def _reports(reports: Report | str | Path | Iterable[Report | str | Path]) -> tu
 def _assemble(
     method: str, answer: Answer, federation: Federation, target: Target, distribution: Floats, settings: Settings
 ) -> Estimate:
-    checks: list[Check] = [missing_classes(federation, distribution), same_settings(federation)]
+    checks: list[Check] = [
+        missing_classes(federation, distribution),
+        thin_classes(federation, distribution),
+        same_settings(federation),
+        label_shift(label_shift_test(federation, fit(Evidence.of(federation)), settings.seed)),
+    ]
     parts: dict[str, Any] = {"guarantee": answer.guarantee or "A point estimate. Its method states no guarantee."}
     curve = answer.certified_accuracy
     if answer.weights is not None:
         parts |= _reached(method, answer.weights, federation, distribution)
-        checks.append(reach(parts["mismatch"].tv))
+        checks += [reach(parts["mismatch"].tv), information(federation, answer.weights)]
     if answer.uncertainty is not None:
         bounds = bounded(answer.uncertainty, distribution, federation, settings)
         curve = np.clip(curve, *bounds.reach)

@@ -1,0 +1,76 @@
+"""Whether the clients look as if each class were the same everywhere: the assumption that everything rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcert.estimation.federation import Federation
+from fedcert.estimation.linear_model import Fit
+from fedcert.estimation.simplex import Floats
+
+_REPLICATES = 999
+_CLIENTS_PER_CLASS = 1.5
+_MOST_CLIENTS = 5_000
+
+
+@dataclass(frozen=True)
+class ShiftTest:
+    """A test of label shift.
+
+    Attributes:
+        probability: the p-value; None where the clients are too few to tell.
+        radius: the radius whose counts were looked at.
+        clients: how many clients were looked at.
+    """
+
+    probability: float | None
+    radius: float
+    clients: int
+
+
+def label_shift_test(federation: Federation, fitted: Fit, seed: int = 0) -> ShiftTest:
+    """Cochran's Q of what the class mixes do not explain, calibrated by simulation.
+
+    At the radius where the clients' pooled accuracy is closest to one half, each client's residual c - p·L is squared
+    and divided by its binomial variance; L is found by least squares. Small clients are far from normal, so Q is
+    compared with the same sum in federations simulated from the fitted accuracies and the clients' own labels. The
+    design effects that clients report enter the variances.
+
+    With fewer than one and a half clients per class hardly any residual is left, and there is no test.
+    """
+    pooled = federation.certified_counts.sum(axis=0) / federation.sizes.sum()
+    index = int(np.argmin(np.abs(pooled - 0.5)))
+    radius = federation.radii[index]
+    generator = np.random.default_rng(seed)
+    chosen = np.arange(len(federation.clients))
+    if len(chosen) > _MOST_CLIENTS:
+        chosen = np.sort(generator.choice(len(chosen), _MOST_CLIENTS, replace=False))
+    labels = federation.label_counts[chosen]
+    held = labels.sum(axis=0) > 0
+    labels = labels[:, held]
+    if len(labels) < _CLIENTS_PER_CLASS * labels.shape[1] + 1 or not 0 < pooled[index] < 1:
+        return ShiftTest(None, radius, len(labels))
+    accuracy = np.clip(fitted.class_accuracy[held, index], 0.02, 0.98)
+    sizes = labels.sum(axis=1).astype(np.float64)
+    plain = labels @ (accuracy * (1 - accuracy)) / sizes
+    # L(1 - L) of an estimated L is too small by its variance, on average: at least what the model says of it.
+    uncertain = np.diag(fitted.shrunk)[held] * float(np.mean(accuracy * (1 - accuracy)))
+    variance = (plain + labels @ uncertain / sizes) * federation.design_effects[chosen, index]
+    observed = federation.certified_counts[chosen, index] / sizes
+    # Replicates have independent examples; they are spread about their mean as wide as the clients' must be.
+    expected = labels @ accuracy / sizes
+    simulated = generator.binomial(labels, accuracy, size=(_REPLICATES, *labels.shape)).sum(axis=2) / sizes
+    simulated = expected + np.sqrt(variance / plain) * (simulated - expected)
+    everything = np.vstack([observed, simulated])
+    statistics = _cochran(everything, labels / sizes[:, None], sizes / variance)
+    return ShiftTest(float(np.mean(statistics >= statistics[0] * (1 - 1e-12))), radius, len(labels))
+
+
+def _cochran(curves: Floats, mixes: Floats, weights: Floats) -> Floats:
+    """Σ weight·(c - p·L)² for each row of curves, with L by weighted least squares."""
+    root = np.sqrt(weights)
+    base, _ = np.linalg.qr(root[:, None] * mixes)
+    scaled = curves * root
+    return np.asarray(np.sum(scaled**2, axis=1) - np.sum((scaled @ base) ** 2, axis=1), dtype=np.float64)
