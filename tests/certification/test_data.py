@@ -167,3 +167,21 @@ def test_more_damage_is_named(tmp_path: Path) -> None:
             DataProblem, match="x must have one row|x must hold numbers|x and y must be arrays of numbers"
         ):
             data_of(x, Y if len(x) == 50 else [0, 1])
+
+
+def test_groups_come_from_files_and_functions_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = np.array([f"patient {index // 5}" for index in range(50)])
+    data = load_data(save(tmp_path / "d.npz", x=X, y=Y, groups=groups))
+    assert data.groups is not None
+    assert data.groups.tolist() == groups.tolist()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "grouped_data.py").write_text(
+        "import numpy as np\ndef load():\n    return np.ones((4, 2)), [0, 1, 0, 1], [1, 1, 2, 2]\n"
+    )
+    made = load_data("grouped_data:load")
+    assert made.groups is not None
+    assert made.groups.tolist() == [1, 1, 2, 2]
+    with pytest.raises(
+        DataProblem, match="groups must hold numbers, but holds Python objects|groups holds Python objects"
+    ):
+        load_data(save(tmp_path / "o.npz", x=X, y=Y, groups=np.array([{}] * 50)))

@@ -241,3 +241,16 @@ def test_examples_of_any_size_fit_in_the_memory_of_one_block() -> None:
         model=lambda batch: batch[:, :2],
     )
     assert report.samples == 25
+
+
+def test_groups_become_one_design_effect() -> None:
+    """Sizes 3, 1 and 36: Σ m²/n = (9 + 1 + 1296) / 40."""
+    groups = ["anna"] * 3 + ["bob"] + ["chris"] * 36
+    report = run(groups=groups, radii=[0.0, 0.1])
+    assert report.design_effect == pytest.approx((1306 / 40,) * 2)
+    assert run(groups=list(range(40)), radii=[0.0]).design_effect == (1.0,)
+    assert run().design_effect is None
+    assert "anna" not in report.dumps()
+    for wrong in ([1] * 39, [0.5] * 40, [[1]] * 40):
+        with pytest.raises(DataProblem, match="groups must name the group of each of the 40 examples"):
+            run(groups=wrong)

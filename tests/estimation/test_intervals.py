@@ -179,3 +179,23 @@ def test_intervals_cover_as_often_as_they_say(name: str, method: str) -> None:
     for (interval, at_once), count in covered.items():
         nominal = 0.95 if interval == "finite-sample" else 0.94
         assert stats.binomtest(count, runs, nominal, alternative="less").pvalue > 0.001, (interval, at_once, count)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_intervals_that_know_of_groups_cover_and_those_that_do_not_fail(
+    known: bool, make_report: Callable[..., Report]
+) -> None:
+    """Groups of ten alike examples: 20 groups of 10 at one client."""
+    generator = np.random.default_rng(0)
+    covered = 0
+    for _ in range(300):
+        certified = int(10 * generator.binomial(20, 0.5))
+        effect = {"design_effect": [10.0]} if known else {}
+        result = estimate([make_report("a", [100, 100], [certified], **effect)], "uniform", "vw")
+        assert result.lower is not None
+        assert result.upper is not None
+        covered += result.lower[0] <= 0.5 <= result.upper[0]
+    if known:
+        assert stats.binomtest(covered, 300, 0.95, alternative="less").pvalue > 0.001
+    else:
+        assert covered / 300 < 0.75

@@ -27,6 +27,7 @@ class LocalData:
 
     Attributes:
         labels: class index of each example.
+        groups: which examples belong together (several images of one patient); None where all are independent.
         shape: shape of one example.
         read: opens the examples anew and gives them in order, some at a time.
     """
@@ -34,6 +35,7 @@ class LocalData:
     labels: Labels
     shape: tuple[int, ...]
     read: Callable[[], Iterator[npt.NDArray[Any]]]
+    groups: npt.NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -63,11 +65,11 @@ class LocalData:
             raise DataProblem(f"x and y must have the same length, but x has {start} examples and y {len(self)}")
 
 
-def data_of(x: npt.ArrayLike, y: npt.ArrayLike) -> LocalData:
+def data_of(x: npt.ArrayLike, y: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> LocalData:
     """Arrays as local data.
 
     Raises:
-        DataProblem: x holds no numbers, y no whole numbers from 0, or their lengths differ.
+        DataProblem: x holds no numbers, y no whole numbers from 0, groups no names, or their lengths differ.
     """
     try:
         images, labels = np.asarray(x), _labels(np.asarray(y))
@@ -83,13 +85,14 @@ def data_of(x: npt.ArrayLike, y: npt.ArrayLike) -> LocalData:
         for start in range(0, len(images), size):
             yield images[start : start + size]
 
-    return LocalData(labels, images.shape[1:], read)
+    together = None if groups is None else _groups(np.asarray(groups), len(labels))
+    return LocalData(labels, images.shape[1:], read, together)
 
 
 def load_data(name: str) -> LocalData:
     """Load DATA as the command line names it: "data.npz" or "package.module:function".
 
-    The function takes nothing and returns x and y.
+    The function takes nothing and returns x and y, or x, y and groups.
 
     Raises:
         CallError: DATA is neither, or its file is not there.
@@ -109,7 +112,7 @@ def load_data(name: str) -> LocalData:
 def _from_function(name: str) -> LocalData:
     function = imported(name, "DATA")
     try:
-        x, y = function()
+        x, y, *groups = function()
     except FedcertError:
         raise
     except (Exception, SystemExit) as error:  # a user's function may do anything
@@ -117,7 +120,7 @@ def _from_function(name: str) -> LocalData:
             f"DATA {name} must be a function that returns x and y, but failed: "
             f"{type(error).__name__}: {str(error)[:300]}"
         ) from error
-    return data_of(x, y)
+    return data_of(x, y, groups[0] if groups else None)
 
 
 def _npz(path: Path) -> LocalData:
@@ -133,9 +136,14 @@ def _npz(path: Path) -> LocalData:
             labels = _labels(np.frombuffer(file.read(), dtype=dtype).reshape(shape))
         with archive.open("x.npy") as file:
             shape, dtype, by_columns = _header(file, "x")
+        groups = None
+        if "groups.npy" in names:
+            with archive.open("groups.npy") as file:
+                shape_of_groups, kind, _ = _header(file, "groups")
+                groups = _groups(np.frombuffer(file.read(), dtype=kind).reshape(shape_of_groups), len(labels))
         if by_columns:  # each example is spread over the whole file, which must then be read whole
             with archive.open("x.npy") as file:
-                return data_of(np.lib.format.read_array(file, allow_pickle=False), labels)
+                return data_of(np.lib.format.read_array(file, allow_pickle=False), labels, groups)
     _check_shapes(shape, len(labels))
     size = _rows_per_piece(shape[1:])
 
@@ -147,7 +155,7 @@ def _npz(path: Path) -> LocalData:
                 rows = min(size, shape[0] - start)
                 yield np.frombuffer(_exactly(file, rows * row), dtype=dtype).reshape(rows, *shape[1:])
 
-    return LocalData(labels, shape[1:], read)
+    return LocalData(labels, shape[1:], read, groups)
 
 
 class _archive:  # noqa: N801  used like a function
@@ -202,6 +210,15 @@ def _labels(y: npt.NDArray[Any]) -> Labels:
     if len(wrong):
         raise DataProblem(f"y[{wrong[0]}] must be a class index (a whole number from 0), but is {y[wrong[0]]}")
     return labels
+
+
+def _groups(groups: npt.NDArray[Any], labels: int) -> npt.NDArray[Any]:
+    if groups.ndim != 1 or groups.dtype.kind not in "iuUS" or len(groups) != labels:
+        raise DataProblem(
+            f"groups must name the group of each of the {labels} examples by a whole number or a text, "
+            f"but is {groups.dtype} of shape {groups.shape}"
+        )
+    return groups
 
 
 def _check_numbers(dtype: np.dtype[Any]) -> None:

@@ -85,6 +85,7 @@ def certify(
     x: npt.ArrayLike,
     y: npt.ArrayLike,
     *,
+    groups: npt.ArrayLike | None = None,
     client: str,
     sigma: float | None = None,
     request: Request | None = None,
@@ -115,6 +116,8 @@ def certify(
             (examples x classes) or labels.
         x: test examples, the first axis counts them.
         y: class index of each.
+        groups: which examples belong together (several images of one patient), named by numbers or texts; intervals
+            then count each group as what it is. Nothing but one figure, the design effect, leaves.
         client: the client's name, unique in its federation; it also separates the clients' noise.
         sigma: standard deviation of the noise.
         request: a coordinator's request to answer; it then says sigma, n0, n, failure probability,
@@ -156,7 +159,7 @@ def certify(
         client, request, {name: value for name, value in given.items() if value is not None},
         class_counts=class_counts, every=every, seed=seed, batch_size=batch_size,
     )  # fmt: skip
-    data = data_of(x, y)
+    data = data_of(x, y, groups)
     if request is not None:
         check_request(request, client, classifier.identity, -(-len(data) // plan.every), datetime.now(UTC))
     return carry_out(plan, classifier, data, watcher or Watcher())
@@ -249,6 +252,7 @@ def carry_out(plan: Plan, classifier: Classifier, data: LocalData, watcher: Watc
         certified_counts=tuple(tally.certified.sum(axis=0).tolist()),
         class_certified_counts=tuple(map(tuple, tally.certified.tolist())) if plan.class_counts else None,
         abstained=tally.abstained,
+        design_effect=_design_effect(data, plan),
         samples=tally.samples,
         software=f"fedcert {__version__}",
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -285,6 +289,18 @@ def _classes(plan: Plan, classifier: Classifier, data: LocalData) -> tuple[str, 
     if width is not None:
         check_width(width, len(plan.classes))
     return plan.classes
+
+
+def _design_effect(data: LocalData, plan: Plan) -> tuple[float, ...] | None:
+    """Σ m²/n over the groups' sizes m: the most that examples which belong together can inflate a variance.
+
+    It is reached when all examples of a group are alike, and it keeps Hoeffding's inequality exact, in which a group of
+    m examples is one variable between 0 and m.
+    """
+    if data.groups is None or not len(data):
+        return None
+    _, sizes = np.unique(data.groups[:: plan.every], return_counts=True)
+    return (float(np.sum(sizes.astype(np.float64) ** 2) / sizes.sum()),) * len(plan.radii)
 
 
 def _check_labels(data: LocalData, classes: int) -> None:

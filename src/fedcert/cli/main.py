@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from fedcert.cli import certify, demo, estimate, request, schema, validate
+from fedcert.cli import certify, demo, estimate, plan, request, schema, validate
 from fedcert.cli.console import show_warning, tell
 from fedcert.errors import FedcertError
 from fedcert.version import __version__
@@ -35,6 +35,7 @@ app.command("demo")(demo.demo)
 app.command("request")(request.request)
 app.command("certify")(certify.certify)
 app.command("validate")(validate.validate)
+app.command("plan")(plan.plan)
 app.command("estimate")(estimate.estimate)
 app.command("schema")(schema.schema)
 

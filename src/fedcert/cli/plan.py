@@ -1,0 +1,91 @@
+"""fedcert plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from fedcert.cli.console import print_json, results
+from fedcert.cli.inputs import option
+from fedcert.errors import InvalidValue
+from fedcert.estimation.plan import Plan, make_plan
+from fedcert.estimation.target import distribution_of, target_of
+from fedcert.report.kinds import MappingOf, Number, Whole
+from fedcert.report.paths import check_readable
+from fedcert.report.reading import read_documents
+from fedcert.show.terminal import plain
+
+_HISTOGRAMS = MappingOf(
+    MappingOf(Whole(), "class names to numbers of examples", least=1), "client names to histograms", least=1
+)
+_SHOWN = 5
+
+
+def plan(
+    histograms: Annotated[Path, typer.Argument(metavar="FILE", help="JSON object: client -> class -> test examples.")],
+    target: Annotated[
+        str, typer.Option(help="uniform, a JSON file from class to weight, or class=weight,…")
+    ] = "uniform",
+    confidence: Annotated[float, typer.Option(help="Of the interval.")] = 0.95,
+    half_length: Annotated[float | None, typer.Option(help="A half-length to reach.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+) -> None:
+    """Say what an estimate could reach, from label histograms alone, before anyone certifies."""
+    option("--confidence", Number(above=0, below=1), confidence)
+    if half_length is not None:
+        option("--half-length", Number(above=0, below=1), half_length)
+    found = _read(histograms)
+    classes = tuple(sorted({name for row in found.values() for name in row}))
+    wanted = target_of(target, classes)
+    made = make_plan(found, distribution_of(wanted, classes), classes, confidence, half_length)
+    if as_json:
+        print_json({key: _finite(value) for key, value in asdict(made).items()})
+    else:
+        _show(made, confidence, half_length)
+
+
+def _read(path: Path) -> Mapping[str, Mapping[str, int]]:
+    check_readable(path, (".json",))
+    ((place, document),) = read_documents(path)
+    try:
+        found: Mapping[str, Mapping[str, int]] = _HISTOGRAMS.take(document, "the histograms")
+    except InvalidValue as error:
+        raise error.at(place, "give an object such as {'site-01': {'cat': 10, 'dog': 20}}") from None
+    return found
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isinf(value) else value
+
+
+def _show(made: Plan, confidence: float, wanted: float | None) -> None:
+    console = results()
+    console.print(
+        f"With {made.examples:,} test examples, an interval of {confidence:.0%} confidence at one radius would be\n"
+        f"  ±{made.half_length:.3f} without counts per class, ±{made.class_half_length:.3f} with them from everyone."
+    )
+    if made.missing:
+        named = ", ".join(f"{name} ({share:.1%})" for name, share in list(made.missing.items())[:10])
+        console.print(plain(f"Nobody holds {named} of the target: no number of other examples makes up for that."))
+    if wanted is not None:
+        for words, needed in (("without counts per class", made.needed), ("with them", made.class_needed)):
+            assert needed is not None  # noqa: S101  it was asked for
+            amount = "no number of examples of these mixes" if math.isinf(needed) else f"about {needed:,.0f} examples"
+            console.print(f"To reach ±{wanted:g} {words}: {amount}.")
+    for title, gains in (
+        ("client whose growth helps most", made.clients),
+        ("class, with counts per class", made.classes),
+    ):
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column(title)
+        table.add_column("half-length saved by 10% more", justify="right")
+        for name, gain in sorted(gains.items(), key=lambda item: -item[1])[:_SHOWN]:
+            table.add_row(plain(name), f"{10 * gain:.5f}")
+        console.print(table)
