@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.linear_model import Fit
 from fedcert.estimation.simplex import Floats
 
-_REPLICATES = 999
+_REPLICATES = 499
 _CLIENTS_PER_CLASS = 1.5
-_MOST_CLIENTS = 5_000
+_MOST_CELLS = 50_000
+"""Clients x classes that are simulated; of more clients, a random part is looked at, which is plenty."""
+_CELLS_AT_ONCE = 2**22
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,9 @@ def label_shift_test(federation: Federation, fitted: Fit, seed: int = 0) -> Shif
     radius = federation.radii[index]
     generator = np.random.default_rng(seed)
     chosen = np.arange(len(federation.clients))
-    if len(chosen) > _MOST_CLIENTS:
-        chosen = np.sort(generator.choice(len(chosen), _MOST_CLIENTS, replace=False))
+    most = _MOST_CELLS // len(federation.classes)
+    if len(chosen) > most:
+        chosen = np.sort(generator.choice(len(chosen), most, replace=False))
     labels = federation.label_counts[chosen]
     held = labels.sum(axis=0) > 0
     labels = labels[:, held]
@@ -61,11 +65,23 @@ def label_shift_test(federation: Federation, fitted: Fit, seed: int = 0) -> Shif
     observed = federation.certified_counts[chosen, index] / sizes
     # Replicates have independent examples; they are spread about their mean as wide as the clients' must be.
     expected = labels @ accuracy / sizes
-    simulated = generator.binomial(labels, accuracy, size=(_REPLICATES, *labels.shape)).sum(axis=2) / sizes
+    simulated = _simulated(labels, accuracy, generator) / sizes
     simulated = expected + np.sqrt(variance / plain) * (simulated - expected)
     everything = np.vstack([observed, simulated])
     statistics = _cochran(everything, labels / sizes[:, None], sizes / variance)
     return ShiftTest(float(np.mean(statistics >= statistics[0] * (1 - 1e-12))), radius, len(labels))
+
+
+def _simulated(
+    labels: npt.NDArray[np.int64], accuracy: Floats, generator: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Certified counts of simulated federations, replicates x clients; drawn some at a time, to spare memory."""
+    step = max(1, _CELLS_AT_ONCE // labels.size)
+    parts = []
+    for start in range(0, _REPLICATES, step):
+        count = min(step, _REPLICATES - start)
+        parts.append(generator.binomial(labels, accuracy, size=(count, *labels.shape)).sum(axis=2))
+    return np.concatenate(parts)
 
 
 def _cochran(curves: Floats, mixes: Floats, weights: Floats) -> Floats:
