@@ -63,3 +63,10 @@ def test_tables_name_the_clients_that_count(make_report: Callable[..., Report]) 
     assert table is not None
     assert table.row_count == 11
     assert curve_table([result], [0.5]).row_count == 4
+
+
+def test_one_interval_is_drawn_and_no_more(make_report: Callable[..., Report]) -> None:
+    made = [estimate([make_report("a", [50, 50], [80, 70])], method=method) for method in ("vw", "blup")]
+    assert len(plot(made[0]).axes[0].collections) == 1
+    assert len(plot(made).axes[0].collections) == 0
+    assert len(plot(made, interval_of="blup").axes[0].collections) == 1

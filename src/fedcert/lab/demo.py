@@ -128,7 +128,8 @@ def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> 
     estimates = tuple(estimate(reports, request.target, method, seed=seed) for method in METHODS)
     for one in estimates:
         write_whole(folder / f"estimate-{one.method}.json", one.dumps())
-    plot(estimates, folder / "curve.png", truth=truth.certified_accuracy, title="Certified accuracy of the target")
+    title = "Certified accuracy of the target, with BLUP's 95% interval"
+    plot(estimates, folder / "curve.png", truth=truth.certified_accuracy, title=title, interval_of="blup")
     errors = {one.method: compare(one.certified_accuracy, truth.certified_accuracy) for one in estimates}
     return Demo(folder, tuple(reports), truth, estimates, errors)
 

@@ -24,6 +24,7 @@ def plot(
     *,
     truth: Sequence[float] | None = None,
     title: str | None = None,
+    interval_of: str | None = None,
 ) -> Any:
     """Draw certified accuracy against radius, with intervals where there are any.
 
@@ -32,6 +33,8 @@ def plot(
         path: a .png, .svg or .pdf file to write.
         truth: the target's true curve at the same radii, where it is known.
         title: text above the figure; the target's name where None.
+        interval_of: method whose interval is drawn; where None, that of a single estimate, and none of several,
+            whose bands would hide each other.
 
     Returns:
         The matplotlib figure.
@@ -59,7 +62,8 @@ def plot(
     axes = figure.add_subplot()
     for index, one in enumerate(several):
         colour = _COLOURS[index % len(_COLOURS)]
-        if one.lower is not None and one.upper is not None:
+        wanted = one.method == interval_of if interval_of is not None else len(several) == 1
+        if wanted and one.lower is not None and one.upper is not None:
             axes.fill_between(one.radii, one.lower, one.upper, color=colour, alpha=0.2, linewidth=0)
         axes.plot(
             one.radii, one.certified_accuracy, color=colour, marker=_MARKERS[index % len(_MARKERS)],
