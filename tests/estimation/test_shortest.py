@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from fedcert.estimation.interval import hoeffding_deviations
+from fedcert.estimation.methods import Settings, estimator
 from fedcert.estimation.shortest import shortest, shortest_convex
+from simulation import dirichlet, federation, ordinary
 
 Z = hoeffding_deviations(0.95)
 
@@ -51,3 +53,17 @@ def test_no_weights_have_a_shorter_interval(classes: int, clients: int) -> None:
         assert half_length(weights, mixes, sizes, target) == pytest.approx(
             reference(mixes, sizes, target, True), abs=1e-8
         )
+
+
+@pytest.mark.parametrize("method", ["minimax", "blup"])
+def test_weights_can_be_kept_non_negative(method: str) -> None:
+    generator = np.random.default_rng(0)
+    labels = dirichlet(0.3)(10, generator)
+    made = federation(labels, ordinary(10, generator).draw(labels, generator), False)
+    target = generator.dirichlet(np.full(10, 0.3))
+    free = estimator(method)(made, target, Settings()).weights
+    kept = estimator(method)(made, target, Settings(non_negative=True)).weights
+    assert free is not None
+    assert kept is not None
+    assert free.min() < 0 <= kept.min()
+    assert kept.sum() == pytest.approx(1, abs=1e-9)

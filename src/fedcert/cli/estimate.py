@@ -40,6 +40,7 @@ def estimate(
     interval: Annotated[str, typer.Option(help="finite-sample, or asymptotic (shorter).")] = "finite-sample",
     simultaneous: Annotated[bool, typer.Option(help="An interval for all radii at once.")] = False,
     target_examples: Annotated[int | None, typer.Option(help="The target is a set of so many examples.")] = None,
+    non_negative: Annotated[bool, typer.Option(help="Keep weights at or above 0 (minimax, blup).")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the estimate as JSON.")] = False,
 ) -> None:
     """Estimate the certified accuracy of a target population from the clients' reports."""
@@ -51,7 +52,7 @@ def estimate(
     true = _truth(truth, read) if truth is not None else None
     settings = from_options(
         Settings, subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed, confidence=confidence,
-        interval=interval, simultaneous=simultaneous, target_examples=target_examples,
+        interval=interval, simultaneous=simultaneous, target_examples=target_examples, non_negative=non_negative,
     )  # fmt: skip
     made = run_estimate(read, target, method, **asdict(settings))
     if true is not None:

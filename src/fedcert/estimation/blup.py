@@ -26,10 +26,10 @@ def blup(federation: Federation, target: Floats, settings: Settings) -> Answer:
     depend on the accuracies through λ, so no finite-sample guarantee is theirs.
     """
     fitted = fit(Evidence.of(federation))
-    used = settings.used("confidence")
+    used = settings.used("non_negative")
     details: dict[str, Any] = {"ratio": fitted.ratio}
     if federation.class_totals is None:
-        weights = _blup_weights(federation, target, fitted)
+        weights = _blup_weights(federation, target, fitted, settings.non_negative)
         details["non_negative"] = bool(np.all(weights >= 0))
         curve, note = weights @ federation.certified_accuracy, None
     else:
@@ -42,11 +42,12 @@ def blup(federation: Federation, target: Floats, settings: Settings) -> Answer:
     )
 
 
-def _blup_weights(federation: Federation, target: Floats, fitted: Fit) -> Floats:
+def _blup_weights(federation: Federation, target: Floats, fitted: Fit, non_negative: bool) -> Floats:
     mixes, sizes = federation.mixes, federation.sizes.astype(np.float64)
     first, second = fitted.coefficients(target)
     weights = sizes * (first + mixes @ second)
-    if len(mixes) > _NEAR * len(target) or np.all(weights >= 0):
+    near = len(mixes) <= _NEAR * len(target)
+    if np.all(weights >= 0) or not (near or non_negative):
         return weights
     # The same risk, Σ a²/n + λ‖p(S) - Pᵀa‖², over non-negative weights; exact by the trick of `simplex`.
     rows = np.vstack([np.sqrt(fitted.ratio) * (mixes - target).T, np.diag(1 / np.sqrt(sizes)), np.ones(len(sizes))])

@@ -97,4 +97,4 @@ def fit(evidence: Evidence) -> Fit:
 
 def decreasing(curve: Floats) -> Floats:
     """The closest curve that does not rise with the radius, within [0, 1]."""
-    return np.clip(isotonic_regression(curve, increasing=False).x, 0.0, 1.0)
+    return np.asarray(np.clip(isotonic_regression(curve, increasing=False).x, 0.0, 1.0), dtype=np.float64)

@@ -44,6 +44,7 @@ class Settings:
         interval: "finite-sample" or "asymptotic".
         simultaneous: whether the interval is for all radii at once.
         target_examples: size of the finite set that the target is; None for the population it comes from.
+        non_negative: keep the weights of minimax and BLUP at or above 0.
     """
 
     subsets: int = 1000
@@ -54,6 +55,7 @@ class Settings:
     interval: str = "finite-sample"
     simultaneous: bool = False
     target_examples: int | None = None
+    non_negative: bool = False
 
     def __post_init__(self) -> None:
         for name, kind in _KINDS.items():
@@ -73,6 +75,7 @@ _KINDS: dict[str, Kind] = {
     "interval": OneOf(("finite-sample", "asymptotic")),
     "simultaneous": Flag(),
     "target_examples": Nullable(Whole(least=1)),
+    "non_negative": Flag(),
 }
 
 

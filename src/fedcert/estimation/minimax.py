@@ -15,14 +15,14 @@ from fedcert.estimation.uncertainty import of_weights
 
 
 def minimax(federation: Federation, target: Floats, settings: Settings) -> Answer:
-    """Weights of any sign whose honest interval is shortest, chosen without looking at the accuracies."""
+    """Weights whose honest interval is shortest, of any sign unless the settings say otherwise."""
     weights = minimax_weights(federation, target, settings)
     centre = weights @ federation.certified_accuracy
     return Answer(
         decreasing(centre),
         weights,
         uncertainty=of_weights(federation, target, weights),
-        settings=settings.used("confidence"),
+        settings=settings.used("non_negative"),
     )
 
 
@@ -33,17 +33,13 @@ def minimax_weights(federation: Federation, target: Floats, settings: Settings) 
         deviations = hoeffding_deviations(settings.confidence, radii)
     else:
         deviations = 0.5 * float(stats.norm.ppf(0.5 + settings.confidence / 2))  # a proportion's sd is at most ½
-    labels = federation.label_counts.astype(np.float64)
     mixes, sizes = federation.mixes, federation.sizes.astype(np.float64)
     if len(mixes) < 2:
         return np.ones(len(mixes))
-    direction = shortest(labels.T @ mixes, target, deviations)
-    weights = sizes * (mixes @ direction.coefficients)
-    return np.asarray(weights / weights.sum(), dtype=np.float64)
-
-
-def minimax_convex_weights(federation: Federation, target: Floats, deviations: float) -> Floats:
-    """The same among non-negative weights."""
-    mixes, sizes = federation.mixes, federation.sizes.astype(np.float64)
-    weights = sizes * np.maximum(mixes @ shortest_convex(mixes, sizes, target, deviations).coefficients, 0.0)
+    if settings.non_negative:
+        direction = shortest_convex(mixes, sizes, target, deviations)
+        weights = sizes * np.maximum(mixes @ direction.coefficients, 0.0)
+    else:
+        direction = shortest(federation.label_counts.T @ mixes, target, deviations)
+        weights = sizes * (mixes @ direction.coefficients)
     return np.asarray(weights / weights.sum(), dtype=np.float64)

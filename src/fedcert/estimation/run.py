@@ -49,6 +49,7 @@ def estimate(
     interval: str = "finite-sample",
     simultaneous: bool = False,
     target_examples: int | None = None,
+    non_negative: bool = False,
 ) -> Estimate:
     """Estimate the certified accuracy of a target population from the clients' reports.
 
@@ -66,6 +67,7 @@ def estimate(
         interval: "finite-sample" (holds for any number of examples) or "asymptotic" (shorter, right for many).
         simultaneous: an interval for all radii at once, rather than for each.
         target_examples: the target is a finite set of so many examples, rather than the population they come from.
+        non_negative: keep the weights of minimax and BLUP at or above 0.
 
     Raises:
         CannotCombine: reports that do not belong together.
@@ -85,7 +87,9 @@ def estimate(
         >>> {client: round(weight, 6) for client, weight in result.weights.items()}
         {'a': 0.5, 'b': 0.5}
     """
-    settings = Settings(subsets, subset_size, threshold, seed, confidence, interval, simultaneous, target_examples)
+    settings = Settings(
+        subsets, subset_size, threshold, seed, confidence, interval, simultaneous, target_examples, non_negative
+    )
     function = estimator(method)
     federation = Federation.of(_reports(reports))
     wanted = target_of(target, federation.classes)
