@@ -6,17 +6,24 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fedcert import Estimate, Report, Request, Sums
+from fedcert import Estimate, Report, Request, Sums, WhatIf
 from fedcert.report.value import Value
 
 GOLDEN = Path(__file__).parent / "golden"
-KINDS: dict[str, type[Value]] = {"report": Report, "request": Request, "sums": Sums, "estimate": Estimate}
+KINDS: dict[str, type[Value]] = {
+    "report": Report,
+    "request": Request,
+    "sums": Sums,
+    "estimate": Estimate,
+    "what-if": WhatIf,
+}
 DOCUMENTS: dict[str, dict[str, Any]] = {name: json.loads((GOLDEN / f"{name}-1.json").read_text()) for name in KINDS}
 REMEDIES = {
     "report": "ask the client to run 'fedcert certify' again",
     "request": "ask the coordinator for a new request",
     "sums": "ask whoever added them up to do it again",
     "estimate": "run 'fedcert estimate' again",
+    "what-if": "run 'fedcert what-if' again",
 }
 
 MODEL = "sha256:" + "ab" * 32
@@ -47,6 +54,7 @@ def report_document(**changes: Any) -> dict[str, Any]:
         "class_certified_counts": [[11, 7, 3], [7, 3, 0]],
         "abstained": 1,
         "design_effect": [1.0, 1.2, 1.1],
+        "largest_group": 2,
         "samples": 22000,
         "software": "fedcert 0.1.0",
         "created": "2026-11-15T06:12:00Z",

@@ -76,6 +76,7 @@ def test_the_exported_names_are_frozen() -> None:
         "Smoothing",
         "Sums",
         "Target",
+        "WhatIf",
         "__version__",
         "certify",
         "compare",
@@ -83,6 +84,7 @@ def test_the_exported_names_are_frozen() -> None:
         "onnx_classifier",
         "plot",
         "read_reports",
+        "what_if",
     ]
     assert all(getattr(fedcert, name).__doc__ for name in fedcert.__all__ if name != "__version__")
 

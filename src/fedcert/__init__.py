@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         ModelProblem,
     )
     from fedcert.estimation.compare import Comparison, compare
-    from fedcert.estimation.result import Estimate
-    from fedcert.estimation.run import estimate
+    from fedcert.estimation.result import Estimate, WhatIf
+    from fedcert.estimation.run import estimate, what_if
     from fedcert.report import Report, Request, Smoothing, Sums, Target, read_reports
     from fedcert.show.figures import plot
 
@@ -39,8 +39,8 @@ _HOMES = {
         "FileProblem", "InvalidValue", "MissingExtra", "ModelProblem",
     ],
     "fedcert.estimation.compare": ["Comparison", "compare"],
-    "fedcert.estimation.result": ["Estimate"],
-    "fedcert.estimation.run": ["estimate"],
+    "fedcert.estimation.result": ["Estimate", "WhatIf"],
+    "fedcert.estimation.run": ["estimate", "what_if"],
     "fedcert.report": ["Report", "Request", "Smoothing", "Sums", "Target", "read_reports"],
     "fedcert.show.figures": ["plot"],
 }  # fmt: skip
@@ -64,6 +64,7 @@ __all__ = [
     "Smoothing",
     "Sums",
     "Target",
+    "WhatIf",
     "__version__",
     "certify",
     "compare",
@@ -71,6 +72,7 @@ __all__ = [
     "onnx_classifier",
     "plot",
     "read_reports",
+    "what_if",
 ]
 
 

@@ -30,7 +30,7 @@ CERTIFY = [
 ]
 REQUEST = ["request", "--model-id", "m", "--sigma", "0.25", "--classes", "classes.txt", "--out", "o.json"]
 ESTIMATE = ["estimate", "report.json", "--out", "o.json"]
-ENDS = ".json or .ndjson or .jsonl"
+ENDS = ".json or .ndjson or .jsonl or .parquet"
 
 
 @pytest.fixture
@@ -421,6 +421,72 @@ CASES: dict[str, tuple[list[str], int, str]] = {
         2,
         "the folder 'none' does not exist; make it first",
     ),
+    # merge.
+    "merge nothing": (["merge", "--out", "o.json"], 2, "missing argument 'REPORT…'"),
+    "merge nowhere": (["merge", "report.json"], 2, "missing option '--out'"),
+    "merge missing file": (["merge", "none.json", "--out", "o.json"], 2, "there is no file none.json; check the name"),
+    "merge to a wrong ending": (
+        ["merge", "report.json", "--out", "o.csv"],
+        2,
+        "the name must end in .json or .parquet or .ndjson or .jsonl",
+    ),
+    "merge onto itself": (
+        ["merge", "report.json", "--out", "report.json"],
+        2,
+        "it is one of the files to read; name another",
+    ),
+    "merge other models": (
+        ["merge", "report.json", "other.json", "--out", "o.json"],
+        1,
+        "these cannot be combined with the rest: 'b' has model 'other'",
+    ),
+    "merge other models into a table": (
+        ["merge", "report.json", "other.json", "--out", "o.parquet"],
+        1,
+        "these cannot be combined with the rest: 'b' has model 'other'",
+    ),
+    "merge a client twice into lines": (
+        ["merge", "report.json", "again.json", "--out", "o.ndjson"],
+        1,
+        "each client may report once, but there are several reports of 'a'",
+    ),
+    "merge a broken report": (
+        ["merge", "negative.json", "--out", "o.parquet"],
+        1,
+        "label_counts[0] must be a whole number from 0 to 2^53, but is -3",
+    ),
+    # what-if.
+    "what-if without targets": (["what-if", "report.json"], 2, "there are no targets; give --target or --targets"),
+    "what-if twice": (
+        ["what-if", "report.json", "--target", "uniform", "--target", "uniform"],
+        2,
+        "the target uniform is given twice",
+    ),
+    "what-if unknown class": (
+        ["what-if", "report.json", "--target", "cow=1"],
+        2,
+        "each class of the target must be one of 'class 0', 'class 1', but is 'cow'",
+    ),
+    "what-if another method": (
+        ["what-if", "report.json", "--target", "uniform", "--method", "ga"],
+        2,
+        "method must be auto, poststratified or blup for a what-if, but is 'ga'",
+    ),
+    "what-if a target file for targets": (
+        ["what-if", "report.json", "--targets", "target.json"],
+        1,
+        "target.json: the targets must be a JSON object from target names to objects from class name to weight",
+    ),
+    "what-if to a wrong ending": (
+        ["what-if", "report.json", "--target", "uniform", "--out", "o.txt"],
+        2,
+        "the name must end in .json or .csv",
+    ),
+    "what-if confidence": (
+        ["what-if", "report.json", "--target", "uniform", "--confidence", "1"],
+        2,
+        "--confidence must be a finite number above 0 and below 1, but is 1.0",
+    ),
     # estimate.
     "estimate nothing": (["estimate"], 2, "missing argument 'REPORT…'"),
     "estimate missing file": (
@@ -431,7 +497,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "estimate empty folder": (
         change(ESTIMATE, swap={"report.json": "folder"}),
         2,
-        "folder holds no .json, .ndjson or .jsonl file; give a folder of reports",
+        "folder holds no .json, .ndjson, .jsonl or .parquet file; give a folder of reports",
     ),
     "estimate wrong ending": (
         change(ESTIMATE, swap={"report.json": "report.txt"}),
@@ -547,14 +613,14 @@ def test_a_wrong_call_ends_in_one_sentence(place: Path, capsys: pytest.CaptureFi
     ("file", "code", "sentence"),
     [
         ("none.json", 2, "there is no file none.json; check the name"),
-        ("folder", 2, "folder holds no .json, .ndjson or .jsonl file"),
+        ("folder", 2, "folder holds no .json, .ndjson, .jsonl or .parquet file"),
         ("report.txt", 2, f"report.txt does not end in {ENDS}"),
         ("cut.json", 1, "cut.json is not valid JSON"),
         ("negative.json", 1, "label_counts[0] must be a whole number"),
         (
             "target.json",
             1,
-            "target.json: schema must be 'fedcert/report/1', 'fedcert/request/1', 'fedcert/sums/1' or 'fedcert/estimate/1', but is missing",
+            "target.json: schema must be 'fedcert/report/1', 'fedcert/request/1', 'fedcert/sums/1', 'fedcert/estimate/1' or 'fedcert/what-if/1', but is missing",
         ),
     ],
 )

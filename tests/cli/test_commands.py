@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedcert import Estimate, Report, Request, certify
+from fedcert import Estimate, Report, Request, WhatIf, certify
 from fedcert.cli.console import duration
 from fedcert.cli.inputs import radii_of
 from fedcert.cli.main import run
@@ -182,7 +182,7 @@ def test_validate_counts_and_says_whether_reports_go_together(
 def test_validate_knows_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
     golden = Path(__file__).parent.parent / "golden"
     assert run(["validate", *(str(file) for file in sorted(golden.iterdir()))]) == 0
-    assert "4 valid, 0 invalid." in capsys.readouterr().out
+    assert "5 valid, 0 invalid." in capsys.readouterr().out
 
 
 def test_hostile_names_do_nothing_in_the_terminal(
@@ -206,7 +206,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.strip() == f"fedcert {__version__}"
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out
-    for name in ("demo", "request", "certify", "validate", "estimate", "schema"):
+    for name in ("demo", "request", "certify", "validate", "merge", "plan", "estimate", "what-if", "schema"):
         assert name in shown
 
 
@@ -349,3 +349,81 @@ def test_a_long_target_is_no_file_name(reports: Path, tmp_path: Path) -> None:
 def test_a_report_is_never_overwritten_by_its_estimate(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["estimate", str(reports), "--out", str(reports / "3.json")]) == 2
     assert "it is one of the files to read; name another" in capsys.readouterr().err
+
+
+def test_merge_makes_sums_tables_and_lines_that_estimate_alike(
+    reports: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    count = len(list(reports.iterdir()))
+    curves = []
+    for name in ("all.parquet", "all.ndjson", "sums.json"):
+        out = tmp_path / name
+        assert run(["merge", str(reports), "--out", str(out)]) == 0
+        assert f"Wrote {out}: " in capsys.readouterr().out.replace("\n", "")
+        assert run(["validate", str(out)]) == 0
+        assert "1 valid, 0 invalid." in capsys.readouterr().out or name == "all.ndjson"
+        assert run(["estimate", str(out), "--method", "vw", "--json"]) == 0
+        curves.append(json.loads(capsys.readouterr().out))
+    first, second, third = curves
+    assert first["certified_accuracy"] == second["certified_accuracy"] == pytest.approx(third["certified_accuracy"])
+    assert first["clients"] == third["clients"] <= count
+    assert first["weights"] == second["weights"]
+    assert third["weights"] is None
+    assert third["weights_note"] == "sums tell no client apart"
+
+
+def test_sums_of_sums_are_the_sums_of_all(reports: Path, tmp_path: Path) -> None:
+    files = sorted(reports.iterdir())
+    for name, part in (("a.json", files[:2]), ("b.json", files[2:]), ("all.json", files)):
+        assert run(["merge", *map(str, part), "--out", str(tmp_path / name)]) == 0
+    assert run(["merge", str(tmp_path / "a.json"), str(tmp_path / "b.json"), "--out", str(tmp_path / "both.json")]) == 0
+    both, whole = (json.loads((tmp_path / name).read_text()) for name in ("both.json", "all.json"))
+    assert {**both, "created": None} == {**whole, "created": None}
+
+
+def test_what_if_writes_a_table(reports: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    targets = tmp_path / "targets.json"
+    targets.write_text('{"winter": {"class 0": 3, "class 1": 1}, "summer": {"class 1": 1}}')
+    command = ["what-if", str(reports), "--targets", str(targets), "--target", "uniform"]
+    assert run([*command, "--out", str(tmp_path / "table.csv")]) == 0
+    shown = capsys.readouterr().out
+    assert "Certified accuracy of 3 targets by " in shown
+    assert "winter" in shown
+    lines = (tmp_path / "table.csv").read_text().splitlines()
+    assert lines[0] == "target,radius,certified_accuracy,lower,upper"
+    assert lines[1].startswith("winter,0.0,")
+    assert run([*command, "--out", str(tmp_path / "table.json"), "--json"]) == 0
+    made = WhatIf.from_json(json.loads(capsys.readouterr().out))
+    assert made == WhatIf.from_json(json.loads((tmp_path / "table.json").read_text()))
+    assert [curve.target.name for curve in made.targets] == ["winter", "summer", "uniform"]
+
+
+def test_estimate_shows_the_curves_of_the_classes(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["estimate", str(reports), "--by-class"]) == 0
+    assert "class, at radius" in capsys.readouterr().out
+    assert run(["estimate", str(reports), "--by-class", "--method", "vw"]) == 0
+    assert "Method vw knows no curves of single classes." in capsys.readouterr().out
+
+
+def test_many_weights_go_to_a_file_of_their_own(
+    reports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import pyarrow.parquet as parquet
+
+    for module in ("fedcert.estimation.result", "fedcert.estimation.files"):
+        monkeypatch.setattr(f"{module}.MOST_WEIGHTS", 1)
+    out = tmp_path / "estimate.json"
+    assert run(["estimate", str(reports), "--method", "vw", "--out", str(out)]) == 0
+    assert "estimate.weights.parquet" in capsys.readouterr().out.replace("\n", "")
+    made = Estimate.from_json(json.loads(out.read_text()))
+    assert made.weights is None
+    assert made.weights_file == "estimate.weights.parquet"
+    assert "weights are too many for this document" in (made.weights_note or "")
+    rows = parquet.read_table(tmp_path / "estimate.weights.parquet").to_pylist()
+    assert sum(row["weight"] for row in rows) == pytest.approx(1)
+    assert [row["client"] for row in rows] == sorted(row["client"] for row in rows)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "estimate.weights.parquet").unlink()
+    assert run(["estimate", str(reports), "--method", "vw", "--out", str(out)]) == 0
+    assert not (tmp_path / "estimate.weights.parquet").exists()
+    assert json.loads(out.read_text())["weights_file"] is None

@@ -10,7 +10,6 @@ import pytest
 from scipy import stats
 
 from fedcert import Report, estimate
-from fedcert.estimation.evidence import Evidence
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.label_shift import label_shift_test
 from fedcert.estimation.linear_model import fit
@@ -34,7 +33,7 @@ def test_one_client_that_decides_is_named(make_report: Callable[..., Report]) ->
     reports = [make_report(f"s{index}", [10, 10], [15]) for index in range(6)] + [
         make_report("giant", [900, 900], [1500])
     ]
-    check = {check.name: check for check in estimate(reports, "uniform", "vw").checks}["information"]
+    check = {check.name: check for check in estimate(reports, "uniform", "vw").checks}["influence"]
     assert check.verdict == "look"
     assert "'giant' alone carries 94% of the weight" in check.sentence
 
@@ -61,7 +60,7 @@ def shifted_federation(seed: int, partition: Any, effect: float) -> Federation:
 
 
 def probability(made: Federation) -> float:
-    found = label_shift_test(made, fit(Evidence.of(made))).probability
+    found = label_shift_test(made, fit(made.evidence)).probability
     assert found is not None
     return found
 

@@ -11,7 +11,6 @@ from scipy import stats
 
 from fedcert import EstimationProblem, Report, estimate
 from fedcert.estimation.bounded import bounded
-from fedcert.estimation.evidence import Evidence
 from fedcert.estimation.interval import asymptotic, ends, finite_sample, folded_quantile
 from fedcert.estimation.linear_model import fit
 from fedcert.estimation.methods import Settings, estimator
@@ -46,8 +45,19 @@ def test_the_asymptotic_half_length_without_and_with_bias() -> None:
     assert asymptotic(simple(5.0), target, 0.95, False, None) == pytest.approx(5.0 + 1.644854 * se, rel=1e-5)
     # One and the same example at every radius: simultaneous is as short as pointwise, up to the simulation.
     assert asymptotic(simple(), target, 0.95, True, None) == pytest.approx(1.959964 * se, rel=0.03)
-    with pytest.raises(ValueError, match="standard errors need the clients' reports"):
-        asymptotic(Uncertainty(np.ones(3), 0, None, np.ones(3), None), target, 0.95, False, None)
+
+
+def test_without_loads_the_class_of_largest_variance_stands_for_all() -> None:
+    target, squares = np.full(2, 0.5), np.full(3, 0.01)
+    accuracy = np.array([[0.9, 0.8, 0.5], [0.99, 0.95, 0.9]])
+    unknown = Uncertainty(np.full(3, 0.5), 0.0, None, squares, None)
+    assert asymptotic(unknown, target, 0.95, False, None) == pytest.approx(1.959964 * 0.05, rel=1e-5)
+    known = Uncertainty(np.full(3, 0.5), 0.0, None, squares, accuracy)
+    errors = 0.1 * np.sqrt([0.09, 0.16, 0.25])
+    assert asymptotic(known, target, 0.95, False, None) == pytest.approx(1.959964 * errors, rel=1e-5)
+    assert asymptotic(known, target, 0.95, True, None) == pytest.approx(stats.norm.ppf(1 - 0.05 / 6) * errors, rel=1e-5)
+    loaded = Uncertainty(np.full(3, 0.5), 0.0, np.full((2, 3), 0.005), squares, accuracy)
+    assert np.all(asymptotic(loaded, target, 0.95, True, None) <= asymptotic(known, target, 0.95, True, None))
 
 
 def test_the_folded_quantile_is_scipys() -> None:
@@ -164,7 +174,7 @@ def test_intervals_cover_as_often_as_they_say(name: str, method: str) -> None:
     weights: dict[Settings, Any] = {}
     for _ in range(runs):
         made = federation(labels, world.draw(labels, generator), method == "poststratified")
-        fitted = fit(Evidence.of(made))
+        fitted = fit(made.evidence)
         for settings in asked:
             if method == "poststratified" or settings not in weights:
                 answer = estimator(method)(made, target, settings)

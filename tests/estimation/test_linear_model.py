@@ -42,15 +42,15 @@ def dense(made: Federation, ratio: float) -> tuple[np.ndarray, float]:
 def test_class_accuracies_are_those_of_dense_gls(ratio: float) -> None:
     for seed in range(5):
         made = made_up(seed)
-        values, vectors = np.linalg.eigh(Evidence.of(made).labels_labels)
-        fitted = Fit(Evidence.of(made), ratio, values, vectors)
+        values, vectors = np.linalg.eigh(made.evidence.labels_labels)
+        fitted = Fit(made.evidence, ratio, values, vectors)
         assert fitted.class_accuracy == pytest.approx(dense(made, ratio)[0], abs=1e-8)
 
 
 def test_the_ratio_minimises_the_dense_criterion() -> None:
     for seed in range(5):
         made = made_up(seed)
-        best = fit(Evidence.of(made)).ratio
+        best = fit(made.evidence).ratio
         here = dense(made, best)[1]
         for factor in (0.5, 0.9, 1.1, 2.0):
             assert dense(made, best * factor)[1] > here
@@ -62,7 +62,7 @@ def test_weights_reproduce_the_estimate_and_add_up_to_1() -> None:
     for seed in range(5):
         made = made_up(seed, classes=10)
         target = np.random.default_rng(seed).dirichlet(np.ones(10))
-        fitted = fit(Evidence.of(made))
+        fitted = fit(made.evidence)
         first, second = fitted.coefficients(target)
         weights = made.sizes * (first + made.mixes @ second)
         assert weights.sum() == pytest.approx(1, abs=1e-10)
@@ -104,11 +104,11 @@ def test_evidence_merges_and_reads_the_same_from_sums(make_report: Callable[...,
         labels = generator.multinomial(generator.integers(0, 80), [0.5, 0.3, 0.2])
         first = generator.binomial(labels.sum(), 0.6)
         reports.append(make_report(f"site {index:02d}", labels.tolist(), [int(first), int(first // 2)]))
-    whole = Evidence.of(Federation.of(reports))
-    parts = Evidence.of(Federation.of(reports[:15])) + Evidence.of(Federation.of(reports[15:]))
+    whole = Federation.of(reports).evidence
+    parts = Federation.of(reports[:15]).evidence + Federation.of(reports[15:]).evidence
     sums = Sums.of(reports)
     assert sums.moments is not None
-    from_sums = Evidence.of_moments(sums, sums.moments)
+    from_sums = Evidence.of_moments(sums.label_counts, sums.certified_counts, sums.moments)
     for name in ("clients", "labels", "certified", "labels_labels", "labels_certified", "certified_squared"):
         assert getattr(parts, name) == pytest.approx(getattr(whole, name), rel=1e-12)
         assert getattr(from_sums, name) == pytest.approx(getattr(whole, name), abs=40 / sums.moments.scale)
@@ -152,6 +152,6 @@ def test_when_all_clients_agree_nothing_is_divided_by_zero(make_report: Callable
 
 def test_class_limited_clients_are_told_apart() -> None:
     made = made_up(3, classes=10, partition=limited(0.2))
-    fitted = fit(Evidence.of(made))
+    fitted = fit(made.evidence)
     assert fitted.ratio > 1e-3
     assert np.ptp(fitted.class_accuracy[:, 0]) > 0.1

@@ -166,10 +166,10 @@ def test_wrong_calls_are_named(
 def test_no_reports_and_things_that_are_none() -> None:
     with pytest.raises(CannotCombine, match="there are no reports to combine; give at least one"):
         estimate([])
-    with pytest.raises(CallError, match="reports must be reports or paths, but one is int"):
+    with pytest.raises(CallError, match="reports must be reports, sums or paths, but one is int"):
         estimate([7])  # type: ignore[list-item]
     for wrong in (None, 5):
-        with pytest.raises(CallError, match="reports must be reports or paths, but is (null|5)"):
+        with pytest.raises(CallError, match="reports must be reports, sums or paths, but is (null|5)"):
             estimate(wrong)  # type: ignore[arg-type]
 
 

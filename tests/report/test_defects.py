@@ -32,6 +32,7 @@ OTHER_KIND = {
     "request": "give a request",
     "sums": "give sums",
     "estimate": "give an estimate",
+    "what-if": "give a what-if",
 }
 
 Row = tuple[str, str, Any, str, str]
@@ -247,6 +248,8 @@ def report() -> Iterator[Row]:
     yield from listed("design_effect", effects, null=True, required=False)
     yield from number("design_effect[0]", "a finite number above 0", 0.0)
     yield "design_effect", "too short", [1.0], "design_effect", "of the same length as radii (3), but is a list of 1"
+    yield from count("largest_group", "a whole number from 1 to 2^53", null=True, least=1)
+    yield "largest_group", "more than all", 21, "largest_group", "at most the examples (20), but is 21"
     yield from count("samples", null=True)
     yield from text("software", null=True, required=False)
     yield from moment("created")
@@ -353,14 +356,26 @@ def sums() -> Iterator[Row]:
         "by_class",
         "an object with contributors, label_counts, certified_counts, or null, but is 7",
     )
-    yield from count("moments.scale", "a whole number from 1 to 2^53", required=True, least=1)
-    yield from count("moments.clients", required=True)
-    yield from listed("moments.labels_labels", ROWS)
-    yield from listed("moments.labels_certified", ROWS)
-    yield from counts("moments.certified_squared", PER_RADIUS)
-    matrix = "moments.labels_labels"
-    yield matrix, "not square", [[1, 2], [3]], f"{matrix}[1]", "of the same length as classes (2), but is a list of 1"
-    yield matrix, "a row too few", [[1, 2]], matrix, "of the same length as classes (2), but is a list of 1"
+    for part in ("moments", "by_class.moments"):
+        yield from count(f"{part}.scale", "a whole number from 1 to 2^53", required=True, least=1)
+        yield from count(f"{part}.clients", required=True)
+        yield from listed(f"{part}.labels_labels", ROWS)
+        yield from listed(f"{part}.labels_certified", ROWS)
+        squared = f"{part}.certified_squared"
+        yield from listed(squared, "a list of 1 to 10000 moments, one per radius")
+        whole_number = "a whole number from 0 to 2^62"
+        yield f"{squared}[0]", "negative", -1, f"{squared}[0]", f"{whole_number}, but is -1"
+        yield f"{squared}[0]", "too large", 2**62 + 1, f"{squared}[0]", f"{whole_number}, but is {2**62 + 1}"
+        matrix, short = f"{part}.labels_labels", "of the same length as classes (2), but is a list of 1"
+        yield matrix, "not square", [[1, 2], [3]], f"{matrix}[1]", short
+        yield matrix, "a row too few", [[1, 2]], matrix, short
+    effects = "a list of 1 to 10000 positive numbers, one per radius"
+    yield from listed("design_effect", effects, null=True, required=False)
+    yield from number("design_effect[0]", "a finite number above 0", 0.0)
+    yield "design_effect", "too short", [1.0], "design_effect", "of the same length as radii (3), but is a list of 1"
+    yield from count("largest_group", "a whole number from 1 to 2^53", null=True, least=1)
+    for wrong, came in ((1, "1"), ("yes", "'yes'"), (None, "null"), ([], "an empty list")):
+        yield "alike", came, wrong, "alike", f"true or false, but is {came}"
     yield from text("noise", null=True, required=False)
     yield from text("software", null=True, required=False)
     yield from moment("created")
@@ -401,6 +416,14 @@ def estimate() -> Iterator[Row]:
     for wrong, came in ((7, "7"), ({}, "an empty object"), ([1], "a list of 1")):
         yield "weights", came, wrong, "weights", f"{weights}, but is {came}"
     yield "weights", "NaN", {"a": math.nan}, "weights['a']", "a finite number, but is nan"
+    for name in ("certified_accuracy", "lower", "upper"):
+        part = f"by_class.{name}"
+        yield from listed(part, ROWS)
+        yield from number(f"{part}[0][0]", share, -0.1)
+        yield part, "a row too few", [[0.1, 0.1, 0.1]], part, "of the same length as classes (2), but is a list of 1"
+        yield part, "a short row", [[0.1] * 3, [0.1]], f"{part}[1]", short
+    yield from whole("by_class", "certified_accuracy, lower, upper")
+    yield from text("weights_file", null=True, required=False)
     yield from text("weights_note", LONG_TEXT, null=True, required=False)
     yield from number("effective_examples", "a finite number of at least 0", -1, null=True)
     yield from number("largest_radius", "a finite number of at least 0", -1, required=True)
@@ -424,6 +447,30 @@ def estimate() -> Iterator[Row]:
     yield from moment("created")
 
 
+def what_if() -> Iterator[Row]:
+    yield from schema_field("what-if")
+    yield from text("method")
+    yield from radii()
+    yield from classes()
+    yield from listed("targets", "a list of 1 to 100000 curves, one per target")
+    yield from text("targets[0].target.name")
+    for name in ("certified_accuracy", "lower", "upper"):
+        yield from listed(f"targets[0].{name}", CURVE)
+        short = "of the same length as radii (3), but is a list of 1"
+        yield f"targets[0].{name}", "too short", [0.5], f"targets[0].{name}", short
+    yield from number("confidence", "a finite number above 0 and below 1", 0.0, required=True)
+    yield from whole("interval", "kind, scope, estimand", null=False)
+    yield from text("guarantee", LONG_TEXT)
+    for name in ("clients", "examples"):
+        yield from count(name, "a whole number from 1 to 2^53", required=True, least=1)
+    for wrong, came in ((None, "null"), (7, "7"), ([1], "a list of 1")):
+        yield "settings", came, wrong, "settings", f"an object, but is {came}"
+    yield from model()
+    yield from smoothing()
+    yield from text("software", null=True, required=False)
+    yield from moment("created")
+
+
 def damaged(document: dict[str, Any], path: str, wrong: Any) -> dict[str, Any]:
     """The document with another value, or none, at a path such as 'a.b[0]'."""
     document = copy.deepcopy(document)
@@ -441,7 +488,7 @@ def damaged(document: dict[str, Any], path: str, wrong: Any) -> dict[str, Any]:
     return document
 
 
-MATRIX = {"report": report, "request": request, "sums": sums, "estimate": estimate}
+MATRIX = {"report": report, "request": request, "sums": sums, "estimate": estimate, "what-if": what_if}
 CASES = [
     pytest.param(name, *row, id=f"{name}-{row[0]}-{row[1]}".encode("ascii", "replace").decode())
     for name, rows in MATRIX.items()

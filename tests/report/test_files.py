@@ -46,7 +46,9 @@ def test_in_a_folder_nothing_is_passed_over_in_silence(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_reports_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CallError, match=r"holds no \.json, \.ndjson or \.jsonl file; give a folder of reports"):
+    with pytest.raises(
+        CallError, match=r"holds no \.json, \.ndjson, \.jsonl or \.parquet file; give a folder of reports"
+    ):
         read_reports([tmp_path])
     (tmp_path / "empty.ndjson").write_text("")
     with pytest.raises(FileProblem, match="holds no report; give files that 'fedcert certify' wrote"):
@@ -101,7 +103,9 @@ def test_a_missing_file_and_a_wrong_ending_are_the_callers_mistake(tmp_path: Pat
     with pytest.raises(CallError, match=r"there is no file .*a\.json; check the name"):
         read_reports([tmp_path / "a.json"])
     (tmp_path / "a.txt").write_text("{}")
-    with pytest.raises(CallError, match=r"does not end in \.json or \.ndjson or \.jsonl; give a file that does"):
+    with pytest.raises(
+        CallError, match=r"does not end in \.json or \.ndjson or \.jsonl or \.parquet; give a file that does"
+    ):
         read_reports([tmp_path / "a.txt"])
 
 

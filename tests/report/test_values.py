@@ -133,7 +133,13 @@ def test_radii_are_rounded_when_taken() -> None:
 
 
 def test_a_client_without_examples_has_a_valid_report() -> None:
-    empty = {"label_counts": [0, 0], "certified_counts": [0, 0, 0], "abstained": 0, "class_certified_counts": None}
+    empty = {
+        "label_counts": [0, 0],
+        "certified_counts": [0, 0, 0],
+        "abstained": 0,
+        "class_certified_counts": None,
+        "largest_group": None,
+    }
     report = Report.from_json(report_document(**empty))
     assert report.examples == 0
     assert report.certified_accuracy == (0.0, 0.0, 0.0)

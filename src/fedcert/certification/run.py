@@ -253,6 +253,7 @@ def carry_out(plan: Plan, classifier: Classifier, data: LocalData, watcher: Watc
         class_certified_counts=tuple(map(tuple, tally.certified.tolist())) if plan.class_counts else None,
         abstained=tally.abstained,
         design_effect=_design_effect(data, plan),
+        largest_group=_largest_group(data, plan),
         samples=tally.samples,
         software=f"fedcert {__version__}",
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -301,6 +302,13 @@ def _design_effect(data: LocalData, plan: Plan) -> tuple[float, ...] | None:
         return None
     _, sizes = np.unique(data.groups[:: plan.every], return_counts=True)
     return (float(np.sum(sizes.astype(np.float64) ** 2) / sizes.sum()),) * len(plan.radii)
+
+
+def _largest_group(data: LocalData, plan: Plan) -> int | None:
+    if data.groups is None or not len(data):
+        return None
+    _, sizes = np.unique(data.groups[:: plan.every], return_counts=True)
+    return int(sizes.max())
 
 
 def _check_labels(data: LocalData, classes: int) -> None:

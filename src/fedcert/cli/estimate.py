@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -13,16 +12,19 @@ from fedcert.cli.console import print_json, results
 from fedcert.cli.inputs import files_among, from_options
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.compare import Comparison, compare
+from fedcert.estimation.files import write_estimate
 from fedcert.estimation.methods import Settings
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.run import estimate as run_estimate
-from fedcert.report import Report, check_alike, check_writable, read_one, read_reports, write_whole
+from fedcert.report import Gathered, Report, check_alike, check_writable, gather, read_one
 from fedcert.show.figures import FORMATS, plot
-from fedcert.show.terminal import check_lines, curve_table, error_table, plain, weight_table
+from fedcert.show.terminal import check_lines, class_table, curve_table, error_table, plain, weight_table
 
 
 def estimate(
-    reports: Annotated[list[Path], typer.Argument(metavar="REPORT…", help="Report files, folders of them, or NDJSON.")],
+    reports: Annotated[
+        list[Path], typer.Argument(metavar="REPORT…", help="Reports or sums: files, folders, NDJSON or Parquet.")
+    ],
     target: Annotated[
         str, typer.Option(help="uniform, a JSON file from class to weight, or class=weight,…")
     ] = "uniform",
@@ -41,6 +43,7 @@ def estimate(
     simultaneous: Annotated[bool, typer.Option(help="An interval for all radii at once.")] = False,
     target_examples: Annotated[int | None, typer.Option(help="The target is a set of so many examples.")] = None,
     non_negative: Annotated[bool, typer.Option(help="Keep weights at or above 0 (minimax, blup).")] = False,
+    by_class: Annotated[bool, typer.Option(help="Show the curve of each class too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the estimate as JSON.")] = False,
 ) -> None:
     """Estimate the certified accuracy of a target population from the clients' reports."""
@@ -48,34 +51,32 @@ def estimate(
     for path, suffixes in ((out, (".json",)), (figure, FORMATS)):
         if path is not None:
             check_writable(path, suffixes, inputs)
-    read = read_reports(reports)
-    true = _truth(truth, read) if truth is not None else None
+    gathered = gather(reports)
+    true = _truth(truth, gathered) if truth is not None else None
     settings = from_options(
         Settings, subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed, confidence=confidence,
         interval=interval, simultaneous=simultaneous, target_examples=target_examples, non_negative=non_negative,
     )  # fmt: skip
-    made = run_estimate(read, target, method, **asdict(settings))
+    made = run_estimate(gathered, target, method, **asdict(settings))
     if true is not None:
         errors = compare(made.certified_accuracy, true.certified_accuracy)
         made = replace(made, details={**made.details, "comparison": asdict(errors)})
-    if out is not None:
-        write_whole(out, made.dumps())
+    written = write_estimate(made, out) if out is not None else []
     if figure is not None:
         plot(made, figure, truth=true.certified_accuracy if true is not None else None)
     if as_json:
         print_json(made)
     else:
-        _show(made, true)
-        for written in (out, figure):
-            if written is not None:
-                results().print(plain(f"Wrote {written}."))
+        _show(made, true, by_class)
+        for path in [*written, *([figure] if figure is not None else [])]:
+            results().print(plain(f"Wrote {path}."))
 
 
-def _truth(path: Path, reports: Sequence[Report]) -> Report:
+def _truth(path: Path, gathered: Gathered) -> Report:
     true: Report = read_one(path, Report)
     if not true.examples:
         raise EstimationProblem(f"--truth {path} has no examples, so it tells no truth")
-    check_alike([*reports, true])
+    check_alike([*(one for one in (gathered.reports, gathered.sums) if one is not None), true])
     return true
 
 
@@ -85,7 +86,7 @@ def _between(made: Estimate) -> str:
     return f", between {made.lower[0]:.1%} and {made.upper[0]:.1%} with confidence {made.confidence:.0%}"
 
 
-def _show(made: Estimate, true: Report | None) -> None:
+def _show(made: Estimate, true: Report | None, by_class: bool) -> None:
     console = results()
     console.print(
         plain(
@@ -101,6 +102,9 @@ def _show(made: Estimate, true: Report | None) -> None:
         left_out = errors[made.method].left_out
         if left_out:
             console.print(f"MAPE leaves out {left_out} radii where the truth is 0.")
+    if by_class:
+        classes = class_table(made)
+        console.print(classes if classes is not None else f"Method {made.method} knows no curves of single classes.")
     weights = weight_table(made)
     if weights is not None:
         console.print(weights)

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from fedcert.errors import CallError, FileProblem, InvalidValue, shown
 from fedcert.report.fields import MOST_RADII
 from fedcert.report.kinds import Kind, ListOf
+from fedcert.report.parsing import parse
 from fedcert.report.paths import check_readable
-from fedcert.report.reading import parse
 
 _LARGEST = 16 * 2**20
 _READ = {".json", ".npz", ".onnx", ".safetensors", ".txt"}

@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from fedcert.cli import certify, demo, estimate, plan, request, schema, validate
+from fedcert.cli import certify, demo, estimate, merge, plan, request, schema, validate, what_if
 from fedcert.cli.console import show_warning, tell
 from fedcert.errors import FedcertError
 from fedcert.version import __version__
@@ -35,8 +35,10 @@ app.command("demo")(demo.demo)
 app.command("request")(request.request)
 app.command("certify")(certify.certify)
 app.command("validate")(validate.validate)
+app.command("merge")(merge.merge)
 app.command("plan")(plan.plan)
 app.command("estimate")(estimate.estimate)
+app.command("what-if")(what_if.what_if)
 app.command("schema")(schema.schema)
 
 

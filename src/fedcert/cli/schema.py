@@ -14,7 +14,7 @@ Name = StrEnum("Name", {kind.NOUN: kind.NOUN for kind in KINDS})  # type: ignore
 
 
 def schema(
-    kind: Annotated[Name, typer.Argument(metavar="KIND", help="report, request, sums or estimate.")],
+    kind: Annotated[Name, typer.Argument(metavar="KIND", help="report, request, sums, estimate or what-if.")],
 ) -> None:
     """Print the JSON Schema of a file that fedcert reads or writes."""
     print_json(next(value for value in KINDS if kind.value == value.NOUN).json_schema())

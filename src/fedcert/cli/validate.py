@@ -9,41 +9,50 @@ import typer
 
 from fedcert.cli.console import print_json, results
 from fedcert.errors import CannotCombine, FedcertError, FileProblem
-from fedcert.estimation.result import Estimate
-from fedcert.report import Report, Request, Sums, check_together
+from fedcert.estimation.result import Estimate, WhatIf
+from fedcert.report import Report, Request, Sums, Table
+from fedcert.report.parquet import SUFFIX, Header, read_parquet
+from fedcert.report.parsing import parse
 from fedcert.report.paths import named
-from fedcert.report.reading import kind_of, parse, read_texts
+from fedcert.report.reading import files_in, kind_of, read_texts
 from fedcert.report.value import Value
 from fedcert.show.terminal import plain
 
-KINDS: tuple[type[Value], ...] = (Report, Request, Sums, Estimate)
+KINDS: tuple[type[Value], ...] = (Report, Request, Sums, Estimate, WhatIf)
 
 
 def validate(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Files, folders or NDJSON that fedcert wrote.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE…", help="Files, folders, NDJSON or Parquet that fedcert wrote.")
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> int:
     """Check reports, requests, sums and estimates; and whether the reports go together."""
     findings: list[dict[str, Any]] = []
     reports: list[Report] = []
+    tables: list[Table] = []
     code = 0
     for path in files:
         before = len(findings)
         try:
-            for place, text in read_texts(path):
-                findings.append(_finding(place, text, reports))
+            for file in files_in(path):
+                if file.suffix.lower() == SUFFIX:
+                    findings.append(_table_finding(file, tables))
+                    continue
+                for place, text in read_texts(file):
+                    findings.append(_finding(place, text, reports))
             if len(findings) == before:
                 raise FileProblem(f"{named(path)} holds no document")
         except FedcertError as error:
             findings.append({"place": str(path), "schema": None, "valid": False, "error": str(error)})
             code = max(code, error.exit_code)
-    together = _together(reports)
+    together, table = _together(reports, tables)
     if any(not finding["valid"] for finding in findings) or together is not None:
         code = max(code, 1)
     if as_json:
         print_json({"valid": code == 0, "findings": findings, "together": together})
     else:
-        _show(findings, reports, together)
+        _show(findings, table, together)
     return code
 
 
@@ -59,16 +68,24 @@ def _finding(place: str, text: bytes, reports: list[Report]) -> dict[str, Any]:
     return {"place": place, "schema": kind.SCHEMA, "valid": True, "error": None}
 
 
-def _together(reports: list[Report]) -> str | None:
+def _table_finding(path: Path, tables: list[Table]) -> dict[str, Any]:
     try:
-        if len(reports) > 1:
-            check_together(reports)
+        tables.extend(read_parquet(path))
+    except FedcertError as error:
+        return {"place": named(path), "schema": None, "valid": False, "error": str(error)}
+    return {"place": named(path), "schema": Header.SCHEMA, "valid": True, "error": None}
+
+
+def _together(reports: list[Report], tables: list[Table]) -> tuple[str | None, Table | None]:
+    """Why the reports do not go together, if so, and all of them in one table, if they do."""
+    try:
+        parts = [*tables, *([Table.of(reports)] if reports else [])]
+        return None, Table.joined(parts) if parts else None
     except CannotCombine as error:
-        return str(error)
-    return None
+        return str(error), None
 
 
-def _show(findings: list[dict[str, Any]], reports: list[Report], together: str | None) -> None:
+def _show(findings: list[dict[str, Any]], table: Table | None, together: str | None) -> None:
     console = results()
     wrong = [finding for finding in findings if not finding["valid"]]
     for finding in wrong:
@@ -79,6 +96,5 @@ def _show(findings: list[dict[str, Any]], reports: list[Report], together: str |
     console.print(f"{len(findings) - len(wrong)} valid, {len(wrong)} invalid.")
     if together is not None:
         console.print(plain(together), soft_wrap=True)
-    elif len(reports) > 1:
-        examples = sum(report.examples for report in reports)
-        console.print(f"The {len(reports)} reports go together: {examples} examples.")
+    elif table is not None and len(table) > 1:
+        console.print(f"The {len(table)} reports go together: {table.label_counts.sum()} examples.")

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fedcert.estimation.blup import blup
-from fedcert.estimation.federation import Federation
 from fedcert.estimation.methods import Answer, Settings
+from fedcert.estimation.pool import Pool
 from fedcert.estimation.poststratify import poststratified
 from fedcert.estimation.simplex import Floats
 
 
-def auto(federation: Federation, target: Floats, settings: Settings) -> Answer:
+def auto(pool: Pool, target: Floats, settings: Settings) -> Answer:
     """Post-stratified where clients tell counts per class, else BLUP; the answer says which and why."""
-    told = int(federation.opens.sum())
+    told = pool.open_count
     if told:
-        answer, name = poststratified(federation, target, settings), "poststratified"
-        why = f"{told} of {len(federation.clients)} clients tell counts per class"
+        answer, name = poststratified(pool, target, settings), "poststratified"
+        why = f"{told} of {pool.count} clients tell counts per class"
     else:
-        answer, name = blup(federation, target, settings), "blup"
+        answer, name = blup(pool, target, settings), "blup"
         why = "no client tells counts per class"
     return replace(answer, details={**answer.details, "chosen": name, "because": why})

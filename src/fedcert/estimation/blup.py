@@ -7,43 +7,49 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from fedcert.estimation.evidence import Evidence
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.linear_model import Fit, decreasing, fit
 from fedcert.estimation.methods import Answer, Settings
-from fedcert.estimation.minimax import minimax_weights
+from fedcert.estimation.minimax import honest
+from fedcert.estimation.pool import Pool, curves_of, evidence_of
+from fedcert.estimation.rule import NO_WEIGHTS, Rule
 from fedcert.estimation.simplex import Floats
-from fedcert.estimation.uncertainty import of_weights
 
 _NEAR = 2.0
 """Up to so many clients per class, weights are kept non-negative."""
 
 
-def blup(federation: Federation, target: Floats, settings: Settings) -> Answer:
+def blup(pool: Pool, target: Floats, settings: Settings) -> Answer:
     """The best linear unbiased predictor, from class mixes and curves; counts per class are used where given.
 
     The point is BLUP's; the interval is that of the minimax weights, into which the point is clipped: BLUP's weights
     depend on the accuracies through λ, so no finite-sample guarantee is theirs.
+
+    Raises:
+        EstimationProblem: only totals are known.
     """
-    fitted = fit(Evidence.of(federation))
-    used = settings.used("non_negative")
+    fitted = fit(evidence_of(pool))
     details: dict[str, Any] = {"ratio": fitted.ratio}
-    if federation.class_totals is None:
-        weights = _blup_weights(federation, target, fitted, settings.non_negative)
-        details["non_negative"] = bool(np.all(weights >= 0))
-        curve, note = weights @ federation.certified_accuracy, None
-    else:
-        weights, note = None, "counts per class enter the estimate directly, not through clients' curves"
+    weights, rule, note = None, None, None
+    if pool.class_totals is not None and pool.evidence is not pool.curves:
+        note = "counts per class enter the estimate directly, not through clients' curves"
         curve = target @ fitted.class_accuracy
-    honest = minimax_weights(federation, target, settings)
-    uncertainty = of_weights(federation, target, honest, fitted)
+    elif isinstance(pool, Federation):
+        weights = _blup_weights(pool, target, fitted, settings.non_negative)
+        details["non_negative"] = bool(np.all(weights >= 0))
+        curve = (weights / pool.sizes) @ pool.certified_counts
+    else:
+        rule, note = Rule(*fitted.coefficients(target)), NO_WEIGHTS
+        curve = rule.curve(curves_of(pool))
+    uncertainty = honest(pool, target, settings, fitted)
     return Answer(
-        decreasing(curve), weights, weights_note=note, uncertainty=uncertainty, settings=used, details=details
-    )
+        decreasing(curve), weights, weights_note=note, rule=rule, uncertainty=uncertainty,
+        settings=settings.used("non_negative"), details=details,
+    )  # fmt: skip
 
 
 def _blup_weights(federation: Federation, target: Floats, fitted: Fit, non_negative: bool) -> Floats:
-    mixes, sizes = federation.mixes, federation.sizes.astype(np.float64)
+    mixes, sizes = federation.mixes, federation.sizes
     first, second = fitted.coefficients(target)
     weights = sizes * (first + mixes @ second)
     near = len(mixes) <= _NEAR * len(target)

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedcert.estimation.federation import Federation
 from fedcert.estimation.interval import FINITE, POINTWISE, SIMULTANEOUS, asymptotic, ends, finite_sample
 from fedcert.estimation.methods import Settings
+from fedcert.estimation.pool import Pool
 from fedcert.estimation.simplex import Floats
 from fedcert.estimation.uncertainty import Uncertainty
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What an interval says of itself.
+
+    Attributes:
+        scope: at one radius, or at all of them.
+        estimand: about what.
+        guarantee: what holds, in words.
+    """
+
+    scope: str
+    estimand: str
+    guarantee: str
 
 
 @dataclass(frozen=True)
@@ -18,35 +33,37 @@ class Bounded:
     Attributes:
         lower, upper: its ends at each radius, the lower one less the failure probability of certificates.
         reach: the ends without that, into which the point is clipped.
-        scope: at one radius, or at all of them.
-        estimand: about what.
-        guarantee: what holds, in words.
+        promise: what it says of itself.
     """
 
     lower: Floats
     upper: Floats
     reach: tuple[Floats, Floats]
-    scope: str
-    estimand: str
-    guarantee: str
+    promise: Promise
 
 
-def bounded(uncertainty: Uncertainty, target: Floats, federation: Federation, settings: Settings) -> Bounded:
+def bounded(uncertainty: Uncertainty, target: Floats, pool: Pool, settings: Settings) -> Bounded:
     """The interval that the settings ask for."""
     asked = (settings.confidence, settings.simultaneous, settings.target_examples)
     finite = settings.interval == FINITE
     half = finite_sample(uncertainty, *asked) if finite else asymptotic(uncertainty, target, *asked)
-    failure = federation.smoothing.failure_probability
+    failure = pool.smoothing.failure_probability
     lower, upper = ends(uncertainty.centre, half, failure, settings.simultaneous)
     reach = ends(uncertainty.centre, half, 0.0, settings.simultaneous)
+    return Bounded(lower, upper, reach, promise(pool, settings))
+
+
+def promise(pool: Pool, settings: Settings) -> Promise:
+    """What the intervals that the settings ask for say of themselves."""
     scope = SIMULTANEOUS if settings.simultaneous else POINTWISE
     size = settings.target_examples
     estimand = "population" if size is None else f"a set of {size} examples from the population"
-    return Bounded(lower, upper, reach, scope, estimand, _guarantee(federation, settings, scope, estimand, failure))
+    failure = pool.smoothing.failure_probability
+    return Promise(scope, estimand, _guarantee(pool, settings, scope, estimand, failure))
 
 
-def _guarantee(federation: Federation, settings: Settings, scope: str, estimand: str, failure: float) -> str:
-    if not federation.alike:
+def _guarantee(pool: Pool, settings: Settings, scope: str, estimand: str, failure: float) -> str:
+    if not pool.alike:
         return (
             "None: the clients certified with different samples or failure probabilities, and those with fewer samples "
             "certify less of the same examples. The interval accounts for chance and class mixes only."

@@ -10,13 +10,14 @@ import numpy as np
 from fedcert.errors import shown
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.label_shift import ShiftTest
+from fedcert.estimation.pool import Pool
 from fedcert.estimation.simplex import Floats
 from fedcert.report.kinds import Nullable, Number, OneOf, Text
 from fedcert.report.value import Value, rule
 
 OK, LOOK, DO_NOT_RELY = "ok", "look", "don't rely on it"
 _NOTABLE = 0.02
-_THIN, _MANY, _FEW_CLIENTS = 30, 200, 3
+_THIN, _MANY, _FEW_CLIENTS, _DOMINANT = 30, 200, 3, 0.5
 _LEVEL = 0.03
 """Below the usual 5%, because accuracies are estimated: so that the size stays at or below 5%."""
 
@@ -40,14 +41,14 @@ class Check(Value):
     sentence: str = field(metadata=rule(Text(longest=2000)))
 
 
-def missing_classes(federation: Federation, target: Floats) -> Check:
+def missing_classes(pool: Pool, target: Floats) -> Check:
     """How much of the target consists of classes that no client has test examples of."""
-    missing = np.flatnonzero((federation.label_counts.sum(axis=0) == 0) & (target > 0))
+    missing = np.flatnonzero((pool.labels == 0) & (target > 0))
     share = float(target[missing].sum())
     if not len(missing):
         sentence = "Every class of the target has test examples at some client."
         return Check(name="missing classes", verdict=OK, figure=0.0, sentence=sentence)
-    named = ", ".join(shown(federation.classes[index]) for index in missing[:10])
+    named = ", ".join(shown(pool.classes[index]) for index in missing[:10])
     named += f" and {len(missing) - 10} more" if len(missing) > 10 else ""
     return Check(
         name="missing classes",
@@ -57,9 +58,9 @@ def missing_classes(federation: Federation, target: Floats) -> Check:
     )
 
 
-def same_settings(federation: Federation) -> Check:
+def same_settings(pool: Pool) -> Check:
     """Whether all clients spent the same samples at the same failure probability."""
-    if federation.alike:
+    if pool.alike:
         sentence = "All clients certified with the same samples and failure probability."
         return Check(name="same settings", verdict=OK, figure=None, sentence=sentence)
     sentence = (
@@ -77,37 +78,43 @@ def reach(total_variation: float) -> Check:
     return Check(name="reach", verdict=verdict, figure=total_variation, sentence=sentence)
 
 
-def thin_classes(federation: Federation, target: Floats) -> Check:
+def thin_classes(pool: Pool, target: Floats) -> Check:
     """Whether some class matters to the target but has few test examples."""
-    totals = federation.label_counts.sum(axis=0)
+    totals = pool.labels
     thin = np.flatnonzero((totals > 0) & (totals < _THIN) & (target >= _NOTABLE))
-    least = int(totals[(totals > 0) & (target > 0)].min(initial=int(totals.max())))
+    least = float(totals[(totals > 0) & (target > 0)].min(initial=totals.max()))
     if not len(thin):
         sentence = f"Every held class that is at least {_NOTABLE:.0%} of the target has {_THIN} test examples or more."
         return Check(name="thin classes", verdict=OK, figure=float(least), sentence=sentence)
-    named = ", ".join(f"{shown(federation.classes[index])} ({totals[index]})" for index in thin[:10])
+    named = ", ".join(f"{shown(pool.classes[index])} ({totals[index]:.0f})" for index in thin[:10])
     sentence = f"Few test examples, all clients together, of {named}: little is known about them."
     return Check(name="thin classes", verdict=LOOK, figure=float(least), sentence=sentence)
 
 
-def information(federation: Federation, weights: Floats) -> Check:
-    """How many examples of one sample the weighted clients are worth, and whether one client decides."""
-    effective = 1 / float(np.sum(weights**2 / federation.sizes))
+def information(effective: float, total: int) -> Check:
+    """How many examples of one sample the weighted clients are worth."""
+    sentence = f"The estimate is as informative as {effective:,.0f} examples of one sample, of {total:,}."
+    verdict = OK if effective >= _MANY else LOOK if effective >= _THIN else DO_NOT_RELY
+    return Check(name="information", verdict=verdict, figure=effective, sentence=sentence)
+
+
+def influence(federation: Federation, weights: Floats) -> Check:
+    """Whether one client decides."""
     heaviest = int(np.argmax(np.abs(weights)))
     share = float(abs(weights[heaviest]) / np.abs(weights).sum())
-    sentence = (
-        f"The estimate is as informative as {effective:,.0f} examples of one sample, of {federation.sizes.sum():,}"
-    )
-    if len(weights) > _FEW_CLIENTS and share > 0.5:
-        client = shown(federation.clients[heaviest])
-        sentence += f", and {client} alone carries {share:.0%} of the weight: look at its report."
-        return Check(name="information", verdict=LOOK, figure=effective, sentence=sentence)
-    verdict = OK if effective >= _MANY else LOOK if effective >= _THIN else DO_NOT_RELY
-    return Check(name="information", verdict=verdict, figure=effective, sentence=sentence + ".")
+    client = shown(federation.clients[heaviest])
+    if federation.count > _FEW_CLIENTS and share > _DOMINANT:
+        sentence = f"{client} alone carries {share:.0%} of the weight: look at its report."
+        return Check(name="influence", verdict=LOOK, figure=share, sentence=sentence)
+    sentence = f"No client carries more than {share:.1%} of the weight ({client})."
+    return Check(name="influence", verdict=OK, figure=share, sentence=sentence)
 
 
-def label_shift(test: ShiftTest) -> Check:
-    """What the test of the assumption behind everything says."""
+def label_shift(test: ShiftTest | None) -> Check:
+    """What the test of the assumption behind everything says; without one, that sums do not allow it."""
+    if test is None:
+        sentence = "Sums do not tell whether each class is the same at all clients (label shift): single reports would."
+        return Check(name="label shift", verdict=LOOK, figure=None, sentence=sentence)
     if test.probability is None:
         sentence = "Too few clients for their classes to test whether each class is the same everywhere (label shift)."
         return Check(name="label shift", verdict=LOOK, figure=None, sentence=sentence)
@@ -124,14 +131,14 @@ def label_shift(test: ShiftTest) -> Check:
     return Check(name="label shift", verdict=DO_NOT_RELY, figure=test.probability, sentence=sentence)
 
 
-def radii_in_reach(federation: Federation) -> Check:
+def radii_in_reach(pool: Pool) -> Check:
     """Whether the clients' settings can certify all of the radii."""
-    least, most = float(federation.largest_radii.min()), float(federation.largest_radii.max())
-    beyond = sum(radius > most for radius in federation.radii)
-    partly = sum(least < radius <= most for radius in federation.radii)
+    least, most = pool.reach
+    beyond = sum(radius > most for radius in pool.radii)
+    partly = sum(least < radius <= most for radius in pool.radii)
     if beyond:
         sentence = (
-            f"{beyond} of {len(federation.radii)} radii are above {most:.3f}, the largest that these settings can "
+            f"{beyond} of {len(pool.radii)} radii are above {most:.3f}, the largest that these settings can "
             "certify: certified accuracy is 0 there by construction, more samples (n) would tell."
         )
     else:

@@ -6,14 +6,14 @@ With l the label counts of a client, k its certified counts and n its examples, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedcert.estimation.federation import Federation
 from fedcert.estimation.simplex import Floats
-from fedcert.report import Sums
 from fedcert.report.sums import Moments
 
 _ROWS_PER_STEP = 50_000
@@ -55,8 +55,19 @@ class Evidence:
             self.certified_squared + other.certified_squared,
         )
 
+    def __sub__(self, other: Evidence) -> Evidence:
+        """The evidence without that of some of the clients."""
+        return Evidence(
+            self.clients - other.clients,
+            self.labels - other.labels,
+            self.certified - other.certified,
+            self.labels_labels - other.labels_labels,
+            self.labels_certified - other.labels_certified,
+            self.certified_squared - other.certified_squared,
+        )
+
     @classmethod
-    def of_clients(cls, labels: npt.NDArray[np.int64], certified: npt.NDArray[np.int64]) -> Evidence:
+    def of_clients(cls, labels: npt.NDArray[Any], certified: npt.NDArray[Any]) -> Evidence:
         """From clients' class mixes and curves, as the paper's protocol has them."""
         classes, radii = labels.shape[1], certified.shape[1]
         total = cls(0, *map(np.zeros, (classes, radii, (classes, classes), (classes, radii), radii)))
@@ -92,22 +103,18 @@ class Evidence:
         )
 
     @classmethod
-    def of(cls, federation: Federation) -> Evidence:
-        """All that a federation's reports tell: counts per class from those who give them, curves from the others."""
-        closed = ~federation.opens
-        evidence = cls.of_clients(federation.label_counts[closed], federation.certified_counts[closed])
-        if federation.class_totals is None:
-            return evidence
-        return evidence + cls.of_classes(*federation.class_totals)
+    def of_both(cls, closed: Evidence, totals: tuple[Floats, Floats] | None) -> Evidence:
+        """Counts per class from those who give them, curves from the others."""
+        return closed if totals is None else closed + cls.of_classes(*totals)
 
     @classmethod
-    def of_moments(cls, sums: Sums, moments: Moments) -> Evidence:
-        """From the moments that sums carry."""
+    def of_moments(cls, labels: Sequence[int], certified: Sequence[int], moments: Moments) -> Evidence:
+        """From totals and the moments that sums carry."""
         scale = float(moments.scale)
         return cls(
             moments.clients,
-            np.array(sums.label_counts, dtype=np.float64),
-            np.array(sums.certified_counts, dtype=np.float64),
+            np.array(labels, dtype=np.float64),
+            np.array(certified, dtype=np.float64),
             np.array(moments.labels_labels, dtype=np.float64) / scale,
             np.array(moments.labels_certified, dtype=np.float64) / scale,
             np.array(moments.certified_squared, dtype=np.float64) / scale,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import numpy.typing as npt
 Indices = npt.NDArray[np.int64]
 
 
-def group_clients(sizes: Sequence[int], threshold: int) -> tuple[tuple[int, ...], ...]:
+def group_clients(sizes: Sequence[float], threshold: int) -> tuple[tuple[int, ...], ...]:
     """Algorithm 1: merge small clients into virtual clients of at least `threshold` examples.
 
     Clients below the threshold are sorted by size, ties in their given order, and gathered from the
@@ -47,7 +48,7 @@ def group_clients(sizes: Sequence[int], threshold: int) -> tuple[tuple[int, ...]
     return tuple(groups)
 
 
-def group_many(sizes: Indices, threshold: int) -> Indices:
+def group_many(sizes: npt.NDArray[Any], threshold: int) -> Indices:
     """Algorithm 1 on many subsets of clients at once.
 
     Args:
@@ -60,7 +61,7 @@ def group_many(sizes: Indices, threshold: int) -> Indices:
     rank = np.argsort(sizes, axis=1, kind="stable")
     ranked = np.take_along_axis(sizes, rank, axis=1)
     group = np.zeros(len(sizes), dtype=np.int64)
-    gathered = np.zeros(len(sizes), dtype=np.int64)
+    gathered = np.zeros(len(sizes), dtype=sizes.dtype)
     numbers = np.empty_like(rank)
     for position in range(sizes.shape[1]):
         size = ranked[:, position]

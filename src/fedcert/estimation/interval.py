@@ -53,13 +53,12 @@ def asymptotic(
     the largest of the radii's deviations, which are correlated: an example certified to a radius is certified to all
     smaller ones.
 
-    Raises:
-        ValueError: the standard errors are not known (`loads` or `class_accuracy` is missing).
+    Sums do not tell how chance is spread over the classes: the class of largest variance then stands for all, and radii
+    are taken as if they were unrelated, which is longer.
     """
-    if of.loads is None or of.class_accuracy is None:
-        raise ValueError("standard errors need the clients' reports; use the finite-sample interval")
-    accuracy = of.class_accuracy
-    loads = of.loads
+    accuracy, loads = of.class_accuracy, of.loads
+    if loads is None or accuracy is None:
+        return _from_squares(of, confidence, simultaneous, target_examples)
     if target_examples:
         loads = loads + (target / target_examples)[:, None]
     variance = np.sum(loads * accuracy * (1 - accuracy), axis=0)
@@ -67,6 +66,15 @@ def asymptotic(
     if simultaneous:
         return np.asarray(of.bias + _largest_deviation(loads, accuracy, errors, confidence) * errors, dtype=np.float64)
     return np.asarray(folded_quantile(of.bias / errors, confidence) * errors, dtype=np.float64)
+
+
+def _from_squares(of: Uncertainty, confidence: float, simultaneous: bool, target_examples: int | None) -> Floats:
+    largest = np.full(len(of.centre), 0.25)
+    if of.class_accuracy is not None:
+        largest = (of.class_accuracy * (1 - of.class_accuracy)).max(axis=0)
+    errors = np.sqrt((of.squares + (1 / target_examples if target_examples else 0.0)) * largest)
+    each = 1 - (1 - confidence) / len(of.centre) if simultaneous else confidence
+    return np.asarray(folded_quantile(of.bias / errors, each) * errors, dtype=np.float64)
 
 
 def folded_quantile(shift: Floats, confidence: float) -> Floats:

@@ -51,7 +51,7 @@ def label_shift_test(federation: Federation, fitted: Fit, seed: int = 0) -> Shif
     most = _MOST_CELLS // len(federation.classes)
     if len(chosen) > most:
         chosen = np.sort(generator.choice(len(chosen), most, replace=False))
-    labels = federation.label_counts[chosen]
+    labels = federation.label_counts[chosen].astype(np.int64)
     held = labels.sum(axis=0) > 0
     labels = labels[:, held]
     if len(labels) < _CLIENTS_PER_CLASS * labels.shape[1] + 1 or not 0 < pooled[index] < 1:
@@ -61,7 +61,7 @@ def label_shift_test(federation: Federation, fitted: Fit, seed: int = 0) -> Shif
     plain = labels @ (accuracy * (1 - accuracy)) / sizes
     # L(1 - L) of an estimated L is too small by its variance, on average: at least what the model says of it.
     uncertain = np.diag(fitted.shrunk)[held] * float(np.mean(accuracy * (1 - accuracy)))
-    variance = (plain + labels @ uncertain / sizes) * federation.design_effects[chosen, index]
+    variance = (plain + labels @ uncertain / sizes) * _effects(federation, chosen, index)
     observed = federation.certified_counts[chosen, index] / sizes
     # Replicates have independent examples; they are spread about their mean as wide as the clients' must be.
     expected = labels @ accuracy / sizes
@@ -70,6 +70,12 @@ def label_shift_test(federation: Federation, fitted: Fit, seed: int = 0) -> Shif
     everything = np.vstack([observed, simulated])
     statistics = _cochran(everything, labels / sizes[:, None], sizes / variance)
     return ShiftTest(float(np.mean(statistics >= statistics[0] * (1 - 1e-12))), radius, len(labels))
+
+
+def _effects(federation: Federation, chosen: npt.NDArray[np.int64], index: int) -> Floats:
+    if federation.design_effects is None:
+        return np.ones(len(chosen))
+    return np.asarray(federation.design_effects[chosen, index], dtype=np.float64)
 
 
 def _simulated(

@@ -17,6 +17,8 @@ from fedcert.estimation.simplex import Floats
 
 _SMALLEST, _LARGEST = 1e-6, 1e6
 _GRID = 25
+VANISHING = 1e-12
+"""Eigenvalues below this part of the largest one are rounding."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,10 @@ class Fit:
     def coefficients(self, target: Floats) -> tuple[float, Floats]:
         """What a client's weight is made of: n (first + p·second), for its n examples of mix p."""
         first = (1 - target @ self.shrunk @ self.evidence.labels) / self._spread
-        return float(first), np.asarray(self.shrunk @ (target - first * self.evidence.labels), dtype=np.float64)
+        # No client has a part in the directions that A lacks: left in, they would only cost digits.
+        kept = self.vectors[:, self.values > VANISHING * self.values.max()]
+        second = self.shrunk @ (kept @ (kept.T @ (target - first * self.evidence.labels)))
+        return float(first), np.asarray(second, dtype=np.float64)
 
 
 def fit(evidence: Evidence) -> Fit:

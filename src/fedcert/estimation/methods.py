@@ -14,6 +14,8 @@ from typing import Any
 
 from fedcert.errors import CallError, EstimationProblem, FedcertError, shown
 from fedcert.estimation.federation import Federation
+from fedcert.estimation.pool import Pool
+from fedcert.estimation.rule import Rule
 from fedcert.estimation.simplex import Floats
 from fedcert.estimation.uncertainty import Uncertainty
 from fedcert.report.kinds import Flag, Kind, Nullable, Number, OneOf, Whole
@@ -87,6 +89,7 @@ class Answer:
         certified_accuracy: the estimate at each radius.
         weights: one per client, adding up to 1, where the estimate is Σ weight x accuracy; else None.
         weights_note: why there are none.
+        rule: the formula of the weights, where clients are not known one by one.
         uncertainty: what its interval is made of; None for a point without one.
         guarantee: what holds of it, in words; fedcert words it where weights say enough.
         settings: those that it used, so that it can be run again.
@@ -96,13 +99,17 @@ class Answer:
     certified_accuracy: Floats
     weights: Floats | None
     weights_note: str | None = None
+    rule: Rule | None = None
     uncertainty: Uncertainty | None = None
     guarantee: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-Estimator = Callable[[Federation, Floats, Settings], Answer]
+Estimator = Callable[[Any, Floats, Settings], Answer]
+"""The first argument is a `Federation`; the estimators of `FROM_SUMS` take any `Pool`."""
+
+FROM_SUMS = ("auto", "vw", "blup", "minimax", "poststratified")
 
 
 def method_names() -> list[str]:
@@ -126,6 +133,19 @@ def estimator(name: str) -> Estimator:
     for entry in entry_points(group=GROUP, name=name):
         return _guarded(entry)
     raise CallError(f"method must be one of {', '.join(method_names())}, but is {shown(name)}")
+
+
+def check_knows(name: str, pool: Pool) -> None:
+    """Check that a method can work from what is known.
+
+    Raises:
+        EstimationProblem: only sums are given, and it needs the clients' own reports.
+    """
+    if name not in FROM_SUMS and not isinstance(pool, Federation):
+        raise EstimationProblem(
+            f"the method {shown(name)} needs the clients' own reports, but sums are given; "
+            f"use one of {', '.join(FROM_SUMS)}"
+        )
 
 
 def _guarded(entry: EntryPoint) -> Estimator:

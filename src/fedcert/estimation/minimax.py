@@ -5,41 +5,72 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
+from fedcert.errors import EstimationProblem
+from fedcert.estimation.evidence import Evidence
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.interval import FINITE, hoeffding_deviations
-from fedcert.estimation.linear_model import decreasing
+from fedcert.estimation.linear_model import Fit, decreasing, fit
 from fedcert.estimation.methods import Answer, Settings
+from fedcert.estimation.pool import Pool, curves_of, evidence_of
+from fedcert.estimation.rule import NO_WEIGHTS, Rule, by_volume
 from fedcert.estimation.shortest import shortest, shortest_convex
 from fedcert.estimation.simplex import Floats
-from fedcert.estimation.uncertainty import of_weights
+from fedcert.estimation.uncertainty import Uncertainty, of_rule, of_weights
 
 
-def minimax(federation: Federation, target: Floats, settings: Settings) -> Answer:
-    """Weights whose honest interval is shortest, of any sign unless the settings say otherwise."""
-    weights = minimax_weights(federation, target, settings)
-    centre = weights @ federation.certified_accuracy
+def minimax(pool: Pool, target: Floats, settings: Settings) -> Answer:
+    """Weights whose honest interval is shortest, of any sign unless the settings say otherwise.
+
+    Raises:
+        EstimationProblem: non-negative weights are wanted, but only sums are known.
+    """
+    used = settings.used("non_negative")
+    if isinstance(pool, Federation):
+        weights = minimax_weights(pool, target, settings)
+        uncertainty = of_weights(pool, target, weights)
+        return Answer(decreasing(uncertainty.centre), weights, uncertainty=uncertainty, settings=used)
+    if settings.non_negative:
+        raise EstimationProblem(
+            "non-negative weights need the clients' reports, but only sums are given; leave --non-negative out"
+        )
+    curves = curves_of(pool)
+    rule = _rule(curves, target, deviations_for(settings, len(pool.radii)))
+    uncertainty = of_rule(pool, target, rule, curves, fit(evidence_of(pool)))
     return Answer(
-        decreasing(centre),
-        weights,
-        uncertainty=of_weights(federation, target, weights),
-        settings=settings.used("non_negative"),
+        decreasing(uncertainty.centre), None, weights_note=NO_WEIGHTS, rule=rule, uncertainty=uncertainty, settings=used
     )
+
+
+def honest(pool: Pool, target: Floats, settings: Settings, fitted: Fit) -> Uncertainty:
+    """What the shortest honest interval is made of, from all that is told.
+
+    Counts per class are clients of one class each: where some are told, the weights are theirs too.
+    """
+    if isinstance(pool, Federation) and pool.class_totals is None:
+        return of_weights(pool, target, minimax_weights(pool, target, settings), fitted)
+    rule = _rule(fitted.evidence, target, deviations_for(settings, len(pool.radii)))
+    return of_rule(pool, target, rule, fitted.evidence, fitted)
 
 
 def minimax_weights(federation: Federation, target: Floats, settings: Settings) -> Floats:
     """The weights of least honest half-length; a function of the labels alone."""
-    if settings.interval == FINITE:
-        radii = len(federation.radii) if settings.simultaneous else 1
-        deviations = hoeffding_deviations(settings.confidence, radii)
-    else:
-        deviations = 0.5 * float(stats.norm.ppf(0.5 + settings.confidence / 2))  # a proportion's sd is at most ½
-    mixes, sizes = federation.mixes, federation.sizes.astype(np.float64)
-    if len(mixes) < 2:
-        return np.ones(len(mixes))
-    if settings.non_negative:
-        direction = shortest_convex(mixes, sizes, target, deviations)
-        weights = sizes * np.maximum(mixes @ direction.coefficients, 0.0)
-    else:
-        direction = shortest(federation.label_counts.T @ mixes, target, deviations)
-        weights = sizes * (mixes @ direction.coefficients)
+    deviations = deviations_for(settings, len(federation.radii))
+    if not settings.non_negative or federation.count < 2:
+        return _rule(federation.curves, target, deviations).weights(federation)
+    direction = shortest_convex(federation.mixes, federation.sizes, target, deviations)
+    weights = federation.sizes * np.maximum(federation.mixes @ direction.coefficients, 0.0)
     return np.asarray(weights / weights.sum(), dtype=np.float64)
+
+
+def _rule(evidence: Evidence, target: Floats, deviations: float) -> Rule:
+    """The same weights by formula, of any sign."""
+    if evidence.clients < 2:
+        return by_volume(len(target), evidence.examples)
+    return Rule(0.0, shortest(evidence.labels_labels, target, deviations).coefficients)
+
+
+def deviations_for(settings: Settings, radii: int) -> float:
+    """How many times sqrt(Σ a²/n) chance may cost."""
+    if settings.interval == FINITE:
+        return hoeffding_deviations(settings.confidence, radii if settings.simultaneous else 1)
+    return 0.5 * float(stats.norm.ppf(0.5 + settings.confidence / 2))  # a proportion's deviation is at most ½

@@ -8,19 +8,24 @@ import numpy as np
 
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.methods import Answer, Settings
+from fedcert.estimation.pool import Pool, examples
+from fedcert.estimation.rule import NO_WEIGHTS, by_volume
 from fedcert.estimation.simplex import Floats
 from fedcert.estimation.subsets import Choice, best_subset, draw_subsets
-from fedcert.estimation.uncertainty import of_weights
+from fedcert.estimation.uncertainty import of_volume, of_weights
 
 
-def volume_weighted(federation: Federation, target: Floats, settings: Settings) -> Answer:  # noqa: ARG001
+def volume_weighted(pool: Pool, target: Floats, settings: Settings) -> Answer:  # noqa: ARG001
     """VW: each client weighs as much as it has examples (Lemma 1).
 
     This is the certified accuracy of the clients' pooled examples, whatever the target.
     """
-    weights = federation.sizes / federation.sizes.sum()
-    uncertainty = of_weights(federation, target, weights)
-    return Answer(weights @ federation.certified_accuracy, weights, uncertainty=uncertainty)
+    if isinstance(pool, Federation):
+        weights = pool.sizes / pool.sizes.sum()
+        return Answer(pool.certified / pool.sizes.sum(), weights, uncertainty=of_weights(pool, target, weights))
+    uncertainty = of_volume(pool, target)
+    rule = by_volume(len(target), examples(pool))
+    return Answer(uncertainty.centre, None, weights_note=NO_WEIGHTS, rule=rule, uncertainty=uncertainty)
 
 
 def approximation(federation: Federation, target: Floats, settings: Settings) -> Answer:
@@ -66,8 +71,7 @@ def _algorithm_2(
         weights[members] = weight * sizes[members] / sizes[members].sum()
     details = _details(federation, choice, len(subsets))
     uncertainty = of_weights(federation, target, weights)
-    curve = weights @ federation.certified_accuracy
-    return Answer(curve, weights, uncertainty=uncertainty, settings=used, details=details)
+    return Answer(uncertainty.centre, weights, uncertainty=uncertainty, settings=used, details=details)
 
 
 def _details(federation: Federation, choice: Choice, drawn: int) -> dict[str, Any]:

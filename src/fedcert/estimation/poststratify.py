@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.blup import blup
-from fedcert.estimation.federation import Federation
 from fedcert.estimation.linear_model import decreasing
 from fedcert.estimation.methods import Answer, Settings
+from fedcert.estimation.pool import Pool
 from fedcert.estimation.simplex import Floats
-from fedcert.estimation.uncertainty import Uncertainty
+from fedcert.estimation.uncertainty import Uncertainty, grouping_factor
+
+NO_CLASS_COUNTS = (
+    "no report has counts per class, which post-stratification needs; use --method blup, "
+    "or have the sites certify with --class-counts"
+)
 
 
-def poststratified(federation: Federation, target: Floats, settings: Settings) -> Answer:
+def poststratified(pool: Pool, target: Floats, settings: Settings) -> Answer:
     """The clients' pooled accuracy on each class, weighted by the target's mix.
 
     Where only some clients tell counts per class, theirs and the others' curves enter one linear model (`blup`).
@@ -22,30 +29,33 @@ def poststratified(federation: Federation, target: Floats, settings: Settings) -
     Raises:
         EstimationProblem: no client tells counts per class.
     """
-    if federation.class_totals is None:
-        raise EstimationProblem(
-            "no report has counts per class, which post-stratification needs; use --method blup, "
-            "or have the sites certify with --class-counts"
-        )
-    if not federation.opens.all():
-        answer = blup(federation, target, settings)
-        closed = int((~federation.opens).sum())
-        told = (
-            f"{closed} of {len(federation.clients)} clients tell no counts per class: one linear model uses both kinds"
-        )
-        return Answer(
-            answer.certified_accuracy, None, weights_note=answer.weights_note, uncertainty=answer.uncertainty,
-            settings=answer.settings, details={**answer.details, "partly_open": told},
-        )  # fmt: skip
-    labels, certified = federation.class_totals
+    if pool.class_totals is None:
+        raise EstimationProblem(NO_CLASS_COUNTS)
+    if pool.open_count < pool.count:
+        answer = blup(pool, target, settings)
+        closed = pool.count - pool.open_count
+        told = f"{closed} of {pool.count} clients tell no counts per class: one linear model uses both kinds"
+        return replace(answer, details={**answer.details, "partly_open": told})
+    curve, uncertainty = totals_answer(pool, target)
+    return Answer(
+        curve, None, weights_note="classes are weighted, not clients", uncertainty=uncertainty,
+        settings=settings.used("confidence"), details={"missing_share": 2 * uncertainty.bias},
+    )  # fmt: skip
+
+
+def totals_answer(pool: Pool, target: Floats) -> tuple[Floats, Uncertainty]:
+    """The curve and its uncertainty from totals per class, everybody's.
+
+    Raises:
+        EstimationProblem: nobody tells counts per class.
+    """
+    if pool.class_totals is None:
+        raise EstimationProblem(NO_CLASS_COUNTS)
+    labels, certified = pool.class_totals
     held = labels > 0
     missing = float(target[~held].sum())
     accuracy = np.divide(certified, labels[:, None], out=np.zeros_like(certified), where=held[:, None])
     centre = target @ accuracy + missing / 2
-    loads = np.where(held, target**2 / np.where(held, labels, 1.0), 0.0)[:, None] * federation.class_design_effects
+    loads = np.where(held, target**2 / np.where(held, labels, 1.0), 0.0)[:, None] * grouping_factor(pool)
     smooth = (certified + 0.5) / (labels[:, None] + 1)
-    uncertainty = Uncertainty(centre, missing / 2, loads, loads.sum(axis=0), smooth)
-    return Answer(
-        decreasing(centre), None, weights_note="classes are weighted, not clients", uncertainty=uncertainty,
-        settings=settings.used("confidence"), details={"missing_share": missing},
-    )  # fmt: skip
+    return decreasing(centre), Uncertainty(centre, missing / 2, loads, loads.sum(axis=0), smooth)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from fedcert.estimation.checks import Check
+from fedcert.estimation.weights import WEIGHTS
 from fedcert.report import Smoothing, Target
-from fedcert.report.fields import CLASSES, MOST_RADII, RADII, same_length
+from fedcert.report.fields import CLASSES, MOST_CLASSES, MOST_RADII, RADII, same_length
 from fedcert.report.frozen import frozen
 from fedcert.report.kinds import Kind, ListOf, MappingOf, ModelName, Moment, Nullable, Number, Text, Whole
 from fedcert.report.value import Part, Value, rule
 
+MOST_WEIGHTS = 10_000
+"""More of them go to a file of their own."""
+
 _CURVE = ListOf(Number(least=0, most=1), "numbers from 0 to 1, one per radius", most=MOST_RADII)
+_ROWS = ListOf(_CURVE, "rows, one per class", most=MOST_CLASSES)
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,30 @@ class Interval(Value):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ByClass(Value):
+    """The curve of each class with its interval, one row per class.
+
+    Attributes:
+        certified_accuracy: classes x radii.
+        lower, upper: ends of each class's own interval.
+    """
+
+    NOUN: ClassVar[str] = "curves of the classes"
+
+    certified_accuracy: tuple[tuple[float, ...], ...] = field(metadata=rule(_ROWS))
+    lower: tuple[tuple[float, ...], ...] = field(metadata=rule(_ROWS))
+    upper: tuple[tuple[float, ...], ...] = field(metadata=rule(_ROWS))
+
+    def fit(self, classes: Sequence[str], radii: Sequence[float]) -> None:
+        """Check that there is one row per class and one point per radius."""
+        for name in ("certified_accuracy", "lower", "upper"):
+            rows = getattr(self, name)
+            same_length(f"by_class.{name}", rows, "classes", classes)
+            for index, row in enumerate(rows):
+                same_length(f"by_class.{name}[{index}]", row, "radii", radii)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Estimate(Value):
     """The certified accuracy of a target population, at each radius.
 
@@ -91,9 +120,11 @@ class Estimate(Value):
         confidence: of the interval.
         interval: what kind of interval.
         guarantee: in words, what holds and under which assumptions.
+        by_class: the curve of each class, as a by-product; null for methods that know none, and for very many classes.
         mismatch: between the target's mix and the one that the weights reach.
         bias_bound: what that mismatch can cost.
         weights: client -> weight; null for methods without.
+        weights_file: the Parquet file beside the estimate's that holds them, where they are many.
         weights_note: why there are none.
         effective_examples: 1 / Σ a²/n: how many examples of one sample would be as informative.
         largest_radius: the largest radius that any client's settings can certify; beyond it accuracy is 0.
@@ -119,11 +150,11 @@ class Estimate(Value):
     confidence: float | None = field(default=None, metadata=rule(Nullable(Number(above=0, below=1))))
     interval: Interval | None = field(default=None, metadata=rule(Nullable(Part(Interval))))
     guarantee: str = field(metadata=rule(Text(longest=2000)))
+    by_class: ByClass | None = field(default=None, metadata=rule(Nullable(Part(ByClass))))
     mismatch: Mismatch | None = field(default=None, metadata=rule(Nullable(Part(Mismatch))))
     bias_bound: BiasBound | None = field(default=None, metadata=rule(Nullable(Part(BiasBound))))
-    weights: Mapping[str, float] | None = field(
-        default=None, metadata=rule(Nullable(MappingOf(Number(), "client names to weights", least=1)))
-    )
+    weights: Mapping[str, float] | None = field(default=None, metadata=rule(Nullable(WEIGHTS)))
+    weights_file: str | None = field(default=None, metadata=rule(Nullable(Text())))
     weights_note: str | None = field(default=None, metadata=rule(Nullable(Text(longest=2000))))
     effective_examples: float | None = field(default=None, metadata=rule(Nullable(Number(least=0))))
     largest_radius: float = field(metadata=rule(Number(least=0)))
@@ -147,6 +178,15 @@ class Estimate(Value):
         for name in ("lower", "upper"):
             if getattr(self, name) is not None:
                 same_length(name, getattr(self, name), "radii", self.radii)
+        if self.by_class is not None:
+            self.by_class.fit(self.classes, self.radii)
+
+    def to_json(self) -> dict[str, Any]:
+        """The estimate as plain JSON types; many weights are left to a file of their own."""
+        if self.weights is None or len(self.weights) <= MOST_WEIGHTS:
+            return super().to_json()
+        note = f"{len(self.weights)} weights are too many for this document"
+        return {**replace(self, weights=None).to_json(), "weights_note": note}
 
     def at(self, radius: float) -> float:
         """The certified accuracy at a radius: that of the next radius of the grid, which is never too high.
@@ -158,3 +198,64 @@ class Estimate(Value):
             if point >= radius - 1e-9:
                 return accuracy
         raise ValueError(f"radius must be at most {self.radii[-1]}, the last of the estimate, but is {radius}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetCurve(Value):
+    """The estimate for one target mix.
+
+    Attributes:
+        target: the mix.
+        certified_accuracy, lower, upper: at each radius.
+    """
+
+    NOUN: ClassVar[str] = "curve of a target"
+
+    target: Target = field(metadata=rule(Part(Target)))
+    certified_accuracy: tuple[float, ...] = field(metadata=rule(_CURVE))
+    lower: tuple[float, ...] = field(metadata=rule(_CURVE))
+    upper: tuple[float, ...] = field(metadata=rule(_CURVE))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhatIf(Value):
+    """The certified accuracy of many target populations, each with its own interval.
+
+    Attributes:
+        method: "poststratified" or "blup".
+        radii: increasing radii.
+        classes: class names in index order.
+        targets: one curve per target mix.
+        confidence: of each interval.
+        interval: what kind of interval.
+        guarantee: in words, what holds of each of them and under which assumptions.
+        clients, examples: how many took part.
+        settings: what to give to get the same again.
+        model, smoothing: what the reports share.
+        software, created: what wrote it, and when.
+    """
+
+    SCHEMA: ClassVar[str] = "fedcert/what-if/1"
+    NOUN: ClassVar[str] = "what-if"
+    REMEDY: ClassVar[str | None] = "run 'fedcert what-if' again"
+
+    method: str = field(metadata=rule(Text()))
+    radii: tuple[float, ...] = field(metadata=rule(RADII))
+    classes: tuple[str, ...] = field(metadata=rule(CLASSES))
+    targets: tuple[TargetCurve, ...] = field(metadata=rule(ListOf(Part(TargetCurve), "curves, one per target")))
+    confidence: float = field(metadata=rule(Number(above=0, below=1)))
+    interval: Interval = field(metadata=rule(Part(Interval)))
+    guarantee: str = field(metadata=rule(Text(longest=2000)))
+    clients: int = field(metadata=rule(Whole(least=1)))
+    examples: int = field(metadata=rule(Whole(least=1)))
+    settings: Mapping[str, Any] = field(default_factory=dict, metadata=rule(_Anything()))
+    model: str = field(metadata=rule(ModelName()))
+    smoothing: Smoothing = field(metadata=rule(Part(Smoothing)))
+    software: str | None = field(default=None, metadata=rule(Nullable(Text())))
+    created: str | None = field(default=None, metadata=rule(Nullable(Moment())))
+
+    def consistent(self) -> None:
+        """Check that the curves have one point per radius."""
+        for index, curve in enumerate(self.targets):
+            for name in ("certified_accuracy", "lower", "upper"):
+                same_length(f"targets[{index}].{name}", getattr(curve, name), "radii", self.radii)

@@ -1,43 +1,27 @@
-"""The server's work: reports and a target in, an estimate out."""
+"""The server's work: reports or sums and targets in, estimates out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from fedcert.errors import CallError, EstimationProblem, shown
-from fedcert.estimation.bounded import bounded
-from fedcert.estimation.checks import (
-    Check,
-    information,
-    label_shift,
-    missing_classes,
-    radii_in_reach,
-    reach,
-    same_settings,
-    thin_classes,
-)
-from fedcert.estimation.evidence import Evidence
+from fedcert.estimation.assembly import WITH_CLASS_CURVES, assemble, assemble_what_if
 from fedcert.estimation.federation import Federation
-from fedcert.estimation.label_shift import label_shift_test
-from fedcert.estimation.linear_model import fit
-from fedcert.estimation.methods import Answer, Settings, estimator
-from fedcert.estimation.paper import worst_spread
-from fedcert.estimation.result import BiasBound, Estimate, Interval, Mismatch
-from fedcert.estimation.simplex import Floats
+from fedcert.estimation.methods import Settings, check_knows, estimator
+from fedcert.estimation.poststratify import NO_CLASS_COUNTS
+from fedcert.estimation.result import Estimate, WhatIf
+from fedcert.estimation.summed import Summed
 from fedcert.estimation.target import distribution_of, target_of
-from fedcert.report import Report, Target, read_reports
-from fedcert.version import __version__
-
-_ROUNDING = 1e-9
+from fedcert.estimation.what_if import curves_for
+from fedcert.report import Gathered, Target, gather
+from fedcert.report.gathering import Source
 
 
 def estimate(
-    reports: Report | str | Path | Iterable[Report | str | Path],
+    reports: Source | Iterable[Source] | Gathered,
     target: object = "uniform",
     method: str = "auto",
     *,
@@ -54,7 +38,7 @@ def estimate(
     """Estimate the certified accuracy of a target population from the clients' reports.
 
     Args:
-        reports: reports, or paths of files and folders that hold them.
+        reports: reports or sums, or paths of files, folders and Parquet tables that hold them.
         target: the target's class mix: "uniform", a mapping from class name to weight, a list of weights
             in class order, a JSON file's name, or "class=weight,…".
         method: "auto" (post-stratified where clients tell counts per class, else BLUP), "poststratified", "blup",
@@ -70,10 +54,10 @@ def estimate(
         non_negative: keep the weights of minimax and BLUP at or above 0.
 
     Raises:
-        CannotCombine: reports that do not belong together.
+        CannotCombine: reports or sums that do not belong together.
         CallError: an unknown method, a setting or target of the wrong form.
         InvalidValue: a report or a target that breaks a rule.
-        EstimationProblem: no client has any test example.
+        EstimationProblem: no client has any test example, or the method needs more than sums tell.
 
     Examples:
         >>> from fedcert.report import Report
@@ -91,87 +75,80 @@ def estimate(
         subsets, subset_size, threshold, seed, confidence, interval, simultaneous, target_examples, non_negative
     )
     function = estimator(method)
-    federation = Federation.of(_reports(reports))
-    wanted = target_of(target, federation.classes)
-    distribution = distribution_of(wanted, federation.classes)
-    answer = function(federation, distribution, settings)
-    return _assemble(method, answer, federation, wanted, distribution, settings)
+    pool = pool_of(reports)
+    check_knows(method, pool)
+    wanted = target_of(target, pool.classes)
+    distribution = distribution_of(wanted, pool.classes)
+    answer = function(pool, distribution, settings)
+    return assemble(method, answer, pool, wanted, distribution, settings)
 
 
-def _reports(reports: Report | str | Path | Iterable[Report | str | Path]) -> tuple[Report, ...]:
-    if isinstance(reports, (str, Path, Report)):
-        reports = [reports]
-    if not isinstance(reports, Iterable):
-        raise CallError(f"reports must be reports or paths, but is {shown(reports)}")
-    read: list[Report] = []
-    for report in reports:
-        if isinstance(report, Report):
-            read.append(report)
-        elif isinstance(report, (str, Path)):
-            read.extend(read_reports(report))
-        else:
-            raise CallError(f"reports must be reports or paths, but one is {type(report).__name__}")
-    return tuple(read)
+def pool_of(reports: Source | Iterable[Source] | Gathered) -> Federation | Summed:
+    """Reports as a federation; with sums among them, everything as sums.
+
+    Raises:
+        CannotCombine: they do not belong together.
+        EstimationProblem: no client has any test example.
+    """
+    gathered = reports if isinstance(reports, Gathered) else gather(reports)
+    if gathered.reports is not None and gathered.sums is None:
+        return Federation.of(gathered.reports)
+    return Summed(gathered.whole)
 
 
-def _assemble(
-    method: str, answer: Answer, federation: Federation, target: Target, distribution: Floats, settings: Settings
-) -> Estimate:
-    checks: list[Check] = [
-        missing_classes(federation, distribution),
-        thin_classes(federation, distribution),
-        same_settings(federation),
-        label_shift(label_shift_test(federation, fit(Evidence.of(federation)), settings.seed)),
-    ]
-    parts: dict[str, Any] = {"guarantee": answer.guarantee or "A point estimate. Its method states no guarantee."}
-    curve = answer.certified_accuracy
-    if answer.weights is not None:
-        parts |= _reached(method, answer.weights, federation, distribution)
-        checks += [reach(parts["mismatch"].tv), information(federation, answer.weights)]
-    if answer.uncertainty is not None:
-        bounds = bounded(answer.uncertainty, distribution, federation, settings)
-        curve = np.clip(curve, *bounds.reach)
-        parts |= {
-            "lower": tuple(bounds.lower.tolist()),
-            "upper": tuple(bounds.upper.tolist()),
-            "confidence": settings.confidence,
-            "interval": Interval(kind=settings.interval, scope=bounds.scope, estimand=bounds.estimand),
-            "guarantee": answer.guarantee or bounds.guarantee,
-        }
-    checks.append(radii_in_reach(federation))
-    return Estimate(
-        method=method,
-        target=target,
-        radii=federation.radii,
-        # Rounding may leave a weighted mean a hair outside.
-        certified_accuracy=tuple(np.clip(curve, 0.0, 1.0).tolist()),
-        weights_note=answer.weights_note,
-        largest_radius=float(federation.largest_radii.max()),
-        clients=len(federation.clients),
-        examples=int(federation.sizes.sum()),
-        excluded=dict(federation.excluded),
-        checks=tuple(checks),
-        details=dict(answer.details),
-        settings={**answer.settings, **settings.used("confidence", "interval", "simultaneous", "target_examples")},
-        model=federation.model,
-        smoothing=federation.smoothing,
-        classes=federation.classes,
-        software=f"fedcert {__version__}",
-        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        **parts,
+def what_if(
+    reports: Source | Iterable[Source] | Gathered,
+    targets: Sequence[object] | Mapping[str, object],
+    method: str = "auto",
+    *,
+    confidence: float = 0.95,
+    interval: str = "finite-sample",
+    simultaneous: bool = False,
+    target_examples: int | None = None,
+) -> WhatIf:
+    """Estimate the certified accuracy of many target populations at once, each with its own interval.
+
+    Args:
+        reports: as for `estimate`.
+        targets: class mixes, each in a form that `estimate` takes; with names, where they are a mapping.
+        method: "auto", "poststratified" or "blup".
+        confidence, interval, simultaneous, target_examples: as for `estimate`, for each target by itself.
+
+    Raises:
+        CannotCombine: reports or sums that do not belong together.
+        CallError: another method, no target, a setting or target of the wrong form.
+        InvalidValue: a report or a target that breaks a rule.
+        EstimationProblem: no client has any test example, or sums without what the method needs.
+
+    Examples:
+        >>> from fedcert.report import Report
+        >>> site = Report(client="a", model="demo", smoothing={"sigma": 0.25}, radii=[0], classes=["cat", "dog"],
+        ...               label_counts=[80, 20], certified_counts=[70], class_certified_counts=[[60], [10]])
+        >>> result = what_if(site, {"cats": "cat=1", "half": "uniform"})
+        >>> [(curve.target.name, curve.certified_accuracy) for curve in result.targets]
+        [('cats', (0.75,)), ('half', (0.625,))]
+    """
+    settings = Settings(
+        confidence=confidence, interval=interval, simultaneous=simultaneous, target_examples=target_examples
     )
+    pool = pool_of(reports)
+    wanted = _targets(targets, pool.classes)
+    if method not in ("auto", *WITH_CLASS_CURVES):
+        raise CallError(f"method must be auto, {' or '.join(WITH_CLASS_CURVES)} for a what-if, but is {shown(method)}")
+    if method == "poststratified" and pool.class_totals is None:
+        raise EstimationProblem(NO_CLASS_COUNTS)
+    chosen = ("poststratified" if pool.open_count else "blup") if method == "auto" else method
+    mixes = np.array([distribution_of(target, pool.classes) for target in wanted])
+    return assemble_what_if(chosen, pool, wanted, curves_for(pool, mixes, chosen, settings), settings)
 
 
-def _reached(method: str, weights: Floats, federation: Federation, distribution: Floats) -> dict[str, Any]:
-    """What the weights make of the clients' mixes."""
-    if not abs(weights.sum() - 1) <= _ROUNDING:
-        raise EstimationProblem(f"the weights of {shown(method)} must add up to 1, but add up to {weights.sum()}")
-    difference = distribution - weights @ federation.mixes
-    l2, tv = float(np.linalg.norm(difference)), float(np.abs(difference).sum() / 2)
-    spread = worst_spread(len(federation.classes))
-    return {
-        "mismatch": Mismatch(l2=l2, tv=tv),
-        "bias_bound": BiasBound(theorem_1=l2 * spread, spread=spread, sharp=tv),
-        "weights": dict(zip(federation.clients, weights.tolist(), strict=True)),
-        "effective_examples": 1 / float(np.sum(weights**2 / federation.sizes)),
-    }
+def _targets(targets: object, classes: tuple[str, ...]) -> list[Target]:
+    if isinstance(targets, Mapping):
+        made = [replace(target_of(target, classes), name=name) for name, target in targets.items()]
+    elif isinstance(targets, Iterable) and not isinstance(targets, (str, bytes)):
+        made = [target_of(target, classes) for target in targets]
+    else:
+        raise CallError(f"targets must be a list of targets or a mapping from names to them, but is {shown(targets)}")
+    if not made:
+        raise CallError("there are no targets; give at least one")
+    return made

@@ -7,6 +7,7 @@ answer is that of solving all of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +62,7 @@ def draw_subsets(clients: int, size: int, count: int, generator: np.random.Gener
     return np.sort(chosen, axis=1)
 
 
-def best_subset(label_counts: npt.NDArray[np.int64], target: Floats, subsets: Indices, threshold: int | None) -> Choice:
+def best_subset(label_counts: npt.NDArray[Any], target: Floats, subsets: Indices, threshold: int | None) -> Choice:
     """Algorithm 2: group and solve each subset, and choose the one of least mismatch.
 
     Mismatches within 1e-9 are tied; of tied subsets the one of least Σ a²/n is chosen, then the one
@@ -92,7 +93,7 @@ class _Subset:
     examples: Floats
 
 
-def _grouped(label_counts: npt.NDArray[np.int64], subset: Indices, threshold: int | None) -> _Subset:
+def _grouped(label_counts: npt.NDArray[Any], subset: Indices, threshold: int | None) -> _Subset:
     sizes = label_counts[subset].sum(axis=1)
     alone = tuple((position,) for position in range(len(subset)))
     positions = alone if threshold is None else group_clients(sizes.tolist(), threshold)
@@ -128,9 +129,7 @@ def _least_variance(
     )
 
 
-def _candidates(
-    label_counts: npt.NDArray[np.int64], target: Floats, subsets: Indices, threshold: int | None
-) -> Indices:
+def _candidates(label_counts: npt.NDArray[Any], target: Floats, subsets: Indices, threshold: int | None) -> Indices:
     """Positions of the subsets that may be the best one, or tied with it, in the order drawn."""
     size = max(1, _CELLS_PER_CHUNK // (subsets.shape[1] * (subsets.shape[1] + label_counts.shape[1])))
     kept: list[Indices] = []
@@ -154,7 +153,7 @@ def _candidates(
 
 
 def _gram(
-    label_counts: npt.NDArray[np.int64], target: Floats, subsets: Indices, threshold: int | None
+    label_counts: npt.NDArray[Any], target: Floats, subsets: Indices, threshold: int | None
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Inner products of the groups' mixes, seen from the target, and which groups exist."""
     counts = label_counts[subsets].astype(np.float64)

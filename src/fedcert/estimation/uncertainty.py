@@ -9,6 +9,8 @@ import numpy as np
 from fedcert.estimation.evidence import Evidence
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.linear_model import Fit, fit
+from fedcert.estimation.pool import Pool, examples, pooled_mix
+from fedcert.estimation.rule import Rule
 from fedcert.estimation.simplex import Floats
 
 _CLOSEST_TO_CERTAIN = 0.01
@@ -26,6 +28,9 @@ class Uncertainty:
             Σ a²/n. None where only `squares` is known (sums do not tell the loads).
         squares: Σ a²/n at each radius, design effects included.
         class_accuracy: estimated accuracy of each class, classes x radii; None where nothing is known of it.
+        mix: the class mix that the weights reach; None where classes are weighted rather than clients.
+        influence: each client's part in the estimate's deviation, clients x radii: its weighted residual. It makes
+            cluster-robust intervals; None where clients are not known.
     """
 
     centre: Floats
@@ -33,15 +38,70 @@ class Uncertainty:
     loads: Floats | None
     squares: Floats
     class_accuracy: Floats | None
+    mix: Floats | None = None
+    influence: Floats | None = None
 
 
 def of_weights(federation: Federation, target: Floats, weights: Floats, fitted: Fit | None = None) -> Uncertainty:
     """The uncertainty of a weighted mean of the clients' curves."""
-    fitted = fitted or fit(Evidence.of(federation))
-    effects = federation.design_effects
+    fitted = fitted or fit(federation.evidence)
     scaled = weights**2 / federation.sizes
-    mixes = federation.mixes
-    loads = mixes.T @ (scaled[:, None] * effects)
-    bias = float(np.abs(target - weights @ mixes).sum() / 2)
-    accuracy = np.clip(fitted.class_accuracy, _CLOSEST_TO_CERTAIN, 1 - _CLOSEST_TO_CERTAIN)
-    return Uncertainty(weights @ federation.certified_accuracy, bias, loads, scaled @ effects, accuracy)
+    if federation.design_effects is None:
+        loads = np.repeat((federation.mixes.T @ scaled)[:, None], len(federation.radii), axis=1)
+    else:
+        loads = federation.mixes.T @ (scaled[:, None] * federation.design_effects)
+    mix = weights @ federation.mixes
+    centre = (weights / federation.sizes) @ federation.certified_counts
+    accuracy = _away_from_certain(fitted.class_accuracy)
+    return Uncertainty(centre, worst_bias(target, mix), loads, loads.sum(axis=0), accuracy, mix)
+
+
+def of_rule(pool: Pool, target: Floats, rule: Rule, evidence: Evidence, fitted: Fit) -> Uncertainty:
+    """The uncertainty of weights by formula, from sums alone.
+
+    Where examples come in groups, everybody's largest design effect counts; where classes are weighted too, the factor
+    that holds for them.
+
+    Args:
+        pool: what is known of the clients.
+        target: the target's class distribution.
+        rule: the weights.
+        evidence: what they weigh: the pool's curves, or all that it tells.
+        fitted: the model of the classes' accuracies.
+    """
+    mix = rule.mix(evidence)
+    factor = pool.effects if evidence is pool.curves else np.maximum(pool.effects, grouping_factor(pool))
+    return Uncertainty(
+        rule.curve(evidence), worst_bias(target, mix), None, rule.squares(evidence) * factor,
+        _away_from_certain(fitted.class_accuracy), mix,
+    )  # fmt: skip
+
+
+def grouping_factor(pool: Pool) -> Floats:
+    """How much examples that come in groups inflate Σ p(S)²/n over the classes, at each radius.
+
+    A group of m examples moves the estimate by at most the sum of its examples' parts, whose square is at most m times
+    the sum of their squares: the size of the largest group is a bound, whatever classes the groups span. Where reports
+    do not tell it, the largest design effect stands for it, which is an approximation.
+    """
+    if pool.largest_group is not None:
+        return np.full(len(pool.radii), float(pool.largest_group))
+    return pool.effects
+
+
+def of_volume(pool: Pool, target: Floats) -> Uncertainty:
+    """The uncertainty of the pooled curve, from totals alone."""
+    total = examples(pool)
+    loads = np.outer(pool.labels / total**2, pool.effects)
+    mix = pooled_mix(pool)
+    accuracy = _away_from_certain(fit(pool.evidence).class_accuracy) if pool.evidence is not None else None
+    return Uncertainty(pool.certified / total, worst_bias(target, mix), loads, loads.sum(axis=0), accuracy, mix)
+
+
+def worst_bias(target: Floats, mix: Floats) -> float:
+    """½‖target - mix‖₁: the most that accuracies in [0, 1] make of a mismatch."""
+    return float(np.abs(target - mix).sum() / 2)
+
+
+def _away_from_certain(accuracy: Floats) -> Floats:
+    return np.clip(accuracy, _CLOSEST_TO_CERTAIN, 1 - _CLOSEST_TO_CERTAIN)

@@ -52,7 +52,7 @@ def check_together(ones: Sequence[Combinable]) -> None:
     """
     if not ones:
         raise CannotCombine("there are no reports to combine; give at least one")
-    _check_clients(ones)
+    check_once([one.client for one in ones if hasattr(one, "client")])
     check_alike(ones)
 
 
@@ -82,25 +82,34 @@ def check_alike(ones: Sequence[Combinable]) -> None:
 
 
 def common_smoothing(ones: Sequence[Combinable]) -> Smoothing:
-    """The settings of combined reports: the smallest samples and the largest failure probability."""
+    """The settings of combined reports."""
+    return joint([one.smoothing for one in ones])
+
+
+def joint(smoothings: Sequence[Smoothing]) -> Smoothing:
+    """Several settings as one: the smallest samples and the largest failure probability."""
     return replace(
-        ones[0].smoothing,
-        n0=min(one.smoothing.n0 for one in ones),
-        n=min(one.smoothing.n for one in ones),
-        failure_probability=max(one.smoothing.failure_probability for one in ones),
+        smoothings[0],
+        n0=min(one.n0 for one in smoothings),
+        n=min(one.n for one in smoothings),
+        failure_probability=max(one.failure_probability for one in smoothings),
     )
 
 
-def _check_clients(ones: Sequence[Combinable]) -> None:
-    clients = Counter(getattr(one, "client", None) for one in ones)
-    clients.pop(None, None)
-    twice = [client for client, times in clients.items() if times > 1]
-    if twice:
-        named = ", ".join(shown(client) for client in twice[:_MOST_NAMED])
-        more = f" and {len(twice) - _MOST_NAMED} more" if len(twice) > _MOST_NAMED else ""
-        raise CannotCombine(
-            f"each client may report once, but there are several reports of {named}{more}; keep one of each"
-        )
+def check_once(clients: Sequence[str]) -> None:
+    """Check that no client reports twice.
+
+    Raises:
+        CannotCombine: some do; they are named.
+    """
+    if len(set(clients)) == len(clients):
+        return
+    twice = [client for client, times in Counter(clients).items() if times > 1]
+    named = ", ".join(shown(client) for client in twice[:_MOST_NAMED])
+    more = f" and {len(twice) - _MOST_NAMED} more" if len(twice) > _MOST_NAMED else ""
+    raise CannotCombine(
+        f"each client may report once, but there are several reports of {named}{more}; keep one of each"
+    )
 
 
 def _name(one: Combinable, index: int) -> str:

@@ -34,6 +34,10 @@ def _deceives(character: str) -> bool:
     return refused or character in _FILLERS
 
 
+_WRITTEN_OUT = 20
+"""Larger powers of 2 are named as such in messages."""
+
+
 class Kind(ABC):
     """A set of allowed values."""
 
@@ -192,7 +196,8 @@ class Whole(Kind):
 
     @property
     def expected(self) -> str:
-        most = "2^53" if self.most == LARGEST_COUNT else str(self.most)
+        power = self.most.bit_length() - 1
+        most = f"2^{power}" if power > _WRITTEN_OUT and self.most == 2**power else str(self.most)
         return f"a whole number from {self.least} to {most}"
 
     def take(self, value: Any, field: str) -> int:

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import math
-import re
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from fedcert.errors import CallError, FedcertWarning, FileProblem, InvalidValue, shown
+from fedcert.report.parsing import parse
 from fedcert.report.paths import check_readable, kind_of_path, named
-from fedcert.report.report import Report
 from fedcert.report.value import Value
 
 LARGEST_DOCUMENT = 32 * 2**20
 """Bytes of one JSON document. A report over 1,000 classes and 100 radii has about 0.6 MB."""
 
 LINE_SUFFIXES = (".ndjson", ".jsonl")
-SUFFIXES = (".json", *LINE_SUFFIXES)
-
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # where a surrogate is written, a lone one may be
+JSON_SUFFIXES = (".json", *LINE_SUFFIXES)
+SUFFIXES = (*JSON_SUFFIXES, ".parquet")
 
 
 def read_documents(path: Path) -> Iterator[tuple[str, Any]]:
-    """The JSON documents of a file or folder, each with the place where it stands.
+    """The JSON documents of a file, each with the place where it stands.
 
     Raises:
         CallError: there is no such file, or its name does not end in .json, .ndjson or .jsonl.
@@ -36,61 +32,37 @@ def read_documents(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def read_texts(path: Path) -> Iterator[tuple[str, bytes]]:
-    """The same documents before they are parsed, so that one broken document does not hide the others."""
-    if kind_of_path(path) == "a folder":
-        seen = sorted(file for file in path.iterdir() if not file.name.startswith("."))
-        files = [file for file in seen if file.suffix.lower() in SUFFIXES and kind_of_path(file) == "a file"]
-        if not files:
-            raise CallError(f"{named(path)} holds no .json, .ndjson or .jsonl file; give a folder of reports")
-        _tell_of_others(path, [file for file in seen if file not in files])
-    else:
-        files = [path]
-    for file in files:
-        check_readable(file, SUFFIXES)
-        yield from _texts_of(file)
+    """The documents of a file before they are parsed, so that one broken document does not hide the others."""
+    check_readable(path, JSON_SUFFIXES)
+    yield from _texts_of(path)
+
+
+def files_in(path: Path) -> list[Path]:
+    """The files that a path stands for: itself, or what a folder holds, by name. Others there are told of.
+
+    Raises:
+        CallError: there is nothing of that name, or a folder without such files.
+    """
+    if kind_of_path(path) != "a folder":
+        check_readable(path, SUFFIXES)
+        return [path]
+    seen = sorted(file for file in path.iterdir() if not file.name.startswith("."))
+    files = [file for file in seen if file.suffix.lower() in SUFFIXES and kind_of_path(file) == "a file"]
+    if not files:
+        raise CallError(f"{named(path)} holds no .json, .ndjson, .jsonl or .parquet file; give a folder of reports")
+    _tell_of_others(path, [file for file in seen if file not in files])
+    return files
 
 
 def _tell_of_others(path: Path, others: list[Path]) -> None:
     if others:
         names = ", ".join(file.name for file in others[:5]) + (", …" if len(others) > 5 else "")
         warnings.warn(
-            f"{named(path)}: passed over {len(others)} that do not end in .json, .ndjson or .jsonl "
+            f"{named(path)}: passed over {len(others)} that do not end in .json, .ndjson, .jsonl or .parquet "
             f"({shown(names, 300)})",
             FedcertWarning,
             stacklevel=3,
         )
-
-
-def read_reports(paths: str | Path | Iterable[str | Path]) -> tuple[Report, ...]:
-    """Reports from files, folders and NDJSON, in the order given, folders by file name.
-
-    Inside a folder, fedcert's other files (a request, an estimate) are passed over with a warning.
-
-    Raises:
-        CallError: a path is not there or cannot hold reports.
-        FileProblem: a file cannot be read or parsed.
-        InvalidValue: a report breaks a rule of its schema.
-    """
-    reports: list[Report] = []
-    for path in [Path(paths)] if isinstance(paths, (str, Path)) else map(Path, paths):
-        passed: list[str] = []
-        in_folder = kind_of_path(path) == "a folder"
-        count = len(reports)
-        for place, document in read_documents(path):
-            if in_folder and _is_other_kind(document):
-                passed.append(place)
-                continue
-            reports.append(Report.from_json(document, place))
-        if passed:
-            names = ", ".join(Path(place).name for place in passed[:5]) + (", …" if len(passed) > 5 else "")
-            warnings.warn(
-                f"{named(path)}: passed over {len(passed)} file(s) that are not reports ({shown(names, 300)})",
-                FedcertWarning,
-                stacklevel=2,
-            )
-        if len(reports) == count:
-            raise FileProblem(f"{named(path)} holds no report; give files that 'fedcert certify' wrote")
-    return tuple(reports)
 
 
 def read_one(path: Path, kind: type[Value]) -> Any:
@@ -123,34 +95,6 @@ def kind_of(document: Any, place: str, kinds: Iterable[type[Value]]) -> type[Val
     return known[schema]
 
 
-def parse(text: str | bytes, place: str) -> Any:
-    """Parse one JSON document strictly: no NaN, no infinity, no key twice.
-
-    Raises:
-        FileProblem: it is not such a document.
-    """
-    try:
-        document = json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_key_twice)
-        if _HALF.search(text if isinstance(text, bytes) else text.encode()):
-            json.dumps(document, ensure_ascii=False).encode()
-        return document
-    except RecursionError:
-        reason = "it is nested too deeply"
-    except UnicodeDecodeError:
-        reason = "it is not UTF-8 text"
-    except UnicodeEncodeError:
-        reason = "it holds half of a character (a lone surrogate)"
-    except json.JSONDecodeError as error:
-        words = error.msg[:1].lower() + error.msg[1:].removesuffix(" at")
-        reason = f"{words} at line {error.lineno}, column {error.colno}"
-    except ValueError as error:
-        reason = str(error)
-    remedy = (
-        "each line must hold one whole document" if ", line " in place else "it may be cut off or edited: get it again"
-    )
-    raise FileProblem(f"{place} is not valid JSON: {reason}; {remedy}") from None
-
-
 def _texts_of(path: Path) -> Iterator[tuple[str, bytes]]:
     place = named(path)
     try:
@@ -176,30 +120,3 @@ def _too_large(place: str) -> FileProblem:
     return FileProblem(
         f"{place} is larger than {LARGEST_DOCUMENT // 2**20} MiB, which no fedcert document is; not read"
     )
-
-
-def _is_other_kind(document: Any) -> bool:
-    schema = document.get("schema") if isinstance(document, dict) else None
-    return isinstance(schema, str) and schema.startswith("fedcert/") and not schema.startswith("fedcert/report/")
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a number that JSON has")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if math.isinf(number):
-        raise ValueError(f"{digits[:40]} is too large a number")
-    return number
-
-
-def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    if len(document) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise ValueError(f"the key {shown(key)} stands twice in one object")
-            seen.add(key)
-    return document

@@ -41,6 +41,7 @@ class Report(Value):
         class_certified_counts: the same per class, one row each; only with the client's consent.
         abstained: right selections that were not certified even at radius 0.
         design_effect: variance inflation per radius when examples come in groups.
+        largest_group: examples in the largest of these groups.
         samples: noisy samples spent, selection included.
         software: what wrote the report.
         created: when.
@@ -67,6 +68,7 @@ class Report(Value):
         default=None,
         metadata=rule(Nullable(ListOf(Number(above=0), "positive numbers, one per radius", most=MOST_RADII))),
     )
+    largest_group: int | None = field(default=None, metadata=rule(Nullable(Whole(least=1))))
     samples: int | None = field(default=None, metadata=rule(Nullable(Whole())))
     software: str | None = field(default=None, metadata=rule(Nullable(Text())))
     created: str | None = field(default=None, metadata=rule(Nullable(Moment())))
@@ -94,6 +96,8 @@ class Report(Value):
             rows_fit("class_certified_counts", self.class_certified_counts, self.label_counts, self.certified_counts)
         if self.design_effect is not None:
             same_length("design_effect", self.design_effect, "radii", self.radii)
+        if self.largest_group is not None and self.largest_group > max(self.examples, 1):
+            raise InvalidValue("largest_group", f"at most the examples ({self.examples})", self.largest_group)
         left = self.examples - self.certified_counts[0]
         if self.abstained is not None and self.abstained > left:
             raise InvalidValue("abstained", f"at most the examples that are not certified ({left})", self.abstained)

@@ -16,41 +16,25 @@ from fedcert.report.fields import (
     CLASS_ROWS,
     CLASSES,
     LABEL_COUNTS,
-    MOST_CLASSES,
+    MOST_RADII,
     RADII,
     REQUEST_DIGEST,
     falling,
     rows_fit,
     same_length,
 )
-from fedcert.report.kinds import ListOf, ModelName, Moment, Nullable, OneOf, Text, Whole
+from fedcert.report.kinds import Flag, ListOf, ModelName, Moment, Nullable, Number, OneOf, Text, Whole
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
+from fedcert.report.table import Counts, Table
 from fedcert.report.value import Part, Value, rule
 
 MOMENT_SCALE = 2**24
-"""Moments are stored as whole multiples of 1/scale: exact to add, and below 2^53 for 5e8 examples."""
+"""Moments are stored as whole multiples of 1/scale: exact to add, and below 2^62 for 2e11 examples."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class ClassTotals(Value):
-    """Totals per class, over the contributors that gave counts per class.
-
-    Attributes:
-        contributors: how many gave them.
-        label_counts: their examples of each class.
-        certified_counts: one row per class, one column per radius.
-    """
-
-    NOUN: ClassVar[str] = "totals per class"
-
-    contributors: int = field(metadata=rule(Whole()))
-    label_counts: tuple[int, ...] = field(metadata=rule(LABEL_COUNTS))
-    certified_counts: tuple[tuple[int, ...], ...] = field(metadata=rule(CLASS_ROWS))
-
-    def consistent(self) -> None:
-        """Check that no class has more certified examples than examples."""
-        rows_fit("certified_counts", self.certified_counts, self.label_counts, None)
+_MOMENT = Whole(most=2**62)
+_MOMENTS = ListOf(_MOMENT, "moments, one per radius", most=MOST_RADII)
+_CELLS_AT_ONCE = 2**22
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +56,42 @@ class Moments(Value):
     scale: int = field(metadata=rule(Whole(least=1)))
     clients: int = field(metadata=rule(Whole()))
     labels_labels: tuple[tuple[int, ...], ...] = field(
-        metadata=rule(ListOf(LABEL_COUNTS, "rows, one per class", most=MOST_CLASSES))
+        metadata=rule(ListOf(ListOf(_MOMENT, "moments, one per class"), "rows, one per class"))
     )
-    labels_certified: tuple[tuple[int, ...], ...] = field(metadata=rule(CLASS_ROWS))
-    certified_squared: tuple[int, ...] = field(metadata=rule(CERTIFIED_COUNTS))
+    labels_certified: tuple[tuple[int, ...], ...] = field(metadata=rule(ListOf(_MOMENTS, "rows, one per class")))
+    certified_squared: tuple[int, ...] = field(metadata=rule(_MOMENTS))
+
+    def fit(self, classes: Sequence[str], radii: Sequence[float], field: str) -> None:
+        """Check that they speak of so many classes and radii."""
+        same_length(f"{field}.labels_labels", self.labels_labels, "classes", classes)
+        same_length(f"{field}.labels_certified", self.labels_certified, "classes", classes)
+        same_length(f"{field}.certified_squared", self.certified_squared, "radii", radii)
+        for index, (row, other) in enumerate(zip(self.labels_labels, self.labels_certified, strict=True)):
+            same_length(f"{field}.labels_labels[{index}]", row, "classes", classes)
+            same_length(f"{field}.labels_certified[{index}]", other, "radii", radii)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassTotals(Value):
+    """Totals per class, over the contributors that gave counts per class.
+
+    Attributes:
+        contributors: how many gave them.
+        label_counts: their examples of each class.
+        certified_counts: one row per class, one column per radius.
+        moments: of these contributors alone, so that the others' can be told apart; null where unknown.
+    """
+
+    NOUN: ClassVar[str] = "totals per class"
+
+    contributors: int = field(metadata=rule(Whole()))
+    label_counts: tuple[int, ...] = field(metadata=rule(LABEL_COUNTS))
+    certified_counts: tuple[tuple[int, ...], ...] = field(metadata=rule(CLASS_ROWS))
+    moments: Moments | None = field(default=None, metadata=rule(Nullable(Part(Moments))))
+
+    def consistent(self) -> None:
+        """Check that no class has more certified examples than examples."""
+        rows_fit("certified_counts", self.certified_counts, self.label_counts, None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +110,9 @@ class Sums(Value):
         certified_counts: certified examples per radius, over all contributors.
         by_class: the same per class, where contributors gave that.
         moments: what BLUP needs beyond the totals; null where unknown.
+        design_effect: the largest of the contributors' at each radius; null where nobody's examples come in groups.
+        largest_group: examples in the largest group of any contributor; null where nobody says.
+        alike: whether all contributors drew the same samples at the same failure probability.
         noise: the noise that was added for privacy; null where the totals are exact.
         software: what wrote them.
         created: when.
@@ -114,6 +133,12 @@ class Sums(Value):
     certified_counts: tuple[int, ...] = field(metadata=rule(CERTIFIED_COUNTS))
     by_class: ClassTotals | None = field(default=None, metadata=rule(Nullable(Part(ClassTotals))))
     moments: Moments | None = field(default=None, metadata=rule(Nullable(Part(Moments))))
+    design_effect: tuple[float, ...] | None = field(
+        default=None,
+        metadata=rule(Nullable(ListOf(Number(above=0), "positive numbers, one per radius", most=MOST_RADII))),
+    )
+    largest_group: int | None = field(default=None, metadata=rule(Nullable(Whole(least=1))))
+    alike: bool = field(default=True, metadata=rule(Flag()))
     noise: str | None = field(default=None, metadata=rule(Nullable(Text())))
     software: str | None = field(default=None, metadata=rule(Nullable(Text())))
     created: str | None = field(default=None, metadata=rule(Nullable(Moment())))
@@ -137,37 +162,40 @@ class Sums(Value):
                 rule = f"at most contributors ({self.contributors})"
                 raise InvalidValue("by_class.contributors", rule, part.contributors)
         if self.moments is not None:
-            matrix, cross = self.moments.labels_labels, self.moments.labels_certified
-            same_length("moments.labels_labels", matrix, "classes", self.classes)
-            same_length("moments.labels_certified", cross, "classes", self.classes)
-            same_length("moments.certified_squared", self.moments.certified_squared, "radii", self.radii)
-            for index, (row, other) in enumerate(zip(matrix, cross, strict=True)):
-                same_length(f"moments.labels_labels[{index}]", row, "classes", self.classes)
-                same_length(f"moments.labels_certified[{index}]", other, "radii", self.radii)
+            self.moments.fit(self.classes, self.radii, "moments")
+        if self.by_class is not None and self.by_class.moments is not None:
+            self.by_class.moments.fit(self.classes, self.radii, "by_class.moments")
+        if self.design_effect is not None:
+            same_length("design_effect", self.design_effect, "radii", self.radii)
+
+    @property
+    def examples(self) -> int:
+        """Number of test examples, of all contributors."""
+        return sum(self.label_counts)
 
     @classmethod
-    def of(cls, reports: Sequence[Report]) -> Sums:
+    def of(cls, reports: Sequence[Report] | Table) -> Sums:
         """Fold reports into sums.
 
         Raises:
             CannotCombine: the reports do not belong together, or there are none.
         """
-        check_together(reports)
-        first = reports[0]
-        labels = np.array([report.label_counts for report in reports], dtype=np.int64)
-        certified = np.array([report.certified_counts for report in reports], dtype=np.int64)
-        open_ones = [report for report in reports if report.class_certified_counts is not None]
+        table = reports if isinstance(reports, Table) else Table.of(reports)
+        labels, certified = table.label_counts, table.certified_counts
         return cls(
-            model=first.model,
-            request=first.request if len({report.request for report in reports}) == 1 else None,
-            smoothing=common_smoothing(reports),
-            radii=first.radii,
-            classes=first.classes,
-            contributors=len(reports),
+            model=table.model,
+            request=table.request,
+            smoothing=table.smoothing,
+            radii=table.radii,
+            classes=table.classes,
+            contributors=len(table),
             label_counts=tuple(labels.sum(axis=0).tolist()),
             certified_counts=tuple(certified.sum(axis=0).tolist()),
-            by_class=_class_totals(open_ones) if open_ones else None,
+            by_class=_class_totals(table) if table.opens.any() else None,
             moments=_moments(labels, certified),
+            design_effect=None if table.design_effects is None else tuple(table.design_effects.max(axis=0).tolist()),
+            largest_group=None if table.largest_groups is None else int(table.largest_groups.max()),
+            alike=len(table.smoothings) == 1,
         )
 
     def merged(self, other: Sums) -> Sums:
@@ -192,7 +220,18 @@ class Sums(Value):
             certified_counts=_added(self.certified_counts, other.certified_counts),
             by_class=_merged_totals([part for part in (self.by_class, other.by_class) if part is not None]),
             moments=_merged_moments(self.moments, other.moments),
+            design_effect=_largest(self.design_effect, other.design_effect),
+            largest_group=max(self.largest_group or 0, other.largest_group or 0) or None,
+            alike=self.alike and other.alike and self.smoothing == other.smoothing,
         )
+
+
+def _largest(first: Sequence[float] | None, second: Sequence[float] | None) -> tuple[float, ...] | None:
+    """The larger design effect at each radius; where one side tells none, its examples are independent."""
+    told = [effects for effects in (first, second) if effects is not None]
+    if len(told) < 2:
+        return tuple(max(effect, 1.0) for effect in told[0]) if told else None
+    return tuple(map(max, *told))
 
 
 def _added(first: Iterable[int], second: Iterable[int]) -> tuple[int, ...]:
@@ -203,12 +242,13 @@ def _rows(matrix: npt.NDArray[np.int64]) -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, matrix.tolist()))
 
 
-def _class_totals(reports: Sequence[Report]) -> ClassTotals:
-    rows = [report.class_certified_counts for report in reports]
+def _class_totals(table: Table) -> ClassTotals:
+    labels, certified = table.label_counts[table.opens], table.certified_counts[table.opens]
     return ClassTotals(
-        contributors=len(reports),
-        label_counts=tuple(np.sum([report.label_counts for report in reports], axis=0).tolist()),
-        certified_counts=_rows(np.sum(np.array(rows, dtype=np.int64), axis=0)),
+        contributors=int(table.opens.sum()),
+        label_counts=tuple(labels.sum(axis=0).tolist()),
+        certified_counts=_rows(table.class_rows.sum(axis=0, dtype=np.int64)),
+        moments=_moments(labels, certified),
     )
 
 
@@ -220,21 +260,25 @@ def _merged_totals(parts: Sequence[ClassTotals]) -> ClassTotals | None:
         contributors=first.contributors + second.contributors,
         label_counts=_added(first.label_counts, second.label_counts),
         certified_counts=tuple(map(_added, first.certified_counts, second.certified_counts)),
+        moments=_merged_moments(first.moments, second.moments),
     )
 
 
-def _moments(labels: npt.NDArray[np.int64], certified: npt.NDArray[np.int64]) -> Moments:
-    examples = labels.sum(axis=1)
-    held = examples > 0
-    labels, certified, examples = labels[held], certified[held], examples[held]
-    cells = np.zeros((labels.shape[1], labels.shape[1]), dtype=np.int64)
-    cross = np.zeros((labels.shape[1], certified.shape[1]), dtype=np.int64)
-    square = np.zeros(certified.shape[1], dtype=np.int64)
+def _moments(labels: Counts, certified: Counts) -> Moments:
+    held = labels.sum(axis=1) > 0
+    labels, certified = labels[held], certified[held]
+    classes, radii = labels.shape[1], certified.shape[1]
+    cells = np.zeros((classes, classes), dtype=np.int64)
+    cross = np.zeros((classes, radii), dtype=np.int64)
+    square = np.zeros(radii, dtype=np.int64)
+    step = max(1, _CELLS_AT_ONCE // (classes * max(classes, radii)))
     # Each client is rounded on its own: only then do sums of sums equal the sums of all.
-    for label, count, size in zip(labels.astype(float), certified.astype(float), examples, strict=True):
-        cells += np.rint(np.outer(label, label) * (MOMENT_SCALE / size)).astype(np.int64)
-        cross += np.rint(np.outer(label, count) * (MOMENT_SCALE / size)).astype(np.int64)
-        square += np.rint(count * count * (MOMENT_SCALE / size)).astype(np.int64)
+    for start in range(0, len(labels), step):
+        label, count = (part[start : start + step].astype(np.float64) for part in (labels, certified))
+        unit = MOMENT_SCALE / label.sum(axis=1)
+        cells += _rounded(label[:, :, None] * label[:, None, :] * unit[:, None, None])
+        cross += _rounded(label[:, :, None] * count[:, None, :] * unit[:, None, None])
+        square += _rounded(count**2 * unit[:, None])
     return Moments(
         scale=MOMENT_SCALE,
         clients=int(held.sum()),
@@ -242,6 +286,10 @@ def _moments(labels: npt.NDArray[np.int64], certified: npt.NDArray[np.int64]) ->
         labels_certified=_rows(cross),
         certified_squared=tuple(square.tolist()),
     )
+
+
+def _rounded(parts: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    return np.asarray(np.rint(parts).astype(np.int64).sum(axis=0), dtype=np.int64)
 
 
 def _merged_moments(first: Moments | None, second: Moments | None) -> Moments | None:

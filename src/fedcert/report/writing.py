@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import IO
 
 from fedcert.errors import CallError, FileProblem, shown
 from fedcert.report.paths import kind_of_path
@@ -57,7 +58,19 @@ def _files_of(inputs: Iterable[Path]) -> set[Path]:
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file so that it is there complete, or not at all, whatever happens on the way.
 
-    The content goes to a new file beside it, reaches the disk, and then takes the name. An older file of
+    Raises:
+        CallError: see `check_writable`.
+        FileProblem: the disk is full, or the system refuses otherwise.
+    """
+    with whole_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to that takes its name when all of it is written, or never.
+
+    What is written goes to a new file beside it, reaches the disk, and then takes the name. An older file of
     that name stays untouched until then. A link is followed, and stays a link.
 
     Raises:
@@ -67,10 +80,9 @@ def write_whole(path: Path, content: str | bytes) -> None:
     check_writable(path)
     real = path.resolve()
     draft = real.with_name(f".fedcert-{secrets.token_hex(8)}.part")
-    data = content.encode() if isinstance(content, str) else content
     try:
         with draft.open("xb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         if real.exists():  # who may read it stays as it was

@@ -9,11 +9,13 @@ from rich.table import Table
 from rich.text import Text
 
 from fedcert.estimation.compare import Comparison
-from fedcert.estimation.result import Estimate
+from fedcert.estimation.result import Estimate, WhatIf
+from fedcert.estimation.weights import heaviest
 from fedcert.report import Report
 
 _SHOWN_RADII = 11
 _SHOWN_CLIENTS = 10
+_SHOWN_INTERVALS = 5
 
 
 def plain(text: str) -> Text:
@@ -60,16 +62,46 @@ def weight_table(estimate: Estimate) -> Table | None:
     """The clients that weigh most; None for methods without weights."""
     if estimate.weights is None:
         return None
-    ranked = sorted(estimate.weights.items(), key=lambda item: -abs(item[1]))
-    counted = [(client, weight) for client, weight in ranked if weight]
+    carrying = sum(weight != 0 for weight in estimate.weights.values())
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(f"client ({len(counted)} of {estimate.clients} carry weight)")
+    table.add_column(f"client ({carrying} of {estimate.clients} carry weight)")
     table.add_column("weight", justify="right")
-    for client, weight in counted[:_SHOWN_CLIENTS]:
+    shown = heaviest(estimate.weights, _SHOWN_CLIENTS)
+    for client, weight in shown:
         table.add_row(plain(client), f"{weight:.4f}")
-    if len(counted) > _SHOWN_CLIENTS:
-        rest = sum(weight for _, weight in counted[_SHOWN_CLIENTS:])
-        table.add_row(f"{len(counted) - _SHOWN_CLIENTS} more", f"{rest:.4f}")
+    if carrying > len(shown):
+        rest = 1 - sum(weight for _, weight in shown)
+        table.add_row(f"{carrying - len(shown)} more", f"{rest:.4f}")
+    return table
+
+
+def target_table(made: WhatIf) -> Table:
+    """Curves with intervals, one row per target."""
+    names = [curve.target.name for curve in made.targets]
+    curves = [(curve.certified_accuracy, curve.lower, curve.upper) for curve in made.targets]
+    return _interval_table("target", names, curves, made.radii)
+
+
+def class_table(estimate: Estimate) -> Table | None:
+    """The classes' curves with intervals; None for methods that know none."""
+    part = estimate.by_class
+    if part is None:
+        return None
+    curves = list(zip(part.certified_accuracy, part.lower, part.upper, strict=True))
+    return _interval_table("class", estimate.classes, curves, estimate.radii)
+
+
+def _interval_table(
+    what: str, names: Sequence[str], curves: Sequence[tuple[Sequence[float], ...]], radii: Sequence[float]
+) -> Table:
+    shown = _spread(len(radii), _SHOWN_INTERVALS)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(f"{what}, at radius")
+    for index in shown:
+        table.add_column(f"{radii[index]:g}", justify="right", no_wrap=True)
+    for name, (point, lower, upper) in zip(names, curves, strict=True):
+        cells = [f"{point[index]:.3f} ({lower[index]:.2f}–{upper[index]:.2f})" for index in shown]
+        table.add_row(plain(name), *cells)
     return table
 
 

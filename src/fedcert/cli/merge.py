@@ -1,0 +1,64 @@
+"""fedcert merge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedcert.cli.console import results
+from fedcert.report import Report, Sums, check_writable, gather, write_whole
+from fedcert.report.combine import check_alike, check_once
+from fedcert.report.gathering import each_report
+from fedcert.report.parquet import SUFFIX, write_parquet
+from fedcert.report.reading import LINE_SUFFIXES
+from fedcert.report.writing import whole_file
+from fedcert.show.terminal import plain
+from fedcert.version import __version__
+
+
+def merge(
+    sources: Annotated[
+        list[Path], typer.Argument(metavar="REPORT…", help="Reports or sums: files, folders, NDJSON or Parquet.")
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Sums to write (.json), or all reports as one table (.parquet) or as lines (.ndjson).")
+    ],
+) -> None:
+    """Put reports together: into sums, which name no client, or into one file with a row each."""
+    check_writable(out, (".json", SUFFIX, *LINE_SUFFIXES), sources)
+    if out.suffix == ".json":
+        sums = replace(
+            gather(sources).whole,
+            software=f"fedcert {__version__}",
+            created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+        write_whole(out, sums.dumps())
+        told = _told(sums)
+    else:
+        write = write_parquet if out.suffix == SUFFIX else _write_lines
+        told = f"{write(out, each_report(sources)):,} reports"
+    results().print(plain(f"Wrote {out}: {told}."))
+
+
+def _told(sums: Sums) -> str:
+    opens = f", {sums.by_class.contributors:,} of them by class" if sums.by_class is not None else ""
+    return f"the sums of {sums.contributors:,} clients{opens}, {sums.examples:,} examples"
+
+
+def _write_lines(path: Path, reports: Iterable[Report]) -> int:
+    first: Report | None = None
+    clients: list[str] = []
+    with whole_file(path) as file:
+        for report in reports:
+            first = first or report
+            check_alike([first, report])
+            clients.append(report.client)
+            file.write(json.dumps(report.to_json(), separators=(",", ":")).encode() + b"\n")
+        check_once(clients)
+    return len(clients)

@@ -1,0 +1,91 @@
+"""fedcert what-if."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedcert.cli.console import print_json, results
+from fedcert.cli.inputs import files_among, from_options
+from fedcert.errors import CallError, InvalidValue
+from fedcert.estimation.methods import Settings
+from fedcert.estimation.result import WhatIf
+from fedcert.estimation.run import what_if as run_what_if
+from fedcert.report import check_writable, gather, read_documents, write_whole
+from fedcert.report.paths import check_readable
+from fedcert.show.terminal import plain, target_table
+
+_FORMATS = (".json", ".csv")
+
+
+def what_if(
+    reports: Annotated[
+        list[Path], typer.Argument(metavar="REPORT…", help="Reports or sums: files, folders, NDJSON or Parquet.")
+    ],
+    target: Annotated[
+        list[str] | None, typer.Option(help="A target as for 'fedcert estimate'; may be given many times.")
+    ] = None,
+    targets: Annotated[Path | None, typer.Option(help="A JSON file from names to targets (class to weight).")] = None,
+    method: Annotated[str, typer.Option(help="auto, poststratified or blup.")] = "auto",
+    out: Annotated[Path | None, typer.Option(help="The table to write (.json or .csv).")] = None,
+    confidence: Annotated[float, typer.Option(help="Of each interval.")] = 0.95,
+    interval: Annotated[str, typer.Option(help="finite-sample, or asymptotic (shorter).")] = "finite-sample",
+    simultaneous: Annotated[bool, typer.Option(help="An interval for all radii at once.")] = False,
+    target_examples: Annotated[int | None, typer.Option(help="Each target is a set of so many examples.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+) -> None:
+    """Estimate the certified accuracy of many target populations at once."""
+    if out is not None:
+        check_writable(out, _FORMATS, [*reports, *files_among(targets, *(target or []))])
+    wanted: dict[str, object] = dict(_in_file(targets)) if targets is not None else {}
+    for one in target or []:
+        if one in wanted:
+            raise CallError(f"the target {one} is given twice")
+        wanted[one] = one
+    if not wanted:
+        raise CallError("there are no targets; give --target or --targets")
+    settings = from_options(
+        Settings, confidence=confidence, interval=interval, simultaneous=simultaneous, target_examples=target_examples
+    )
+    made = run_what_if(
+        gather(reports), wanted, method,
+        **settings.used("confidence", "interval", "simultaneous", "target_examples"),
+    )  # fmt: skip
+    if out is not None:
+        write_whole(out, _as_csv(made) if out.suffix == ".csv" else made.dumps())
+    if as_json:
+        print_json(made)
+        return
+    console = results()
+    console.print(
+        plain(
+            f"Certified accuracy of {len(made.targets)} targets by {made.method.upper()}, each with its interval of "
+            f"confidence {made.confidence:.0%} ({made.clients} clients, {made.examples} examples)."
+        )
+    )
+    console.print(target_table(made))
+    if out is not None:
+        console.print(plain(f"Wrote {out}."))
+
+
+def _in_file(path: Path) -> dict[str, object]:
+    check_readable(path, (".json",))
+    ((place, document),) = read_documents(path)
+    if not isinstance(document, dict) or not document or not all(isinstance(mix, dict) for mix in document.values()):
+        expected = "a JSON object from target names to objects from class name to weight"
+        raise InvalidValue("the targets", expected, document, place=place)
+    return document
+
+
+def _as_csv(made: WhatIf) -> str:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["target", "radius", "certified_accuracy", "lower", "upper"])
+    for curve in made.targets:
+        for row in zip(made.radii, curve.certified_accuracy, curve.lower, curve.upper, strict=True):
+            table.writerow([curve.target.name, *row])
+    return text.getvalue()

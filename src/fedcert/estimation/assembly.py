@@ -1,0 +1,174 @@
+"""An estimate from its parts: the curve, its interval, the checks, what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from fedcert.errors import EstimationProblem, shown
+from fedcert.estimation.bounded import bounded, promise
+from fedcert.estimation.checks import (
+    Check,
+    influence,
+    information,
+    label_shift,
+    missing_classes,
+    radii_in_reach,
+    reach,
+    same_settings,
+    thin_classes,
+)
+from fedcert.estimation.federation import Federation
+from fedcert.estimation.label_shift import ShiftTest, label_shift_test
+from fedcert.estimation.linear_model import fit
+from fedcert.estimation.methods import Answer, Settings
+from fedcert.estimation.paper import worst_spread
+from fedcert.estimation.pool import curves_of, examples, pooled_mix
+from fedcert.estimation.result import BiasBound, ByClass, Estimate, Interval, Mismatch, TargetCurve, WhatIf
+from fedcert.estimation.simplex import Floats
+from fedcert.estimation.summed import Summed
+from fedcert.estimation.weights import Weights
+from fedcert.estimation.what_if import Curves, curves_for
+from fedcert.report import Target
+from fedcert.version import __version__
+
+WITH_CLASS_CURVES = ("poststratified", "blup")
+"""Methods that know the curve of each class."""
+
+_ROUNDING = 1e-9
+_MOST_CLASSES = 200
+"""Of more classes, the curves are left out of the estimate: `what_if` gives them."""
+
+
+def assemble(
+    method: str, answer: Answer, pool: Federation | Summed, target: Target, distribution: Floats, settings: Settings
+) -> Estimate:
+    """The estimate, whole.
+
+    Raises:
+        EstimationProblem: the weights of another package's method do not add up to 1.
+    """
+    checks: list[Check] = [
+        missing_classes(pool, distribution),
+        thin_classes(pool, distribution),
+        same_settings(pool),
+        label_shift(_shift_test(pool, settings)),
+    ]
+    parts: dict[str, Any] = {"guarantee": answer.guarantee or "A point estimate. Its method states no guarantee."}
+    curve = answer.certified_accuracy
+    reached = _reached(method, answer, pool)
+    if reached is not None:
+        parts |= _distances(*reached, distribution)
+        checks += [reach(parts["mismatch"].tv), information(parts["effective_examples"], examples(pool))]
+    if answer.weights is not None and isinstance(pool, Federation):
+        parts["weights"] = Weights(pool.clients, answer.weights)
+        checks.append(influence(pool, answer.weights))
+    if answer.uncertainty is not None:
+        bounds = bounded(answer.uncertainty, distribution, pool, settings)
+        curve = np.clip(curve, *bounds.reach)
+        parts |= {
+            "lower": tuple(bounds.lower.tolist()),
+            "upper": tuple(bounds.upper.tolist()),
+            "confidence": settings.confidence,
+            "interval": Interval(kind=settings.interval, scope=bounds.promise.scope, estimand=bounds.promise.estimand),
+            "guarantee": answer.guarantee or bounds.promise.guarantee,
+            "by_class": _by_class(answer.details.get("chosen", method), answer, pool, settings),
+        }
+    checks.append(radii_in_reach(pool))
+    return Estimate(
+        method=method,
+        target=target,
+        radii=pool.radii,
+        # Rounding may leave a weighted mean a hair outside.
+        certified_accuracy=tuple(np.clip(curve, 0.0, 1.0).tolist()),
+        weights_note=answer.weights_note,
+        largest_radius=pool.reach[1],
+        clients=pool.count,
+        examples=examples(pool),
+        excluded=dict(pool.excluded),
+        checks=tuple(checks),
+        details=dict(answer.details),
+        settings={**answer.settings, **settings.used("confidence", "interval", "simultaneous", "target_examples")},
+        model=pool.model,
+        smoothing=pool.smoothing,
+        classes=pool.classes,
+        **_origin(),
+        **parts,
+    )
+
+
+def assemble_what_if(
+    method: str, pool: Federation | Summed, targets: Sequence[Target], curves: Curves, settings: Settings
+) -> WhatIf:
+    """The estimates of many targets, whole."""
+    bounds = promise(pool, settings)
+    return WhatIf(
+        method=method,
+        radii=pool.radii,
+        classes=pool.classes,
+        targets=tuple(
+            TargetCurve(target=target, certified_accuracy=accuracy, lower=lower, upper=upper)
+            for target, accuracy, lower, upper in zip(
+                targets, _rows(curves.certified_accuracy), _rows(curves.lower), _rows(curves.upper), strict=True
+            )
+        ),
+        confidence=settings.confidence,
+        interval=Interval(kind=settings.interval, scope=bounds.scope, estimand=bounds.estimand),
+        guarantee=bounds.guarantee,
+        clients=pool.count,
+        examples=examples(pool),
+        settings=settings.used("confidence", "interval", "simultaneous", "target_examples"),
+        model=pool.model,
+        smoothing=pool.smoothing,
+        **_origin(),
+    )
+
+
+def _origin() -> dict[str, Any]:
+    return {"software": f"fedcert {__version__}", "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+
+
+def _by_class(method: str, answer: Answer, pool: Federation | Summed, settings: Settings) -> ByClass | None:
+    if method not in WITH_CLASS_CURVES or len(pool.classes) > _MOST_CLASSES:
+        return None
+    curves = curves_for(pool, np.eye(len(pool.classes)), method, settings, answer.uncertainty)
+    return ByClass(
+        certified_accuracy=_rows(curves.certified_accuracy), lower=_rows(curves.lower), upper=_rows(curves.upper)
+    )
+
+
+def _rows(matrix: Floats) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, matrix.tolist()))
+
+
+def _shift_test(pool: Federation | Summed, settings: Settings) -> ShiftTest | None:
+    return label_shift_test(pool, fit(pool.evidence), settings.seed) if isinstance(pool, Federation) else None
+
+
+def _reached(method: str, answer: Answer, pool: Federation | Summed) -> tuple[Floats, float] | None:
+    """The class mix that the weights make of the clients', and Σ a²/n; None for methods without weights."""
+    if answer.weights is not None and isinstance(pool, Federation):
+        total = float(answer.weights.sum())
+        if not abs(total - 1) <= _ROUNDING:
+            raise EstimationProblem(f"the weights of {shown(method)} must add up to 1, but add up to {total}")
+        return answer.weights @ pool.mixes, float(np.sum(answer.weights**2 / pool.sizes))
+    if answer.rule is None:
+        return None
+    if not answer.rule.second.any():
+        return pooled_mix(pool), 1 / examples(pool)
+    curves = curves_of(pool)
+    return answer.rule.mix(curves), answer.rule.squares(curves)
+
+
+def _distances(mix: Floats, squares: float, distribution: Floats) -> dict[str, Any]:
+    difference = distribution - mix
+    l2, tv = float(np.linalg.norm(difference)), float(np.abs(difference).sum() / 2)
+    spread = worst_spread(len(distribution))
+    return {
+        "mismatch": Mismatch(l2=l2, tv=tv),
+        "bias_bound": BiasBound(theorem_1=l2 * spread, spread=spread, sharp=tv),
+        "effective_examples": 1 / squares,
+    }

@@ -1,0 +1,47 @@
+"""Estimates on disk."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+
+from fedcert.errors import MissingExtra, require
+from fedcert.estimation.result import MOST_WEIGHTS, Estimate
+from fedcert.estimation.weights import Weights
+from fedcert.report import write_whole
+from fedcert.report.writing import check_writable, whole_file
+
+
+def weights_path(path: Path) -> Path:
+    """Where many weights go: beside the estimate's own file."""
+    return path.with_name(f"{path.stem}.weights.parquet")
+
+
+def write_estimate(estimate: Estimate, path: Path) -> list[Path]:
+    """Write an estimate, many weights to a Parquet file beside it, and give the files written.
+
+    Without pyarrow these weights are left out, and the estimate says so.
+
+    Raises:
+        CallError: a file cannot be written there.
+        FileProblem: the disk is full, or the system refuses otherwise.
+    """
+    written = []
+    if isinstance(estimate.weights, Weights) and len(estimate.weights) > MOST_WEIGHTS:
+        with contextlib.suppress(MissingExtra):
+            beside = weights_path(path)
+            check_writable(beside)
+            _write_weights(estimate.weights, beside)
+            estimate = replace(estimate, weights_file=beside.name)
+            written.append(beside)
+    write_whole(path, estimate.dumps())
+    return [path, *written]
+
+
+def _write_weights(weights: Weights, path: Path) -> None:
+    arrow = require("pyarrow", "Many weights", "parquet")
+    parquet = require("pyarrow.parquet", "Many weights", "parquet")
+    table = arrow.table({"client": list(weights.clients), "weight": weights.values_in_order})
+    with whole_file(path) as file:
+        parquet.write_table(table, file, compression="zstd")

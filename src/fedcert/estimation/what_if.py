@@ -1,0 +1,100 @@
+"""Estimates with intervals for any number of target mixes; nothing is solved again.
+
+All that is needed has the size of classes x classes. Post-stratified: everything follows from the totals per class.
+BLUP: the point is the mix times the model's class curves; the interval is that of weights by formula, the best of a
+family of ridge rules for each mix, chosen from the labels alone, so that it is honest. For the mix that an estimate
+was made for, its own minimax weights are among the candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedcert.estimation.bounded import bounded
+from fedcert.estimation.evidence import Evidence
+from fedcert.estimation.linear_model import VANISHING, decreasing, fit
+from fedcert.estimation.methods import Settings
+from fedcert.estimation.minimax import deviations_for
+from fedcert.estimation.pool import Pool, evidence_of
+from fedcert.estimation.poststratify import totals_answer
+from fedcert.estimation.rule import Rule
+from fedcert.estimation.simplex import Floats
+from fedcert.estimation.uncertainty import Uncertainty, of_rule, worst_bias
+
+_PENALTIES = np.exp(np.linspace(np.log(1e-6), np.log(1e8), 29))
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Estimates for some mixes, one row each.
+
+    Attributes:
+        certified_accuracy, lower, upper: mixes x radii.
+    """
+
+    certified_accuracy: Floats
+    lower: Floats
+    upper: Floats
+
+
+def curves_for(pool: Pool, mixes: Floats, method: str, settings: Settings, anchor: Uncertainty | None = None) -> Curves:
+    """Estimates for each row of `mixes`, with the interval that the settings ask for.
+
+    Guarantee: each row's interval is one as `fedcert estimate` gives for that mix; with simultaneous intervals it holds
+    for all radii at once, but not for all mixes at once.
+
+    Args:
+        pool: what is known of the clients.
+        mixes: target mixes, one per row.
+        method: "poststratified" or "blup".
+        settings: of the intervals.
+        anchor: what the interval of a mix that was solved for is made of.
+
+    Raises:
+        EstimationProblem: only totals are known, and not by class.
+    """
+    if method == "poststratified" and pool.open_count == pool.count:
+        return _bounded(pool, mixes, [totals_answer(pool, mix) for mix in mixes], settings)
+    fitted = fit(evidence_of(pool))
+    deviations = deviations_for(settings, len(pool.radii))
+    rules = ridge_rules(fitted.evidence, mixes, deviations)
+    made = []
+    for mix, rule in zip(mixes, rules, strict=True):
+        uncertainty = of_rule(pool, mix, rule, fitted.evidence, fitted)
+        if anchor is not None and anchor.mix is not None:
+            moved = replace(anchor, bias=worst_bias(mix, anchor.mix))
+            uncertainty = min(moved, uncertainty, key=lambda one: one.bias + deviations * np.sqrt(one.squares.max()))
+        made.append((decreasing(mix @ fitted.class_accuracy), uncertainty))
+    return _bounded(pool, mixes, made, settings)
+
+
+def ridge_rules(curves: Evidence, mixes: Floats, deviations: float) -> list[Rule]:
+    """For each mix, of the weights that minimise Σ a²/n + penalty·‖mismatch‖², those of least honest half-length."""
+    values, vectors = np.linalg.eigh(curves.labels_labels)
+    values = np.maximum(values, 0.0)
+    labels, wanted = vectors.T @ curves.labels, mixes @ vectors
+    best = np.full(len(mixes), np.inf)
+    first, second = np.zeros(len(mixes)), np.zeros_like(mixes)
+    for penalty in _PENALTIES:
+        # No client has a part in the directions that are lacking: left in, they would only cost digits.
+        shrink = np.where(values > VANISHING * values.max(), 1 / (values + 1 / penalty), 0.0)
+        constant = (1 - (wanted * shrink) @ labels) / (curves.examples - shrink @ labels**2)
+        slope = shrink * (wanted - constant[:, None] * labels)
+        missed = (wanted - constant[:, None] * labels - values * slope) @ vectors.T
+        squares = constant**2 * curves.examples + 2 * constant * (slope @ labels) + slope**2 @ values
+        half = np.abs(missed).sum(axis=1) / 2 + deviations * np.sqrt(np.maximum(squares, 0.0))
+        better = half < best
+        best[better], first[better], second[better] = half[better], constant[better], (slope @ vectors.T)[better]
+    return [Rule(float(constant), slope) for constant, slope in zip(first, second, strict=True)]
+
+
+def _bounded(pool: Pool, mixes: Floats, made: list[tuple[Floats, Uncertainty]], settings: Settings) -> Curves:
+    rows = []
+    for mix, (curve, uncertainty) in zip(mixes, made, strict=True):
+        bounds = bounded(uncertainty, mix, pool, settings)
+        rows.append((np.clip(curve, *bounds.reach), bounds.lower, bounds.upper))
+    shape = (len(rows), len(pool.radii))
+    accuracy, lower, upper = (np.array(column).reshape(shape) for column in zip(*rows, strict=True))
+    return Curves(accuracy, lower, upper)

@@ -1,0 +1,166 @@
+"""Reports and sums from wherever they are: objects, files, folders, lines of JSON, Parquet tables."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedcert.errors import CallError, FedcertWarning, FileProblem, shown
+from fedcert.report.bulk import tables_of
+from fedcert.report.parquet import SUFFIX, read_parquet, reports_in
+from fedcert.report.paths import kind_of_path, named
+from fedcert.report.reading import files_in, read_documents
+from fedcert.report.report import Report
+from fedcert.report.sums import Sums
+from fedcert.report.table import Table
+
+Source = Report | Sums | str | Path
+"""What an estimate may be made from."""
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What came together.
+
+    Attributes:
+        reports: single clients' reports; None where there were none.
+        sums: all sums that came, added up; None where there were none.
+    """
+
+    reports: Table | None
+    sums: Sums | None
+
+    @property
+    def whole(self) -> Sums:
+        """Everything as sums.
+
+        Raises:
+            CannotCombine: sums and reports do not belong together.
+        """
+        folded = Sums.of(self.reports) if self.reports is not None else None
+        if folded is None or self.sums is None:
+            whole = folded or self.sums
+            assert whole is not None  # noqa: S101 (gather never gives nothing)
+            return whole
+        return folded.merged(self.sums)
+
+
+def gather(sources: Source | Iterable[Source]) -> Gathered:
+    """Bring reports and sums together.
+
+    Inside a folder, fedcert's other files (a request, an estimate) are passed over with a warning.
+
+    Raises:
+        CallError: a path is not there or cannot hold reports.
+        FileProblem: a file cannot be read or parsed.
+        InvalidValue: a report breaks a rule of its schema.
+        CannotCombine: they do not belong together, or there are none.
+    """
+    objects: list[Report] = []
+    sums: list[Sums] = []
+    paths: list[Path] = []
+    for source in _listed(sources):
+        if isinstance(source, Report):
+            objects.append(source)
+        elif isinstance(source, Sums):
+            sums.append(source)
+        else:
+            paths.append(Path(source))
+    pile = _Pile(sums)
+    tables = [*tables_of(document for path in paths for document in pile.documents(path)), *pile.tables()]
+    if objects or not (tables or sums):
+        tables.append(Table.of(objects))
+    return Gathered(Table.joined(tables) if tables else None, _added_up(sums))
+
+
+def read_reports(paths: str | Path | Iterable[str | Path]) -> tuple[Report, ...]:
+    """Reports from files, folders, NDJSON and Parquet tables, in the order given, folders by file name.
+
+    Inside a folder, fedcert's other files (a request, an estimate) are passed over with a warning.
+
+    Raises:
+        CallError: a path is not there or cannot hold reports.
+        FileProblem: a file cannot be read or parsed.
+        InvalidValue: a report breaks a rule of its schema.
+    """
+    return tuple(each_report(paths))
+
+
+def each_report(paths: str | Path | Iterable[str | Path]) -> Iterator[Report]:
+    """The same, one at a time."""
+    for path in [Path(paths)] if isinstance(paths, (str, Path)) else map(Path, paths):
+        pile = _Pile(None)
+        for place, document in pile.documents(path):
+            yield Report.from_json(document, place)
+        for file in pile.parquet:
+            yield from reports_in(file)
+
+
+def _listed(sources: Source | Iterable[Source]) -> list[Source]:
+    if isinstance(sources, (str, Path, Report, Sums)):
+        return [sources]
+    if not isinstance(sources, Iterable):
+        raise CallError(f"reports must be reports, sums or paths, but is {shown(sources)}")
+    listed = list(sources)
+    for source in listed:
+        if not isinstance(source, (str, Path, Report, Sums)):
+            raise CallError(f"reports must be reports, sums or paths, but one is {type(source).__name__}")
+    return listed
+
+
+def _added_up(sums: Iterable[Sums]) -> Sums | None:
+    whole: Sums | None = None
+    for one in sums:
+        whole = one if whole is None else whole.merged(one)
+    return whole
+
+
+class _Pile:
+    """Files on their way in: documents of reports are passed on, sums and Parquet files are laid aside."""
+
+    def __init__(self, sums: list[Sums] | None) -> None:
+        self.sums = sums
+        self.parquet: list[Path] = []
+
+    def documents(self, path: Path) -> Iterator[tuple[str, Any]]:
+        """The documents of a file or folder that claim to be reports."""
+        in_folder = kind_of_path(path) == "a folder"
+        found, passed = 0, []
+        for file in files_in(path):
+            if file.suffix.lower() == SUFFIX:
+                self.parquet.append(file)
+                found += 1
+                continue
+            for place, document in read_documents(file):
+                kind = _kind(document)
+                if kind == "sums" and self.sums is not None:
+                    self.sums.append(Sums.from_json(document, place))
+                elif in_folder and kind not in ("report", "unknown"):
+                    passed.append(place)
+                    continue
+                else:
+                    yield place, document
+                found += 1
+        if passed:
+            names = ", ".join(Path(place).name for place in passed[:5]) + (", …" if len(passed) > 5 else "")
+            warnings.warn(
+                f"{named(path)}: passed over {len(passed)} file(s) that are not reports ({shown(names, 300)})",
+                FedcertWarning,
+                stacklevel=2,
+            )
+        if not found:
+            raise FileProblem(f"{named(path)} holds no report; give files that 'fedcert certify' wrote")
+
+    def tables(self) -> Iterator[Table]:
+        """The tables of the Parquet files that were laid aside."""
+        for file in self.parquet:
+            yield from read_parquet(file)
+
+
+def _kind(document: Any) -> str:
+    schema = document.get("schema") if isinstance(document, dict) else None
+    words = schema.split("/") if isinstance(schema, str) else []
+    return words[1] if words[:1] == ["fedcert"] and len(words) == 3 else "unknown"

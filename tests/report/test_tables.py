@@ -1,0 +1,273 @@
+"""Many reports at once: the same rules and the same sentences as for one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as arrow
+import pyarrow.parquet as parquet
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from documents import report_document
+from fedcert import CannotCombine, FedcertError, FileProblem, InvalidValue, MissingExtra, Report, Sums, read_reports
+from fedcert.report import Table, gather
+from fedcert.report import parquet as tables
+from fedcert.report.bulk import tables_of
+from fedcert.report.parquet import read_parquet, write_parquet
+
+PLAIN = {"class_certified_counts": None, "design_effect": None, "largest_group": None}
+
+
+def documents(count: int, **changes: Any) -> list[dict[str, Any]]:
+    """Reports of so many clients, with nothing odd about them."""
+    return [report_document(client=f"site {index:03d}", **{**PLAIN, **changes}) for index in range(count)]
+
+
+def in_lines(path: Path, made: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(document) + "\n" for document in made))
+    return path
+
+
+def in_parquet(path: Path, made: list[dict[str, Any]]) -> Path:
+    write_parquet(path, [Report.from_json(document) for document in made])
+    return path
+
+
+def same(first: Table, second: Table) -> bool:
+    for name in Table.__dataclass_fields__:
+        one, other = getattr(first, name), getattr(second, name)
+        equal = np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other
+        if not equal:
+            return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"class_certified_counts": [[11, 7, 3], [7, 3, 0]]},
+        {"design_effect": [1.5, 1.5, 1.5], "largest_group": 4},
+        {"abstained": None, "samples": None, "created": None, "software": None, "request": None},
+        {"x-ward": "B"},
+        {"request": "sha256:" + "cd" * 32},
+    ],
+)
+def test_lines_and_parquet_give_the_table_of_the_single_reports(tmp_path: Path, changes: dict[str, Any]) -> None:
+    made = documents(20, **changes)
+    reports = [Report.from_json(document) for document in made]
+    expected = Table.of(reports)
+    assert same(gather(in_lines(tmp_path / "all.ndjson", made)).reports, expected)  # type: ignore[arg-type]
+    file = in_parquet(tmp_path / "all.parquet", made)
+    assert same(gather(file).reports, expected)  # type: ignore[arg-type]
+    assert read_reports(file) == tuple(reports)  # nothing is lost on the way
+
+
+def test_a_plain_batch_is_checked_in_bulk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made = documents(50)
+    lines, file = in_lines(tmp_path / "a.ndjson", made), in_parquet(tmp_path / "a.parquet", made)
+    read: list[str] = []
+    whole = Report.from_json.__func__  # type: ignore[attr-defined]
+    monkeypatch.setattr(Report, "from_json", classmethod(lambda cls, *rest: (read.append("one"), whole(cls, *rest))[1]))
+    assert len(gather(lines).reports or ()) == 50
+    assert len(read) == 1  # the header's
+    assert len(gather(file).reports or ()) == 50
+    assert len(read) == 1
+
+
+DEFECTS: dict[str, dict[str, Any]] = {
+    "negative": {"label_counts": [-1, 21]},
+    "rising": {"certified_counts": [10, 11, 3]},
+    "above its total": {"certified_counts": [21, 10, 3]},
+    "out of reach": {"radii": [0.0, 0.25, 0.7]},
+    "too many labels": {"label_counts": [12, 8, 1]},
+    "no counts": {"label_counts": []},
+    "a flag": {"label_counts": [True, 19]},
+    "a huge number": {"label_counts": [2**60, 8]},
+    "beyond any number": {"label_counts": [10**30, 8]},
+    "the sum": {"label_counts": [2**53, 8]},
+    "null": {"certified_counts": None},
+    "a null count": {"certified_counts": [18, None, 3]},
+    "not whole": {"certified_counts": [18, 9.5, 3]},
+    "abstained": {"abstained": 3},
+    "abstained, negative": {"abstained": -1},
+    "samples": {"samples": -1},
+    "a hostile name": {"client": "a\u202eb"},
+    "no name": {"client": ""},
+    "a name of another type": {"client": 7},
+    "a time": {"created": "yesterday"},
+    "rows that do not add up": {"class_certified_counts": [[11, 6, 3], [7, 3, 0]]},
+    "ragged rows": {"class_certified_counts": [[11, 7, 3, 1], [7, 3]]},
+    "a group": {"largest_group": 99},
+    "an effect": {"design_effect": [0.0, 1.0, 1.0]},
+    "settings": {"smoothing": {"sigma": 0.25, "n": 0}},
+    "the schema": {"schema": "fedcert/report/2"},
+}
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+@pytest.mark.parametrize("place", [0, 7, 19])
+def test_a_broken_line_among_many_is_named_as_if_it_were_alone(tmp_path: Path, name: str, place: int) -> None:
+    made = documents(20)
+    made[place] |= DEFECTS[name]
+    path = in_lines(tmp_path / "all.ndjson", made)
+    with pytest.raises(FedcertError) as alone:
+        Report.from_json(made[place], f"{path}, line {place + 1}")
+    with pytest.raises(InvalidValue) as among:
+        gather(path)
+    assert str(among.value) == str(alone.value)
+
+
+ROW_DEFECTS = [
+    name
+    for name in DEFECTS
+    if name
+    not in ("out of reach", "the schema", "a name of another type", "a flag", "not whole", "beyond any number", "null")
+]
+
+
+@pytest.mark.parametrize("name", ROW_DEFECTS)
+def test_a_broken_row_of_a_parquet_table_is_named(tmp_path: Path, name: str) -> None:
+    made = documents(20)
+    path = in_parquet(tmp_path / "all.parquet", made)
+    whole = parquet.read_table(path)
+    rows = whole.to_pylist()
+    changes = dict(DEFECTS[name])
+    rows[7] |= changes.pop("smoothing", changes)
+    rows[7].pop("sigma", None)
+    parquet.write_table(arrow.Table.from_pylist(rows, schema=_loose(whole.schema)), path)
+    with pytest.raises(FedcertError) as alone:
+        Report.from_json(made[7] | DEFECTS[name], f"{path}, row 8")
+    with pytest.raises(InvalidValue) as among:
+        gather(path)
+    assert str(among.value) == str(alone.value)
+
+
+def _loose(schema: arrow.Schema) -> arrow.Schema:
+    return arrow.schema([field.with_nullable(True) for field in schema], metadata=schema.metadata)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.data())
+def test_bulk_and_single_reading_agree_on_anything(data: st.DataObject) -> None:
+    """Counts drawn at random, mostly near the rules' limits: both ways take them, or both refuse in the same words."""
+    made = documents(12)
+    for document in made:
+        document["label_counts"] = data.draw(st.lists(st.integers(-1, 9), min_size=2, max_size=2))
+        document["certified_counts"] = sorted(data.draw(st.lists(st.integers(0, 9), min_size=3, max_size=3)))[::-1]
+        document["abstained"] = data.draw(st.sampled_from([0, 1, None]))
+    pieces = [(f"line {index}", document) for index, document in enumerate(made)]
+
+    def told(read: Callable[[], Table]) -> Any:
+        try:
+            return read()
+        except InvalidValue as error:
+            return str(error)
+
+    bulk = told(lambda: next(tables_of(pieces)))
+    single = told(lambda: Table.of([Report.from_json(document, place) for place, document in pieces]))
+    assert same(bulk, single) if isinstance(bulk, Table) and isinstance(single, Table) else bulk == single
+
+
+def test_different_samples_may_stand_in_one_table(tmp_path: Path) -> None:
+    made = documents(10)
+    for index in (3, 5):
+        made[index]["smoothing"] = {**made[index]["smoothing"], "n": 500, "failure_probability": 0.01}
+    table = gather(in_parquet(tmp_path / "a.parquet", made)).reports
+    assert table is not None
+    assert [smoothing.n for smoothing in table.smoothings] == [1000, 500]
+    assert table.settings.tolist() == [0, 0, 0, 1, 0, 1, 0, 0, 0, 0]
+    assert (table.smoothing.n, table.smoothing.failure_probability) == (500, 0.01)
+
+
+def test_a_client_in_two_files_is_named(tmp_path: Path) -> None:
+    in_parquet(tmp_path / "a.parquet", documents(10))
+    in_lines(tmp_path / "b.ndjson", documents(3))
+    with pytest.raises(CannotCombine, match=r"several reports of 'site 000', 'site 001', 'site 002'; keep one of each"):
+        gather(tmp_path)
+
+
+def test_a_table_of_another_model_is_named(tmp_path: Path) -> None:
+    in_parquet(tmp_path / "a.parquet", documents(10))
+    other = [document | {"client": f"x{index}", "model": "other"} for index, document in enumerate(documents(3))]
+    in_parquet(tmp_path / "b.parquet", other)
+    with pytest.raises(CannotCombine, match=r"'x0 and 2 more' has model 'other' where the rest has 'sha256:abab"):
+        gather(tmp_path)
+
+
+def test_what_is_no_table_of_reports_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"PAR1 not really")
+    with pytest.raises(
+        FileProblem, match=r"a\.parquet cannot be read as a Parquet table: .*; make it with 'fedcert merge"
+    ):
+        gather(path)
+    parquet.write_table(arrow.table({"client": ["a"]}), path)
+    with pytest.raises(FileProblem, match=r"must say in its metadata, under the key 'fedcert', what its rows share"):
+        gather(path)
+    in_parquet(path, documents(1))
+    whole = parquet.read_table(path)
+    parquet.write_table(whole.drop(["label_counts"]), path)
+    with pytest.raises(FileProblem, match=r"must have the column 'label_counts', but has not; make it with"):
+        gather(path)
+    parquet.write_table(whole.slice(0, 0), path)
+    with pytest.raises(FileProblem, match=r"a\.parquet holds no report"):
+        gather(path)
+    parquet.write_table(whole.replace_schema_metadata({"fedcert": "{"}), path)
+    with pytest.raises(FileProblem, match=r"the metadata under the key 'fedcert' is not valid JSON"):
+        gather(path)
+    parquet.write_table(whole.replace_schema_metadata({"fedcert": '{"schema": "fedcert/table/2"}'}), path)
+    with pytest.raises(InvalidValue, match=r"schema must be 'fedcert/table/1', .*; a newer fedcert wrote it"):
+        gather(path)
+    half = path.with_name("half.parquet")
+    in_parquet(path, documents(50))
+    half.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(FileProblem, match="cannot be read as a Parquet table"):
+        gather(half)
+
+
+def test_other_integer_and_list_types_are_read(tmp_path: Path) -> None:
+    made = documents(9)
+    path = in_parquet(tmp_path / "a.parquet", made)
+    whole = parquet.read_table(path)
+    for kind, count in ((arrow.list_, arrow.int16()), (arrow.large_list, arrow.uint64()), (arrow.list_, arrow.uint8())):
+        other = whole
+        for name in ("label_counts", "certified_counts"):
+            other = other.set_column(other.schema.get_field_index(name), name, other[name].cast(kind(count)))
+        parquet.write_table(other, path)
+        assert same(gather(path).reports, Table.of([Report.from_json(document) for document in made]))  # type: ignore[arg-type]
+
+
+def test_nothing_half_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    reports = [Report.from_json(document) for document in documents(3)]
+    with pytest.raises(CannotCombine, match="several reports of 'site 000'"):
+        write_parquet(path, [*reports, reports[0]])
+    with pytest.raises(CannotCombine, match="there are no reports to combine"):
+        write_parquet(path, [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = in_parquet(tmp_path / "a.parquet", documents(3))
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'fedcert\[parquet\]'"):
+        list(read_parquet(path))
+    assert tables.SUFFIX == ".parquet"
+
+
+def test_sums_of_a_table_are_the_sums_of_its_reports(tmp_path: Path) -> None:
+    made = documents(30)
+    for index, document in enumerate(made):
+        document["label_counts"] = [index, 20 - index % 20]
+        document["certified_counts"] = [min(index, 5), min(index, 3), 0]
+        document["abstained"] = None
+    table = gather(in_parquet(tmp_path / "a.parquet", made)).reports
+    assert table is not None
+    assert Sums.of(table) == Sums.of([Report.from_json(document) for document in made])
