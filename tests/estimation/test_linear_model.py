@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from fedcert import Report, Sums, estimate
 from fedcert.estimation.blup import blup
@@ -24,7 +25,10 @@ def made_up(seed: int, classes: int = 6, opens: bool = False, partition: object 
 
 
 def dense(made: Federation, ratio: float) -> tuple[np.ndarray, float]:
-    """Class accuracies by generalised least squares over all clients, and the REML criterion pooled over radii."""
+    """Class accuracies by generalised least squares over all clients, and the criterion for the ratio.
+
+    That is REML, radii weighted by the variance of one example, with the prior Beta(1, 9) on ratio/(1 + ratio).
+    """
     mixes, curves, sizes = made.mixes, made.certified_accuracy, made.sizes.astype(float)
     covariance = ratio * mixes @ mixes.T + np.diag(1 / sizes)
     inverse = np.linalg.inv(covariance)
@@ -35,7 +39,12 @@ def dense(made: Federation, ratio: float) -> tuple[np.ndarray, float]:
     quadratic = np.einsum("ir,ij,jr->r", rest, inverse, rest)
     told = np.ptp(curves, axis=0) > 0
     determinant = np.linalg.slogdet(covariance)[1] + np.log(ones @ inverse @ ones)
-    return mean + effects, float((len(sizes) - 1) * np.sum(np.log(quadratic[told])) + told.sum() * determinant)
+    pooled = (sizes @ curves)[told] / sizes.sum()
+    share = pooled * (1 - pooled) / np.sum(pooled * (1 - pooled))
+    between = ratio / (1 + ratio)
+    # The density of log ratio: that of the share times ratio/(1 + ratio)².
+    prior = stats.beta.logpdf(between, 1, 9) + np.log(between * (1 - between))
+    return mean + effects, float((len(sizes) - 1) * share @ np.log(quadratic[told]) + determinant - 2 * prior)
 
 
 @pytest.mark.parametrize("ratio", [1e-3, 0.05, 1.0, 100.0])
@@ -69,7 +78,7 @@ def test_weights_reproduce_the_estimate_and_add_up_to_1() -> None:
         assert weights @ made.certified_accuracy == pytest.approx(target @ fitted.class_accuracy, abs=1e-10)
 
 
-def test_non_negative_weights_where_clients_are_few() -> None:
+def test_non_negative_weights_on_request() -> None:
     """The same risk over the simplex, against CVXPY."""
     import cvxpy as cp
 
@@ -77,7 +86,7 @@ def test_non_negative_weights_where_clients_are_few() -> None:
     labels = generator.multinomial(60, np.random.default_rng(1).dirichlet(np.full(10, 0.2), size=12))
     made = federation(labels, ordinary(10, generator).draw(labels, generator), False)
     target = generator.dirichlet(np.ones(10))
-    answer = blup(made, target, Settings())
+    answer = blup(made, target, Settings(non_negative=True))
     assert answer.weights is not None
     assert np.all(answer.weights >= 0)
     ratio = answer.details["ratio"]

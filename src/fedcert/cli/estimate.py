@@ -43,6 +43,7 @@ def estimate(
     simultaneous: Annotated[bool, typer.Option(help="An interval for all radii at once.")] = False,
     target_examples: Annotated[int | None, typer.Option(help="The target is a set of so many examples.")] = None,
     non_negative: Annotated[bool, typer.Option(help="Keep weights at or above 0 (minimax, blup).")] = False,
+    screen: Annotated[bool, typer.Option(help="Leave out clients whose curves the others cannot explain.")] = False,
     by_class: Annotated[bool, typer.Option(help="Show the curve of each class too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the estimate as JSON.")] = False,
 ) -> None:
@@ -56,6 +57,7 @@ def estimate(
     settings = from_options(
         Settings, subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed, confidence=confidence,
         interval=interval, simultaneous=simultaneous, target_examples=target_examples, non_negative=non_negative,
+        screen=screen,
     )  # fmt: skip
     made = run_estimate(gathered, target, method, **asdict(settings))
     if true is not None:
@@ -118,6 +120,11 @@ def _show(made: Estimate, true: Report | None, by_class: bool) -> None:
         console.print(plain(f"Left out: {client}, because {why}."))
     if len(made.excluded) > 10:
         console.print(f"Left out: {len(made.excluded) - 10} more.")
+    reduced = made.details.get("screened", {})
+    for client, why in list(reduced.items())[:10]:
+        console.print(plain(f"Counts for less: {client}, because {why}."))
+    if len(reduced) > 10:
+        console.print(f"Counts for less: {len(reduced) - 10} more.")
     if "chosen" in made.details:
         console.print(plain(f"Method {made.details['chosen']}, because {made.details['because']}."))
     for line in check_lines(made):

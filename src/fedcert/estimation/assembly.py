@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from fedcert.estimation.checks import (
     radii_in_reach,
     reach,
     same_settings,
+    screening,
     thin_classes,
 )
 from fedcert.estimation.federation import Federation
@@ -28,6 +30,7 @@ from fedcert.estimation.methods import Answer, Settings
 from fedcert.estimation.paper import worst_spread
 from fedcert.estimation.pool import curves_of, examples, pooled_mix
 from fedcert.estimation.result import BiasBound, ByClass, Estimate, Interval, Mismatch, TargetCurve, WhatIf
+from fedcert.estimation.screening import Screened
 from fedcert.estimation.simplex import Floats
 from fedcert.estimation.summed import Summed
 from fedcert.estimation.weights import Weights
@@ -38,31 +41,54 @@ from fedcert.version import __version__
 WITH_CLASS_CURVES = ("poststratified", "blup")
 """Methods that know the curve of each class."""
 
+_RECORDED = ("confidence", "interval", "simultaneous", "target_examples", "screen")
 _ROUNDING = 1e-9
+_MOST_NAMED = 1000
+"""Of more clients that count for less, only the first are named."""
 _MOST_CLASSES = 200
 """Of more classes, the curves are left out of the estimate: `what_if` gives them."""
 
 
 def assemble(
-    method: str, answer: Answer, pool: Federation | Summed, target: Target, distribution: Floats, settings: Settings
+    method: str,
+    answer: Answer,
+    pool: Federation | Summed,
+    target: Target,
+    distribution: Floats,
+    settings: Settings,
+    screened: Screened | None = None,
 ) -> Estimate:
     """The estimate, whole.
+
+    Args:
+        method: the estimator's name.
+        answer: what it gave.
+        pool: what it was given, after screening.
+        target: the target population.
+        distribution: its class mix.
+        settings: what was asked for.
+        screened: what screening did.
 
     Raises:
         EstimationProblem: the weights of another package's method do not add up to 1.
     """
+    whole = pool if screened is None else screened.kept
     checks: list[Check] = [
-        missing_classes(pool, distribution),
-        thin_classes(pool, distribution),
-        same_settings(pool),
-        label_shift(_shift_test(pool, settings)),
+        missing_classes(whole, distribution),
+        thin_classes(whole, distribution),
+        same_settings(whole),
+        label_shift(_shift_test(whole, settings)),
     ]
+    details = dict(answer.details)
+    if screened is not None:
+        checks.append(screening(len(screened.dropped), len(screened.reduced), whole.count))
+        details["screened"] = dict(islice(screened.reduced.items(), _MOST_NAMED))
     parts: dict[str, Any] = {"guarantee": answer.guarantee or "A point estimate. Its method states no guarantee."}
     curve = answer.certified_accuracy
     reached = _reached(method, answer, pool)
     if reached is not None:
         parts |= _distances(*reached, distribution)
-        checks += [reach(parts["mismatch"].tv), information(parts["effective_examples"], examples(pool))]
+        checks += [reach(parts["mismatch"].tv), information(parts["effective_examples"], examples(whole))]
     if answer.weights is not None and isinstance(pool, Federation):
         parts["weights"] = Weights(pool.clients, answer.weights)
         checks.append(influence(pool, answer.weights))
@@ -87,11 +113,11 @@ def assemble(
         weights_note=answer.weights_note,
         largest_radius=pool.reach[1],
         clients=pool.count,
-        examples=examples(pool),
+        examples=examples(whole),
         excluded=dict(pool.excluded),
         checks=tuple(checks),
-        details=dict(answer.details),
-        settings={**answer.settings, **settings.used("confidence", "interval", "simultaneous", "target_examples")},
+        details=details,
+        settings={**answer.settings, **settings.used(*_RECORDED)},
         model=pool.model,
         smoothing=pool.smoothing,
         classes=pool.classes,

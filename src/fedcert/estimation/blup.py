@@ -15,9 +15,6 @@ from fedcert.estimation.pool import Pool, curves_of, evidence_of
 from fedcert.estimation.rule import NO_WEIGHTS, Rule
 from fedcert.estimation.simplex import Floats
 
-_NEAR = 2.0
-"""Up to so many clients per class, weights are kept non-negative."""
-
 
 def blup(pool: Pool, target: Floats, settings: Settings) -> Answer:
     """The best linear unbiased predictor, from class mixes and curves; counts per class are used where given.
@@ -52,8 +49,7 @@ def _blup_weights(federation: Federation, target: Floats, fitted: Fit, non_negat
     mixes, sizes = federation.mixes, federation.sizes
     first, second = fitted.coefficients(target)
     weights = sizes * (first + mixes @ second)
-    near = len(mixes) <= _NEAR * len(target)
-    if np.all(weights >= 0) or not (near or non_negative):
+    if np.all(weights >= 0) or not non_negative:
         return weights
     # The same risk, Σ a²/n + λ‖p(S) - Pᵀa‖², over non-negative weights; exact by the trick of `simplex`.
     rows = np.vstack([np.sqrt(fitted.ratio) * (mixes - target).T, np.diag(1 / np.sqrt(sizes)), np.ones(len(sizes))])

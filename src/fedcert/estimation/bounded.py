@@ -69,6 +69,8 @@ def _guarantee(pool: Pool, settings: Settings, scope: str, estimand: str, failur
             "certify less of the same examples. The interval accounts for chance and class mixes only."
         )
     strength = "at least" if settings.interval == FINITE else "approximately, for many examples,"
+    if settings.screen:
+        strength = "approximately, because clients were screened by what they report,"
     return (
         f"With probability {strength} {settings.confidence:g}, for {scope}, the interval covers the certified accuracy "
         f"of the target ({estimand}) that CERTIFY is expected to report with these settings; and the lower end, which "

@@ -18,6 +18,7 @@ from fedcert.report.value import Value, rule
 OK, LOOK, DO_NOT_RELY = "ok", "look", "don't rely on it"
 _NOTABLE = 0.02
 _THIN, _MANY, _FEW_CLIENTS, _DOMINANT = 30, 200, 3, 0.5
+_TOO_MANY = 0.3
 _LEVEL = 0.03
 """Below the usual 5%, because accuracies are estimated: so that the size stays at or below 5%."""
 
@@ -108,6 +109,19 @@ def influence(federation: Federation, weights: Floats) -> Check:
         return Check(name="influence", verdict=LOOK, figure=share, sentence=sentence)
     sentence = f"No client carries more than {share:.1%} of the weight ({client})."
     return Check(name="influence", verdict=OK, figure=share, sentence=sentence)
+
+
+def screening(dropped: int, reduced: int, kept: int) -> Check:
+    """How many clients screening left out."""
+    share = dropped / (dropped + kept)
+    sentence = f"Screening left out {dropped} of {dropped + kept} clients, and {reduced} count for less"
+    if not dropped:
+        return Check(name="screening", verdict=OK, figure=share, sentence=sentence + ".")
+    sentence += ": the estimate says who and why."
+    if share <= _TOO_MANY:
+        return Check(name="screening", verdict=LOOK, figure=share, sentence=sentence)
+    sentence += " So many that it is not clear who is right."
+    return Check(name="screening", verdict=DO_NOT_RELY, figure=share, sentence=sentence)
 
 
 def label_shift(test: ShiftTest | None) -> Check:

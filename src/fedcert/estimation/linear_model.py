@@ -1,7 +1,8 @@
 """The linear model behind BLUP: the certified accuracy of each class, from clients' class mixes and curves.
 
 The model: c = p·L + e with Var e = σ²/n at each client, and L = μ + u over the classes with Var u = λσ². λ is
-chosen by restricted maximum likelihood over all radii together; given λ everything is linear in the clients' curves.
+chosen by restricted maximum likelihood with a weak prior, over all radii together; given λ everything is linear in
+the clients' curves. All of it comes from sums over the clients that merge.
 """
 
 from __future__ import annotations
@@ -16,9 +17,18 @@ from fedcert.estimation.evidence import Evidence
 from fedcert.estimation.simplex import Floats
 
 _SMALLEST, _LARGEST = 1e-6, 1e6
-_GRID = 25
+_GRID = 49
 VANISHING = 1e-12
 """Eigenvalues below this part of the largest one are rounding."""
+
+_PRIOR_BETWEEN, _PRIOR_WITHIN = 1.0, 9.0
+_EXPECTED = _PRIOR_BETWEEN / _PRIOR_WITHIN
+"""What is expected of λ before looking: the share λ/(1+λ) of an example's variance that lies between classes is
+Beta(1, 9), 0.1 on average, as when the classes' accuracies spread evenly over 0.4 to 0.95.
+
+The prior matters only where the clients can hardly tell: with as many classes as clients, and mixes much alike, REML
+alone finds λ next to 0 in a quarter of the federations and 1.7 times too large or more in another.
+"""
 
 
 @dataclass(frozen=True)
@@ -70,16 +80,27 @@ class Fit:
 
 
 def fit(evidence: Evidence) -> Fit:
-    """Fit the model, λ by REML pooled over the radii.
+    """Fit the model, λ by REML pooled over the radii, with a weak prior on λ.
 
-    Pooling is a composite likelihood: right for λ, not for standard errors. Radii at which all clients agree tell
-    nothing about λ and are left out.
+    Minimised is Σ_r w_r (N-1) log Q_r + log|I + λA| + log v + 20 log(1+λ) - 2 log λ, with w_r in proportion to the
+    variance μ_r(1-μ_r) of one example at that radius and Σ w_r = 1: the radii of a curve hang together, so all of
+    them count as much as one, and radii that next to nobody (or everybody) is certified at hardly count.
+
+    Guarantees: λ is within [1e-6, 1e6] whatever the evidence. Where the evidence tells nothing about λ (one client,
+    or all curves equal) it is 1/9, and does not matter to the estimate, which is the one client's or the common
+    curve. The scale σ_r² is free at each radius, so that examples that come in groups do not pass for differences
+    between classes. Pooling is a composite likelihood: fit for λ, not for standard errors.
     """
     values, vectors = np.linalg.eigh(evidence.labels_labels)
     values = np.maximum(values, 0.0)
     labels, cross = vectors.T @ evidence.labels, vectors.T @ evidence.labels_certified
-    plain = evidence.certified_squared - evidence.certified**2 / evidence.examples
-    told = plain > 1e-12 * max(evidence.examples, 1.0)
+    pooled = evidence.certified / evidence.examples
+    plain = evidence.certified_squared - evidence.certified * pooled
+    told = (plain > 1e-12 * max(evidence.examples, 1.0)) & (pooled > 0) & (pooled < 1)
+    if not told.any() or evidence.clients < 2:
+        return Fit(evidence, _EXPECTED, values, vectors)
+    share = (pooled * (1 - pooled))[told]
+    share = share / share.sum()
 
     def objective(log_ratio: float) -> float:
         shrink = 1 / (values + np.exp(-log_ratio))
@@ -89,10 +110,10 @@ def fit(evidence: Evidence) -> Fit:
         # Rounding may leave a tiny negative where the model fits exactly.
         quadratic = np.maximum(quadratic[told], 1e-12 * plain[told])
         determinant = np.sum(np.log1p(np.exp(log_ratio) * values)) + np.log(spread)
-        return float((evidence.clients - 1) * np.sum(np.log(quadratic)) + told.sum() * determinant)
+        total = _PRIOR_BETWEEN + _PRIOR_WITHIN
+        prior = 2 * total * np.log1p(np.exp(log_ratio)) - 2 * _PRIOR_BETWEEN * log_ratio
+        return float((evidence.clients - 1) * (share @ np.log(quadratic)) + determinant + prior)
 
-    if not told.any() or evidence.clients < 2:
-        return Fit(evidence, _SMALLEST, values, vectors)
     grid = np.linspace(np.log(_SMALLEST), np.log(_LARGEST), _GRID)
     best = int(np.argmin([objective(point) for point in grid]))
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]

@@ -47,6 +47,7 @@ class Settings:
         simultaneous: whether the interval is for all radii at once.
         target_examples: size of the finite set that the target is; None for the population it comes from.
         non_negative: keep the weights of minimax and BLUP at or above 0.
+        screen: leave out clients whose curves the others cannot explain.
     """
 
     subsets: int = 1000
@@ -58,6 +59,7 @@ class Settings:
     simultaneous: bool = False
     target_examples: int | None = None
     non_negative: bool = False
+    screen: bool = False
 
     def __post_init__(self) -> None:
         for name, kind in _KINDS.items():
@@ -78,6 +80,7 @@ _KINDS: dict[str, Kind] = {
     "simultaneous": Flag(),
     "target_examples": Nullable(Whole(least=1)),
     "non_negative": Flag(),
+    "screen": Flag(),
 }
 
 

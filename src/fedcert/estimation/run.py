@@ -13,6 +13,8 @@ from fedcert.estimation.federation import Federation
 from fedcert.estimation.methods import Settings, check_knows, estimator
 from fedcert.estimation.poststratify import NO_CLASS_COUNTS
 from fedcert.estimation.result import Estimate, WhatIf
+from fedcert.estimation.screening import Screened
+from fedcert.estimation.screening import screen as screen_clients
 from fedcert.estimation.summed import Summed
 from fedcert.estimation.target import distribution_of, target_of
 from fedcert.estimation.what_if import curves_for
@@ -34,6 +36,7 @@ def estimate(
     simultaneous: bool = False,
     target_examples: int | None = None,
     non_negative: bool = False,
+    screen: bool = False,
 ) -> Estimate:
     """Estimate the certified accuracy of a target population from the clients' reports.
 
@@ -52,6 +55,7 @@ def estimate(
         simultaneous: an interval for all radii at once, rather than for each.
         target_examples: the target is a finite set of so many examples, rather than the population they come from.
         non_negative: keep the weights of minimax and BLUP at or above 0.
+        screen: leave out clients whose curves the others cannot explain, and cut huge ones to size.
 
     Raises:
         CannotCombine: reports or sums that do not belong together.
@@ -72,15 +76,23 @@ def estimate(
         {'a': 0.5, 'b': 0.5}
     """
     settings = Settings(
-        subsets, subset_size, threshold, seed, confidence, interval, simultaneous, target_examples, non_negative
+        subsets, subset_size, threshold, seed, confidence, interval, simultaneous, target_examples, non_negative, screen
     )
     function = estimator(method)
     pool = pool_of(reports)
     check_knows(method, pool)
     wanted = target_of(target, pool.classes)
     distribution = distribution_of(wanted, pool.classes)
+    screened = _screened(pool, settings) if settings.screen else None
+    pool = pool if screened is None else screened.federation
     answer = function(pool, distribution, settings)
-    return assemble(method, answer, pool, wanted, distribution, settings)
+    return assemble(method, answer, pool, wanted, distribution, settings, screened)
+
+
+def _screened(pool: Federation | Summed, settings: Settings) -> Screened:
+    if not isinstance(pool, Federation):
+        raise EstimationProblem("sums cannot be screened: they tell no client apart; give the clients' reports")
+    return screen_clients(pool, settings.seed)
 
 
 def pool_of(reports: Source | Iterable[Source] | Gathered) -> Federation | Summed:
