@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from fedcert.estimation.interval import asymptotic, ends, finite_sample, folded_
 from fedcert.estimation.linear_model import fit
 from fedcert.estimation.methods import Settings, estimator
 from fedcert.estimation.uncertainty import Uncertainty, of_weights
+from fedcert.estimation.what_if import curves_for
 from simulation import RADII, World, dirichlet, federation, limited, ordinary
 
 
@@ -209,3 +211,81 @@ def test_intervals_that_know_of_groups_cover_and_those_that_do_not_fail(
         assert stats.binomtest(covered, 300, 0.95, alternative="less").pvalue > 0.001
     else:
         assert covered / 300 < 0.75
+
+
+@pytest.mark.parametrize("interval", ["finite-sample", "asymptotic"])
+@pytest.mark.parametrize("method", ["minimax", "vw", "poststratified", "blup"])
+def test_the_lower_end_allows_for_certificates_that_fail(method: str, interval: str) -> None:
+    """Certificates that fail at the full allowed rate: the lower end stays below the true robust accuracy.
+
+    The target is the clients' pool, so that nothing but chance and failing certificates is at work. An example that is
+    not robust is certified all the same with the failure probability, of all examples.
+    """
+    generator = np.random.default_rng(0)
+    failure = 0.05
+    labels = dirichlet(0.5)(10, generator) * 30  # so many that chance does not hide what failing certificates do
+    target = labels.sum(axis=0) / labels.sum()
+    robust = ordinary(10, generator).accuracy * (1 - failure)
+    world = World(robust + failure)
+    truth = target @ robust
+    settings = Settings(interval=interval)
+    covered = naive = 0
+    runs = 200
+    for _ in range(runs):
+        made = federation(labels, world.draw(labels, generator), method == "poststratified")
+        made = replace(made, smoothing=replace(made.smoothing, failure_probability=failure))
+        answer = estimator(method)(made, target, settings)
+        assert answer.uncertainty is not None
+        bounds = bounded(answer.uncertainty, target, made, settings)
+        covered += int(bounds.lower[4] <= truth[4])
+        naive += int(bounds.reach[0][4] <= truth[4])
+    assert stats.binomtest(covered, runs, 0.95, alternative="less").pvalue > 0.001
+    assert naive == 0  # without the allowance it would hardly ever
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_post_stratified_intervals_know_of_groups_that_span_classes(
+    known: bool, make_report: Callable[..., Report]
+) -> None:
+    """Groups of ten alike examples, five of each class: alike across the classes, too."""
+    generator = np.random.default_rng(0)
+    covered = 0
+    for _ in range(300):
+        right = int(5 * generator.binomial(20, 0.5))
+        effect = {"design_effect": [10.0], "largest_group": 10} if known else {}
+        report = make_report("a", [100, 100], [2 * right], class_certified_counts=[[right], [right]], **effect)
+        result = estimate([report], "uniform", "poststratified")
+        assert result.lower is not None
+        assert result.upper is not None
+        covered += result.lower[0] <= 0.5 <= result.upper[0]
+    if known:
+        assert stats.binomtest(covered, 300, 0.95, alternative="less").pvalue > 0.001
+    else:
+        assert covered / 300 < 0.75
+
+
+@pytest.mark.parametrize("mode", ["closed", "partly open"])
+@pytest.mark.parametrize("world", ["ordinary", "adversarial"])
+def test_what_if_intervals_cover(mode: str, world: str) -> None:
+    """The ridge rules look at labels alone: their intervals are honest for every mix, counts per class or not."""
+    generator = np.random.default_rng(1)
+    labels = dirichlet(0.5)(10, generator)[:25]
+    labels = labels[labels.sum(axis=1) > 0]
+    mixes = generator.dirichlet(np.full(10, 0.5), size=6)
+    accuracy = (
+        ordinary(10, generator).accuracy
+        if world == "ordinary"
+        else np.outer(generator.integers(0, 2, 10), np.ones(len(RADII))).astype(float)
+    )
+    runs, covered = 200, np.zeros(len(mixes))
+    for _ in range(runs):
+        cells = World(accuracy).draw(labels, generator)
+        made = federation(labels, cells, False)
+        if mode == "partly open":
+            opens = np.arange(len(labels)) % 3 == 0
+            made = replace(made, opens=opens, class_rows=cells[opens])
+        curves = curves_for(made, mixes, "blup", Settings())
+        truth = mixes @ accuracy
+        covered += ((curves.lower <= truth + 1e-12) & (truth <= curves.upper + 1e-12))[:, 4]
+    for count in covered:
+        assert stats.binomtest(int(count), runs, 0.95, alternative="less").pvalue > 0.001
