@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,7 @@ from scipy import stats
 
 from fedcert import Report, estimate
 from fedcert.estimation.federation import Federation
-from fedcert.estimation.label_shift import label_shift_test
-from fedcert.estimation.linear_model import fit
+from fedcert.estimation.label_shift import _placed, label_shift_test
 from simulation import World, dirichlet, federation, limited, ordinary, pareto
 
 
@@ -43,24 +43,26 @@ def test_little_information_is_said(make_report: Callable[..., Report], size: in
     assert verdicts([make_report("a", [size // 2, size // 2], [size // 2])], "uniform", "vw")["information"] == verdict
 
 
-def shifted_federation(seed: int, partition: Any, effect: float) -> Federation:
+def shifted_federation(
+    seed: int, partition: Any, effect: float, classes: int = 10, opens: bool = False, clients: int = 100
+) -> Federation:
     """Clients whose accuracies differ by a normal effect on the logit scale."""
     generator = np.random.default_rng(seed)
-    labels = partition(10, generator)
+    labels = partition(classes, generator)[:clients]
     labels = labels[labels.sum(axis=1) > 0]
-    world = ordinary(10, generator)
+    world = ordinary(classes, generator)
     if not effect:
-        return federation(labels, world.draw(labels, generator), False)
+        return federation(labels, world.draw(labels, generator), opens)
     logit = np.log((world.accuracy + 1e-9) / (1 - world.accuracy + 1e-9))
     cells = []
     for row in labels:
         moved = 1 / (1 + np.exp(-(logit + effect * generator.normal())))
         cells.append(World(np.minimum.accumulate(moved, axis=1)).draw(row, generator))
-    return federation(labels, np.stack(cells), False)
+    return federation(labels, np.stack(cells), opens)
 
 
 def probability(made: Federation) -> float:
-    found = label_shift_test(made, fit(made.evidence)).probability
+    found = label_shift_test(made).probability
     assert found is not None
     return found
 
@@ -69,28 +71,64 @@ def test_too_few_clients_are_not_tested(make_report: Callable[..., Report]) -> N
     assert verdicts([make_report("a", [50, 50], [60]), make_report("b", [60, 40], [60])])["label shift"] == "look"
 
 
-def test_clients_that_differ_are_noticed() -> None:
-    assert probability(shifted_federation(0, dirichlet(0.5), 1.0)) < 0.01
-    assert probability(shifted_federation(0, dirichlet(0.5), 0.0)) > 0.03
+@pytest.mark.parametrize("opens", [False, True])
+def test_clients_that_differ_are_noticed(opens: bool) -> None:
+    for classes in (10, 100):
+        assert probability(shifted_federation(0, dirichlet(0.5), 1.0, classes, opens)) < 0.01
+        assert probability(shifted_federation(0, dirichlet(0.5), 0.0, classes, opens)) > 0.03
+    # Fewer clients than classes are enough.
+    assert probability(shifted_federation(0, dirichlet(0.5), 1.0, 100, opens, clients=60)) < 0.03
+
+
+def test_the_test_is_the_same_for_the_same_seed_and_for_any_order() -> None:
+    made = shifted_federation(3, dirichlet(0.5), 0.3)
+    assert label_shift_test(made, 7) == label_shift_test(made, 7)
+    assert label_shift_test(made, 7).clients == made.count
+
+
+def test_some_who_tell_counts_per_class_are_tested_both_ways() -> None:
+    made = shifted_federation(0, dirichlet(0.5), 1.0, opens=True)
+    half = np.arange(made.count) % 2 == 0
+    partly = replace(made, opens=half, class_rows=made.class_rows[half])
+    assert probability(partly) < 0.03
+    plain = shifted_federation(0, dirichlet(0.5), 0.0, opens=True)
+    assert probability(replace(plain, opens=half, class_rows=plain.class_rows[half])) > 0.03
+
+
+def test_hypergeometric_placement_has_the_right_moments() -> None:
+    held = np.array([3, 0, 10, 40])
+    drawn = _placed(held, 60, 25, 20_000, np.random.default_rng(0))
+    share = 25 / 60
+    assert drawn.mean(axis=0) == pytest.approx(np.zeros(4), abs=0.05)
+    expected = held * share * (1 - share) * (60 - held) / 59
+    assert drawn.var(axis=0) == pytest.approx(expected, rel=0.05, abs=1e-9)
 
 
 PARTITIONS = {
     "Dirichlet 0.1": dirichlet(0.1),
-    "Dirichlet 1": dirichlet(1.0),
+    "Dirichlet 0.5": dirichlet(0.5),
+    "Dirichlet 3": dirichlet(3.0),
     "Pareto 2": pareto(2.0),
-    "class-limited": limited(0.2),
+    "Pareto 5": pareto(5.0),
+    "class-limited 0.2": limited(0.2),
+    "class-limited 0.4": limited(0.4),
 }
+CASES = [(name, 10, opens) for name in PARTITIONS for opens in (False, True)] + [
+    (name, 100, opens)
+    for name in ("Dirichlet 0.1", "Dirichlet 3", "Pareto 5", "class-limited 0.4")
+    for opens in (False, True)
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PARTITIONS)
-def test_the_size_of_the_label_shift_check_is_at_most_5_percent(name: str) -> None:
-    rejected = sum(probability(shifted_federation(seed, PARTITIONS[name], 0.0)) < 0.03 for seed in range(400))
-    assert stats.binomtest(rejected, 400, 0.05, alternative="greater").pvalue > 0.001
+@pytest.mark.parametrize(("name", "classes", "opens"), CASES)
+def test_the_label_shift_check_has_size_5_percent_and_power_75_percent(name: str, classes: int, opens: bool) -> None:
+    """Size at most 5% by a binomial test at 0.001; power at least 75% at client effects of 0.3 on the logit scale."""
+    runs = 400 if classes == 10 else 200
 
+    def rejected(effect: float, count: int) -> int:
+        made = (shifted_federation(seed, PARTITIONS[name], effect, classes, opens) for seed in range(count))
+        return sum(label_shift_test(one, replicates=199).rejects for one in made)
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PARTITIONS)
-def test_its_power_at_an_effect_of_0_3_is_at_least_75_percent(name: str) -> None:
-    rejected = sum(probability(shifted_federation(seed, PARTITIONS[name], 0.3)) < 0.03 for seed in range(80))
-    assert rejected / 80 >= 0.75
+    assert stats.binomtest(rejected(0.0, runs), runs, 0.05, alternative="greater").pvalue > 0.001
+    assert rejected(0.3, 60) / 60 >= 0.75

@@ -461,6 +461,8 @@ def what_if() -> Iterator[Row]:
     yield from number("confidence", "a finite number above 0 and below 1", 0.0, required=True)
     yield from whole("interval", "kind, scope, estimand", null=False)
     yield from text("guarantee", LONG_TEXT)
+    yield from text("checks[0].name")
+    yield "checks", "null", None, "checks", "a list of 0 to 1000 checks, but is null"
     for name in ("clients", "examples"):
         yield from count(name, "a whole number from 1 to 2^53", required=True, least=1)
     for wrong, came in ((None, "null"), (7, "7"), ([1], "a list of 1")):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedcert.errors import EstimationProblem, shown
-from fedcert.estimation.bounded import bounded, promise
+from fedcert.estimation.bounded import Promise, bounded, promise
 from fedcert.estimation.checks import (
     Check,
     influence,
@@ -23,18 +23,20 @@ from fedcert.estimation.checks import (
     screening,
     thin_classes,
 )
+from fedcert.estimation.clustered import Effects, effects_of
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.label_shift import ShiftTest, label_shift_test
-from fedcert.estimation.linear_model import fit
 from fedcert.estimation.methods import Answer, Settings
+from fedcert.estimation.minimax import minimax_weights
 from fedcert.estimation.paper import worst_spread
 from fedcert.estimation.pool import curves_of, examples, pooled_mix
 from fedcert.estimation.result import BiasBound, ByClass, Estimate, Interval, Mismatch, TargetCurve, WhatIf
 from fedcert.estimation.screening import Screened
 from fedcert.estimation.simplex import Floats
 from fedcert.estimation.summed import Summed
+from fedcert.estimation.uncertainty import Uncertainty, of_weights
 from fedcert.estimation.weights import Weights
-from fedcert.estimation.what_if import Curves, curves_for
+from fedcert.estimation.what_if import curves_for
 from fedcert.report import Target
 from fedcert.version import __version__
 
@@ -73,11 +75,12 @@ def assemble(
         EstimationProblem: the weights of another package's method do not add up to 1.
     """
     whole = pool if screened is None else screened.kept
+    test = shift_test(whole, settings)
     checks: list[Check] = [
         missing_classes(whole, distribution),
         thin_classes(whole, distribution),
         same_settings(whole),
-        label_shift(_shift_test(whole, settings)),
+        label_shift(test, answer.uncertainty is not None),
     ]
     details = dict(answer.details)
     if screened is not None:
@@ -93,15 +96,16 @@ def assemble(
         parts["weights"] = Weights(pool.clients, answer.weights)
         checks.append(influence(pool, answer.weights))
     if answer.uncertainty is not None:
-        bounds = bounded(answer.uncertainty, distribution, pool, settings)
+        uncertainty, effects = allowing_for_shift(answer.uncertainty, pool, distribution, settings, test)
+        bounds = bounded(uncertainty, distribution, pool, settings, effects)
         curve = np.clip(curve, *bounds.reach)
         parts |= {
             "lower": tuple(bounds.lower.tolist()),
             "upper": tuple(bounds.upper.tolist()),
             "confidence": settings.confidence,
-            "interval": Interval(kind=settings.interval, scope=bounds.promise.scope, estimand=bounds.promise.estimand),
+            "interval": _interval(bounds.promise),
             "guarantee": answer.guarantee or bounds.promise.guarantee,
-            "by_class": _by_class(answer.details.get("chosen", method), answer, pool, settings),
+            "by_class": _by_class(answer.details.get("chosen", method), uncertainty, effects, pool, settings),
         }
     checks.append(radii_in_reach(pool))
     return Estimate(
@@ -127,10 +131,15 @@ def assemble(
 
 
 def assemble_what_if(
-    method: str, pool: Federation | Summed, targets: Sequence[Target], curves: Curves, settings: Settings
+    method: str, pool: Federation | Summed, targets: Sequence[Target], mixes: Floats, settings: Settings
 ) -> WhatIf:
     """The estimates of many targets, whole."""
-    bounds = promise(pool, settings)
+    test = shift_test(pool, settings)
+    effects = None
+    if test is not None and test.rejects and isinstance(pool, Federation):
+        effects = effects_of(pool, method == "poststratified" and pool.open_count == pool.count, settings.seed)
+    curves = curves_for(pool, mixes, method, settings, effects=effects)
+    promised = promise(pool, settings, effects is not None)
     return WhatIf(
         method=method,
         radii=pool.radii,
@@ -142,8 +151,9 @@ def assemble_what_if(
             )
         ),
         confidence=settings.confidence,
-        interval=Interval(kind=settings.interval, scope=bounds.scope, estimand=bounds.estimand),
-        guarantee=bounds.guarantee,
+        interval=_interval(promised),
+        guarantee=promised.guarantee,
+        checks=(same_settings(pool), label_shift(test, True), radii_in_reach(pool)),
         clients=pool.count,
         examples=examples(pool),
         settings=settings.used("confidence", "interval", "simultaneous", "target_examples"),
@@ -157,10 +167,16 @@ def _origin() -> dict[str, Any]:
     return {"software": f"fedcert {__version__}", "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
-def _by_class(method: str, answer: Answer, pool: Federation | Summed, settings: Settings) -> ByClass | None:
+def _interval(promise: Promise) -> Interval:
+    return Interval(kind=promise.kind, scope=promise.scope, estimand=promise.estimand)
+
+
+def _by_class(
+    method: str, uncertainty: Uncertainty, effects: Effects | None, pool: Federation | Summed, settings: Settings
+) -> ByClass | None:
     if method not in WITH_CLASS_CURVES or len(pool.classes) > _MOST_CLASSES:
         return None
-    curves = curves_for(pool, np.eye(len(pool.classes)), method, settings, answer.uncertainty)
+    curves = curves_for(pool, np.eye(len(pool.classes)), method, settings, uncertainty, effects)
     return ByClass(
         certified_accuracy=_rows(curves.certified_accuracy), lower=_rows(curves.lower), upper=_rows(curves.upper)
     )
@@ -170,8 +186,30 @@ def _rows(matrix: Floats) -> tuple[tuple[float, ...], ...]:
     return tuple(map(tuple, matrix.tolist()))
 
 
-def _shift_test(pool: Federation | Summed, settings: Settings) -> ShiftTest | None:
-    return label_shift_test(pool, fit(pool.evidence), settings.seed) if isinstance(pool, Federation) else None
+def shift_test(pool: Federation | Summed, settings: Settings) -> ShiftTest | None:
+    """The test of label shift; None where only sums are known."""
+    return label_shift_test(pool, settings.seed) if isinstance(pool, Federation) else None
+
+
+def allowing_for_shift(
+    uncertainty: Uncertainty,
+    pool: Federation | Summed,
+    distribution: Floats,
+    settings: Settings,
+    test: ShiftTest | None,
+) -> tuple[Uncertainty, Effects | None]:
+    """What an interval is made of, and how clients differ, where the test of label shift rejects.
+
+    Clients that differ are told apart by their weights. Where counts of some clients enter by class, the interval is
+    then that of the minimax weights of everybody's curves.
+    """
+    if test is None or not test.rejects or not isinstance(pool, Federation):
+        return uncertainty, None
+    by_class = uncertainty.weights is None and pool.open_count == pool.count
+    if uncertainty.weights is None and not by_class:
+        weights = minimax_weights(pool, distribution, settings)
+        uncertainty = of_weights(pool, distribution, weights)
+    return uncertainty, effects_of(pool, by_class, settings.seed)
 
 
 def _reached(method: str, answer: Answer, pool: Federation | Summed) -> tuple[Floats, float] | None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from fedcert.estimation.clustered import Effects, half_lengths
 from fedcert.estimation.interval import FINITE, POINTWISE, SIMULTANEOUS, asymptotic, ends, finite_sample
 from fedcert.estimation.methods import Settings
 from fedcert.estimation.pool import Pool
 from fedcert.estimation.simplex import Floats
 from fedcert.estimation.uncertainty import Uncertainty
+
+CLUSTERED = "cluster-robust"
 
 
 @dataclass(frozen=True)
@@ -16,11 +21,13 @@ class Promise:
     """What an interval says of itself.
 
     Attributes:
+        kind: how it was made.
         scope: at one radius, or at all of them.
         estimand: about what.
         guarantee: what holds, in words.
     """
 
+    kind: str
     scope: str
     estimand: str
     guarantee: str
@@ -42,31 +49,62 @@ class Bounded:
     promise: Promise
 
 
-def bounded(uncertainty: Uncertainty, target: Floats, pool: Pool, settings: Settings) -> Bounded:
-    """The interval that the settings ask for."""
+def bounded(
+    uncertainty: Uncertainty, target: Floats, pool: Pool, settings: Settings, effects: Effects | None = None
+) -> Bounded:
+    """The interval that the settings ask for.
+
+    Args:
+        uncertainty: what it is made of.
+        target: the target's class distribution.
+        pool: what is known of the clients.
+        settings: confidence and kind.
+        effects: how clients differ, where they do by more than their class mixes and chance explain.
+    """
     asked = (settings.confidence, settings.simultaneous, settings.target_examples)
     finite = settings.interval == FINITE
     half = finite_sample(uncertainty, *asked) if finite else asymptotic(uncertainty, target, *asked)
+    if effects is not None:
+        spread = effects.spread(target, uncertainty.weights)
+        further = _of_target(uncertainty, target, settings)
+        half = half_lengths(spread, uncertainty.bias, settings.confidence, settings.simultaneous, half, further)
     failure = pool.smoothing.failure_probability
     lower, upper = ends(uncertainty.centre, half, failure, settings.simultaneous)
     reach = ends(uncertainty.centre, half, 0.0, settings.simultaneous)
-    return Bounded(lower, upper, reach, promise(pool, settings))
+    return Bounded(lower, upper, reach, promise(pool, settings, effects is not None))
 
 
-def promise(pool: Pool, settings: Settings) -> Promise:
+def _of_target(uncertainty: Uncertainty, target: Floats, settings: Settings) -> Floats:
+    """The variance that a finite target set adds."""
+    accuracy = uncertainty.class_accuracy
+    if settings.target_examples is None or accuracy is None:
+        return np.zeros(len(uncertainty.centre))
+    return np.asarray(target @ (accuracy * (1 - accuracy)) / settings.target_examples, dtype=np.float64)
+
+
+def promise(pool: Pool, settings: Settings, clustered: bool = False) -> Promise:
     """What the intervals that the settings ask for say of themselves."""
     scope = SIMULTANEOUS if settings.simultaneous else POINTWISE
     size = settings.target_examples
     estimand = "population" if size is None else f"a set of {size} examples from the population"
     failure = pool.smoothing.failure_probability
-    return Promise(scope, estimand, _guarantee(pool, settings, scope, estimand, failure))
+    kind = CLUSTERED if clustered else settings.interval
+    return Promise(kind, scope, estimand, _guarantee(pool, settings, scope, estimand, failure, clustered))
 
 
-def _guarantee(pool: Pool, settings: Settings, scope: str, estimand: str, failure: float) -> str:
+def _guarantee(pool: Pool, settings: Settings, scope: str, estimand: str, failure: float, clustered: bool) -> str:
     if not pool.alike:
         return (
             "None: the clients certified with different samples or failure probabilities, and those with fewer samples "
             "certify less of the same examples. The interval accounts for chance and class mixes only."
+        )
+    if clustered:
+        return (
+            "Approximate: the clients differ by more than their class mixes and chance explain, so the interval allows "
+            f"for clients that differ at random. With probability of about {settings.confidence:g}, for {scope}, it "
+            f"covers the certified accuracy of the target ({estimand}) that CERTIFY is expected to report, with each "
+            "class as it is on average over such clients; the lower end also allows for certificates that fail "
+            f"(probability {failure:g} each). Assumes that the target is like the average client, class by class."
         )
     strength = "at least" if settings.interval == FINITE else "approximately, for many examples,"
     if settings.screen:

@@ -19,8 +19,6 @@ OK, LOOK, DO_NOT_RELY = "ok", "look", "don't rely on it"
 _NOTABLE = 0.02
 _THIN, _MANY, _FEW_CLIENTS, _DOMINANT = 30, 200, 3, 0.5
 _TOO_MANY = 0.3
-_LEVEL = 0.03
-"""Below the usual 5%, because accuracies are estimated: so that the size stays at or below 5%."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,15 +122,20 @@ def screening(dropped: int, reduced: int, kept: int) -> Check:
     return Check(name="screening", verdict=DO_NOT_RELY, figure=share, sentence=sentence)
 
 
-def label_shift(test: ShiftTest | None) -> Check:
-    """What the test of the assumption behind everything says; without one, that sums do not allow it."""
+def label_shift(test: ShiftTest | None, allowed_for: bool) -> Check:
+    """What the test of the assumption behind everything says.
+
+    Args:
+        test: its outcome; None where only sums are known, which do not allow it.
+        allowed_for: whether there is an interval, which then allows for clients that differ.
+    """
     if test is None:
         sentence = "Sums do not tell whether each class is the same at all clients (label shift): single reports would."
         return Check(name="label shift", verdict=LOOK, figure=None, sentence=sentence)
     if test.probability is None:
-        sentence = "Too few clients for their classes to test whether each class is the same everywhere (label shift)."
+        sentence = "Too few clients, or all alike: no test of whether each class is the same everywhere (label shift)."
         return Check(name="label shift", verdict=LOOK, figure=None, sentence=sentence)
-    if test.probability >= _LEVEL:
+    if not test.rejects:
         sentence = (
             f"The {test.clients} clients differ at radius {test.radius:g} no more than their class mixes and chance "
             f"explain (p = {test.probability:.3f})."
@@ -140,8 +143,12 @@ def label_shift(test: ShiftTest | None) -> Check:
         return Check(name="label shift", verdict=OK, figure=test.probability, sentence=sentence)
     sentence = (
         f"The clients differ at radius {test.radius:g} by more than their class mixes and chance explain (p = "
-        f"{test.probability:.3f}): a class is not the same everywhere, and the interval does not account for that."
+        f"{test.probability:.3f}): a class is not the same everywhere"
     )
+    if allowed_for:
+        sentence += ". The interval allows for clients that differ at random, but not for a target unlike any of them."
+        return Check(name="label shift", verdict=LOOK, figure=test.probability, sentence=sentence)
+    sentence += ", and the estimate does not account for that."
     return Check(name="label shift", verdict=DO_NOT_RELY, figure=test.probability, sentence=sentence)
 
 

@@ -19,6 +19,7 @@ FINITE, ASYMPTOTIC = "finite-sample", "asymptotic"
 POINTWISE, SIMULTANEOUS = "each radius", "all radii at once"
 
 _DRAWS = 10_000
+_MANY_FREEDOM = 1e6
 
 
 def hoeffding_deviations(confidence: float, radii: int = 1) -> float:
@@ -94,16 +95,32 @@ def _largest_deviation(loads: Floats, accuracy: Floats, errors: Floats, confiden
     root = np.sqrt(loads)
     smaller = np.minimum(accuracy[:, :, None], accuracy[:, None, :]) - accuracy[:, :, None] * accuracy[:, None, :]
     covariance = np.einsum("jr,js,jrs->rs", root, root, smaller)
-    correlation = covariance / np.outer(errors, errors)
+    return largest_deviations(covariance / np.outer(errors, errors), confidence)[0]
+
+
+def largest_deviations(correlation: Floats, confidence: float, freedom: float = np.inf) -> tuple[float, float]:
+    """Quantiles of max |Z| over the radii, Z with these correlations, and of the same over an estimated scale.
+
+    Args:
+        correlation: radii x radii.
+        confidence: above 0, below 1.
+        freedom: Student's degrees of freedom of the scale.
+    """
     values, vectors = np.linalg.eigh(correlation)
-    draws = _standard_normal(len(errors)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
-    return float(np.quantile(np.abs(draws).max(axis=1), confidence))
+    draws = _standard_normal(len(values)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    largest = np.abs(draws).max(axis=1)
+    scale = np.sqrt(_chi_square(freedom) / freedom) if freedom < _MANY_FREEDOM else np.ones(_DRAWS)
+    return float(np.quantile(largest, confidence)), float(np.quantile(largest / scale, confidence))
 
 
 @lru_cache(maxsize=4)
 def _standard_normal(radii: int) -> Floats:
     """The same draws for every estimate: what is simulated must not add noise from one call to the next."""
     return np.random.default_rng(0).standard_normal((_DRAWS, radii))
+
+
+def _chi_square(freedom: float) -> Floats:
+    return np.random.default_rng(1).chisquare(freedom, _DRAWS)
 
 
 def ends(centre: Floats, half: Floats, failure_probability: float, monotone: bool) -> tuple[Floats, Floats]:

@@ -229,6 +229,7 @@ class WhatIf(Value):
         confidence: of each interval.
         interval: what kind of interval.
         guarantee: in words, what holds of each of them and under which assumptions.
+        checks: what to know before relying on any of them.
         clients, examples: how many took part.
         settings: what to give to get the same again.
         model, smoothing: what the reports share.
@@ -246,6 +247,7 @@ class WhatIf(Value):
     confidence: float = field(metadata=rule(Number(above=0, below=1)))
     interval: Interval = field(metadata=rule(Part(Interval)))
     guarantee: str = field(metadata=rule(Text(longest=2000)))
+    checks: tuple[Check, ...] = field(default=(), metadata=rule(ListOf(Part(Check), "checks", least=0, most=1000)))
     clients: int = field(metadata=rule(Whole(least=1)))
     examples: int = field(metadata=rule(Whole(least=1)))
     settings: Mapping[str, Any] = field(default_factory=dict, metadata=rule(_Anything()))

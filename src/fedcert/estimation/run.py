@@ -17,7 +17,6 @@ from fedcert.estimation.screening import Screened
 from fedcert.estimation.screening import screen as screen_clients
 from fedcert.estimation.summed import Summed
 from fedcert.estimation.target import distribution_of, target_of
-from fedcert.estimation.what_if import curves_for
 from fedcert.report import Gathered, Target, gather
 from fedcert.report.gathering import Source
 
@@ -151,7 +150,7 @@ def what_if(
         raise EstimationProblem(NO_CLASS_COUNTS)
     chosen = ("poststratified" if pool.open_count else "blup") if method == "auto" else method
     mixes = np.array([distribution_of(target, pool.classes) for target in wanted])
-    return assemble_what_if(chosen, pool, wanted, curves_for(pool, mixes, chosen, settings), settings)
+    return assemble_what_if(chosen, pool, wanted, mixes, settings)
 
 
 def _targets(targets: object, classes: tuple[str, ...]) -> list[Target]:

@@ -29,8 +29,7 @@ class Uncertainty:
         squares: Σ a²/n at each radius, design effects included.
         class_accuracy: estimated accuracy of each class, classes x radii; None where nothing is known of it.
         mix: the class mix that the weights reach; None where classes are weighted rather than clients.
-        influence: each client's part in the estimate's deviation, clients x radii: its weighted residual. It makes
-            cluster-robust intervals; None where clients are not known.
+        weights: the clients' weights behind the centre; None where classes are weighted, or clients are not known.
     """
 
     centre: Floats
@@ -39,7 +38,7 @@ class Uncertainty:
     squares: Floats
     class_accuracy: Floats | None
     mix: Floats | None = None
-    influence: Floats | None = None
+    weights: Floats | None = None
 
 
 def of_weights(federation: Federation, target: Floats, weights: Floats, fitted: Fit | None = None) -> Uncertainty:
@@ -53,7 +52,7 @@ def of_weights(federation: Federation, target: Floats, weights: Floats, fitted: 
     mix = weights @ federation.mixes
     centre = (weights / federation.sizes) @ federation.certified_counts
     accuracy = _away_from_certain(fitted.class_accuracy)
-    return Uncertainty(centre, worst_bias(target, mix), loads, loads.sum(axis=0), accuracy, mix)
+    return Uncertainty(centre, worst_bias(target, mix), loads, loads.sum(axis=0), accuracy, mix, weights)
 
 
 def of_rule(pool: Pool, target: Floats, rule: Rule, evidence: Evidence, fitted: Fit) -> Uncertainty:
@@ -71,8 +70,11 @@ def of_rule(pool: Pool, target: Floats, rule: Rule, evidence: Evidence, fitted: 
     """
     mix = rule.mix(evidence)
     factor = pool.effects if evidence is pool.curves else np.maximum(pool.effects, grouping_factor(pool))
+    loads = None
+    if evidence is not pool.curves and pool.open_count == pool.count:  # classes are weighted, and nothing else
+        loads = np.outer((rule.first + rule.second) ** 2 * evidence.labels, factor)
     return Uncertainty(
-        rule.curve(evidence), worst_bias(target, mix), None, rule.squares(evidence) * factor,
+        rule.curve(evidence), worst_bias(target, mix), loads, rule.squares(evidence) * factor,
         _away_from_certain(fitted.class_accuracy), mix,
     )  # fmt: skip
 

@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedcert.estimation.bounded import bounded
+from fedcert.estimation.clustered import Effects
 from fedcert.estimation.evidence import Evidence
+from fedcert.estimation.federation import Federation
 from fedcert.estimation.linear_model import VANISHING, decreasing, fit
 from fedcert.estimation.methods import Settings
 from fedcert.estimation.minimax import deviations_for
-from fedcert.estimation.pool import Pool, evidence_of
+from fedcert.estimation.pool import Pool, curves_of, evidence_of
 from fedcert.estimation.poststratify import totals_answer
 from fedcert.estimation.rule import Rule
 from fedcert.estimation.simplex import Floats
@@ -39,7 +41,14 @@ class Curves:
     upper: Floats
 
 
-def curves_for(pool: Pool, mixes: Floats, method: str, settings: Settings, anchor: Uncertainty | None = None) -> Curves:
+def curves_for(
+    pool: Pool,
+    mixes: Floats,
+    method: str,
+    settings: Settings,
+    anchor: Uncertainty | None = None,
+    effects: Effects | None = None,
+) -> Curves:
     """Estimates for each row of `mixes`, with the interval that the settings ask for.
 
     Guarantee: each row's interval is one as `fedcert estimate` gives for that mix; with simultaneous intervals it holds
@@ -51,23 +60,28 @@ def curves_for(pool: Pool, mixes: Floats, method: str, settings: Settings, ancho
         method: "poststratified" or "blup".
         settings: of the intervals.
         anchor: what the interval of a mix that was solved for is made of.
+        effects: how clients differ, where they do by more than their class mixes and chance explain.
 
     Raises:
         EstimationProblem: only totals are known, and not by class.
     """
     if method == "poststratified" and pool.open_count == pool.count:
-        return _bounded(pool, mixes, [totals_answer(pool, mix) for mix in mixes], settings)
+        return _bounded(pool, mixes, [totals_answer(pool, mix) for mix in mixes], settings, effects)
     fitted = fit(evidence_of(pool))
+    # Clients that differ are told apart by their curves.
+    basis = fitted.evidence if effects is None else curves_of(pool)
     deviations = deviations_for(settings, len(pool.radii))
-    rules = ridge_rules(fitted.evidence, mixes, deviations)
+    rules = ridge_rules(basis, mixes, deviations)
     made = []
     for mix, rule in zip(mixes, rules, strict=True):
-        uncertainty = of_rule(pool, mix, rule, fitted.evidence, fitted)
+        uncertainty = of_rule(pool, mix, rule, basis, fitted)
+        if isinstance(pool, Federation) and effects is not None:
+            uncertainty = replace(uncertainty, weights=rule.weights(pool))
         if anchor is not None and anchor.mix is not None:
             moved = replace(anchor, bias=worst_bias(mix, anchor.mix))
             uncertainty = min(moved, uncertainty, key=lambda one: one.bias + deviations * np.sqrt(one.squares.max()))
         made.append((decreasing(mix @ fitted.class_accuracy), uncertainty))
-    return _bounded(pool, mixes, made, settings)
+    return _bounded(pool, mixes, made, settings, effects)
 
 
 def ridge_rules(curves: Evidence, mixes: Floats, deviations: float) -> list[Rule]:
@@ -90,10 +104,12 @@ def ridge_rules(curves: Evidence, mixes: Floats, deviations: float) -> list[Rule
     return [Rule(float(constant), slope) for constant, slope in zip(first, second, strict=True)]
 
 
-def _bounded(pool: Pool, mixes: Floats, made: list[tuple[Floats, Uncertainty]], settings: Settings) -> Curves:
+def _bounded(
+    pool: Pool, mixes: Floats, made: list[tuple[Floats, Uncertainty]], settings: Settings, effects: Effects | None
+) -> Curves:
     rows = []
     for mix, (curve, uncertainty) in zip(mixes, made, strict=True):
-        bounds = bounded(uncertainty, mix, pool, settings)
+        bounds = bounded(uncertainty, mix, pool, settings, effects)
         rows.append((np.clip(curve, *bounds.reach), bounds.lower, bounds.upper))
     shape = (len(rows), len(pool.radii))
     accuracy, lower, upper = (np.array(column).reshape(shape) for column in zip(*rows, strict=True))
