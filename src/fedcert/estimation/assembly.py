@@ -91,7 +91,9 @@ def assemble(
     reached = _reached(method, answer, pool)
     if reached is not None:
         parts |= _distances(*reached, distribution)
-        checks += [reach(parts["mismatch"].tv), information(parts["effective_examples"], examples(whole))]
+        # BLUP's own weights miss on purpose what they would have to pay for in chance; its interval's do not.
+        missed = parts["mismatch"].tv if answer.uncertainty is None else answer.uncertainty.bias
+        checks += [reach(missed), information(parts["effective_examples"], examples(whole))]
     if answer.weights is not None and isinstance(pool, Federation):
         parts["weights"] = Weights(pool.clients, answer.weights)
         checks.append(influence(pool, answer.weights))
