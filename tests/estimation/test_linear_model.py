@@ -14,6 +14,7 @@ from fedcert.estimation.evidence import Evidence
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.linear_model import Fit, decreasing, fit
 from fedcert.estimation.methods import Settings
+from fedcert.estimation.spectrum import Spectrum
 from simulation import dirichlet, federation, limited, ordinary
 
 
@@ -51,8 +52,7 @@ def dense(made: Federation, ratio: float) -> tuple[np.ndarray, float]:
 def test_class_accuracies_are_those_of_dense_gls(ratio: float) -> None:
     for seed in range(5):
         made = made_up(seed)
-        values, vectors = np.linalg.eigh(made.evidence.labels_labels)
-        fitted = Fit(made.evidence, ratio, values, vectors)
+        fitted = Fit(made.evidence, ratio, Spectrum.of(made.evidence))
         assert fitted.class_accuracy == pytest.approx(dense(made, ratio)[0], abs=1e-8)
 
 
@@ -72,8 +72,7 @@ def test_weights_reproduce_the_estimate_and_add_up_to_1() -> None:
         made = made_up(seed, classes=10)
         target = np.random.default_rng(seed).dirichlet(np.ones(10))
         fitted = fit(made.evidence)
-        first, second = fitted.coefficients(target)
-        weights = made.sizes * (first + made.mixes @ second)
+        weights = made.label_counts @ fitted.rule(target).coefficients
         assert weights.sum() == pytest.approx(1, abs=1e-10)
         assert weights @ made.certified_accuracy == pytest.approx(target @ fitted.class_accuracy, abs=1e-10)
 

@@ -9,8 +9,8 @@ from fedcert import CallError, EstimationProblem, InvalidValue, Sums, estimate, 
 from fedcert.estimation.evidence import Evidence
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.interval import hoeffding_deviations
+from fedcert.estimation.ridge import ridge_rules
 from fedcert.estimation.shortest import shortest
-from fedcert.estimation.what_if import ridge_rules
 from federations import reports_of
 from simulation import dirichlet
 
@@ -67,7 +67,7 @@ def test_ridge_rules_never_beat_the_exact_weights_and_come_close_with_many_clien
         curves = Evidence.of_clients(labels, np.zeros((len(labels), 1)))
         mixes = generator.dirichlet(np.ones(classes), size=5)
         for mix, rule in zip(mixes, ridge_rules(curves, mixes, z), strict=True):
-            weights = sizes[:, 0] * rule.first + labels @ rule.second
+            weights = labels @ rule.coefficients
             assert weights.sum() == pytest.approx(1, abs=1e-9)
             assert rule.mix(curves) == pytest.approx(weights @ (labels / sizes), abs=1e-9)
             assert rule.squares(curves) == pytest.approx(np.sum(weights**2 / sizes[:, 0]), rel=1e-6)

@@ -15,7 +15,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from documents import report_document
-from fedcert import CannotCombine, FedcertError, FileProblem, InvalidValue, MissingExtra, Report, Sums, read_reports
+from fedcert import (
+    CannotCombine,
+    FedcertError,
+    FedcertWarning,
+    FileProblem,
+    InvalidValue,
+    MissingExtra,
+    Report,
+    Sums,
+    read_reports,
+)
 from fedcert.report import Table, gather
 from fedcert.report import parquet as tables
 from fedcert.report.bulk import tables_of
@@ -271,3 +281,82 @@ def test_sums_of_a_table_are_the_sums_of_its_reports(tmp_path: Path) -> None:
     table = gather(in_parquet(tmp_path / "a.parquet", made)).reports
     assert table is not None
     assert Sums.of(table) == Sums.of([Report.from_json(document) for document in made])
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("extra", ["[1]"] * 9),
+        ("extra", ["5"] * 9),
+        ("extra", [3] * 9),
+        ("software", [b"\xff"] * 9),
+        ("request", [["a"]] * 9),
+        ("created", [["a"]] * 9),
+        ("n", [[3]] * 9),
+        ("abstained", ["many"] * 9),
+        ("samples", [True] * 9),
+        ("abstained", [{"a": 1}] * 9),
+        ("label_counts", ["12"] * 9),
+        ("certified_counts", [[1.5, 1.0, 0.0]] * 9),
+        ("client", [7] * 9),
+    ],
+)
+def test_columns_of_other_types_end_in_a_sentence(tmp_path: Path, name: str, column: list[Any]) -> None:
+    path = in_parquet(tmp_path / "a.parquet", documents(9))
+    whole = parquet.read_table(path)
+    wrong = whole.set_column(whole.schema.get_field_index(name), name, arrow.array(column))
+    parquet.write_table(wrong, path)
+    for read in (gather, read_reports):
+        with pytest.raises((InvalidValue, FileProblem)) as caught:
+            read(path)
+        assert "a.parquet" in str(caught.value)
+
+
+def test_odd_columns_are_told_of(tmp_path: Path) -> None:
+    path = in_parquet(tmp_path / "a.parquet", documents(9))
+    whole = parquet.read_table(path)
+    parquet.write_table(whole.append_column("clients", arrow.array(["x"] * 9)), path)
+    with pytest.warns(FedcertWarning, match=r"columns that reports do not have are not read \('clients'\)"):
+        assert len(gather(path).reports or ()) == 9
+    twice = arrow.Table.from_arrays(
+        [*whole.columns, whole["client"]], schema=whole.schema.append(whole.schema.field("client"))
+    )
+    parquet.write_table(twice, path)
+    with pytest.raises(FileProblem, match="must have the column 'client' once, but has it 2 times"):
+        gather(path)
+
+
+def test_in_a_folder_a_file_of_weights_is_passed_over(tmp_path: Path) -> None:
+    in_parquet(tmp_path / "a.parquet", documents(9))
+    table = arrow.table({"client": ["a"], "weight": [1.0]})
+    table = table.replace_schema_metadata({"fedcert": '{"schema": "fedcert/weights/1"}'})
+    parquet.write_table(table, tmp_path / "estimate.weights.parquet")
+    with pytest.warns(FedcertWarning, match=r"passed over 1 file\(s\) that are not reports"):
+        assert len(gather(tmp_path).reports or ()) == 9
+
+
+def test_sums_beside_the_reports_that_they_add_up_are_told_of(tmp_path: Path) -> None:
+    in_parquet(tmp_path / "a.parquet", documents(9))
+    (tmp_path / "sums.json").write_text(Sums.of([Report.from_json(one) for one in documents(9)]).dumps())
+    with pytest.warns(FedcertWarning, match="a client that is in two of them counts twice"):
+        gather(tmp_path)
+
+
+@pytest.mark.parametrize("changes", [{"samples": False}, {"samples": []}, {"abstained": ""}, {"abstained": {}}])
+def test_what_is_refused_does_not_depend_on_company(tmp_path: Path, changes: dict[str, Any]) -> None:
+    made = documents(20)
+    made[11] |= changes
+    with pytest.raises(InvalidValue):
+        gather(in_lines(tmp_path / "a.ndjson", made))
+    flags = documents(20)
+    flags[11]["smoothing"] = {**flags[11]["smoothing"], "n0": True}
+    with pytest.raises(InvalidValue, match=r"smoothing\.n0"):
+        gather(
+            in_lines(
+                tmp_path / "b.ndjson",
+                [
+                    {**one, "smoothing": {**one["smoothing"], "n0": one["smoothing"]["n0"] if one is flags[11] else 1}}
+                    for one in flags
+                ],
+            )
+        )

@@ -12,7 +12,7 @@ from fedcert.cli.console import print_json, results
 from fedcert.cli.inputs import files_among, from_options
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.compare import Comparison, compare
-from fedcert.estimation.files import write_estimate
+from fedcert.estimation.files import weights_path, write_estimate
 from fedcert.estimation.methods import Settings
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.run import estimate as run_estimate
@@ -52,6 +52,8 @@ def estimate(
     for path, suffixes in ((out, (".json",)), (figure, FORMATS)):
         if path is not None:
             check_writable(path, suffixes, inputs)
+    if out is not None:  # in case there are many
+        check_writable(weights_path(out), (), inputs)
     gathered = gather(reports)
     true = _truth(truth, gathered) if truth is not None else None
     settings = from_options(

@@ -82,7 +82,7 @@ def run(arguments: Sequence[str]) -> int:
         _forget_output()
         return 1
     except MemoryError:
-        tell("error: the memory is full; try a smaller --batch-size, or fewer --subsets")
+        tell("error: the memory is full; close other programs, or give less at a time (--batch-size, --subsets)")
         return 1
     except Exception as error:
         # typer's own errors (an unknown option, a missing argument) have no public common base.

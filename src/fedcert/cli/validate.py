@@ -11,7 +11,7 @@ from fedcert.cli.console import print_json, results
 from fedcert.errors import CannotCombine, FedcertError, FileProblem
 from fedcert.estimation.result import Estimate, WhatIf
 from fedcert.report import Report, Request, Sums, Table
-from fedcert.report.parquet import SUFFIX, Header, read_parquet
+from fedcert.report.parquet import SUFFIX, Header, holds_reports, read_parquet
 from fedcert.report.parsing import parse
 from fedcert.report.paths import named
 from fedcert.report.reading import files_in, kind_of, read_texts
@@ -37,6 +37,8 @@ def validate(
         try:
             for file in files_in(path):
                 if file.suffix.lower() == SUFFIX:
+                    if file != path and not holds_reports(file):
+                        continue
                     findings.append(_table_finding(file, tables))
                     continue
                 for place, text in read_texts(file):

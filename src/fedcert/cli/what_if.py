@@ -20,6 +20,7 @@ from fedcert.report.paths import check_readable
 from fedcert.show.terminal import plain, target_table
 
 _FORMATS = (".json", ".csv")
+_LONGEST_NAME = 200
 
 
 def what_if(
@@ -45,7 +46,7 @@ def what_if(
     for one in target or []:
         if one in wanted:
             raise CallError(f"the target {one} is given twice")
-        wanted[one] = one
+        wanted[one if len(one) <= _LONGEST_NAME else f"{one[: _LONGEST_NAME - 1]}…"] = one
     if not wanted:
         raise CallError("there are no targets; give --target or --targets")
     settings = from_options(

@@ -13,6 +13,7 @@ from fedcert.errors import EstimationProblem, shown
 from fedcert.estimation.bounded import Promise, bounded, promise
 from fedcert.estimation.checks import (
     Check,
+    consistency,
     influence,
     information,
     label_shift,
@@ -29,7 +30,7 @@ from fedcert.estimation.label_shift import ShiftTest, label_shift_test
 from fedcert.estimation.methods import Answer, Settings
 from fedcert.estimation.minimax import minimax_weights
 from fedcert.estimation.paper import worst_spread
-from fedcert.estimation.pool import curves_of, examples, pooled_mix
+from fedcert.estimation.pool import examples, pooled_mix
 from fedcert.estimation.result import BiasBound, ByClass, Estimate, Interval, Mismatch, TargetCurve, WhatIf
 from fedcert.estimation.screening import Screened
 from fedcert.estimation.simplex import Floats
@@ -83,6 +84,7 @@ def assemble(
         label_shift(test, answer.uncertainty is not None),
     ]
     details = dict(answer.details)
+    chosen = str(details.get("chosen", method))
     if screened is not None:
         checks.append(screening(len(screened.dropped), len(screened.reduced), whole.count))
         details["screened"] = dict(islice(screened.reduced.items(), _MOST_NAMED))
@@ -98,8 +100,10 @@ def assemble(
         parts["weights"] = Weights(pool.clients, answer.weights)
         checks.append(influence(pool, answer.weights))
     if answer.uncertainty is not None:
-        uncertainty, effects = allowing_for_shift(answer.uncertainty, pool, distribution, settings, test)
+        uncertainty, effects = allowing_for_shift(chosen, answer.uncertainty, pool, distribution, settings, test)
         bounds = bounded(uncertainty, distribution, pool, settings, effects)
+        if bounds.contradicted:
+            checks.append(consistency())
         curve = np.clip(curve, *bounds.reach)
         parts |= {
             "lower": tuple(bounds.lower.tolist()),
@@ -107,7 +111,7 @@ def assemble(
             "confidence": settings.confidence,
             "interval": _interval(bounds.promise),
             "guarantee": answer.guarantee or bounds.promise.guarantee,
-            "by_class": _by_class(answer.details.get("chosen", method), uncertainty, effects, pool, settings),
+            "by_class": _by_class(chosen, uncertainty, effects, pool, settings),
         }
     checks.append(radii_in_reach(pool))
     return Estimate(
@@ -194,6 +198,7 @@ def shift_test(pool: Federation | Summed, settings: Settings) -> ShiftTest | Non
 
 
 def allowing_for_shift(
+    method: str,
     uncertainty: Uncertainty,
     pool: Federation | Summed,
     distribution: Floats,
@@ -207,7 +212,7 @@ def allowing_for_shift(
     """
     if test is None or not test.rejects or not isinstance(pool, Federation):
         return uncertainty, None
-    by_class = uncertainty.weights is None and pool.open_count == pool.count
+    by_class = method == "poststratified" and pool.open_count == pool.count
     if uncertainty.weights is None and not by_class:
         weights = minimax_weights(pool, distribution, settings)
         uncertainty = of_weights(pool, distribution, weights)
@@ -223,10 +228,9 @@ def _reached(method: str, answer: Answer, pool: Federation | Summed) -> tuple[Fl
         return answer.weights @ pool.mixes, float(np.sum(answer.weights**2 / pool.sizes))
     if answer.rule is None:
         return None
-    if not answer.rule.second.any():
+    if pool.curves is None:  # totals alone: only weights by volume are known
         return pooled_mix(pool), 1 / examples(pool)
-    curves = curves_of(pool)
-    return answer.rule.mix(curves), answer.rule.squares(curves)
+    return answer.rule.mix(pool.curves), answer.rule.squares(pool.curves)
 
 
 def _distances(mix: Floats, squares: float, distribution: Floats) -> dict[str, Any]:

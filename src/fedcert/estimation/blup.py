@@ -12,8 +12,8 @@ from fedcert.estimation.linear_model import Fit, decreasing, fit
 from fedcert.estimation.methods import Answer, Settings
 from fedcert.estimation.minimax import honest
 from fedcert.estimation.pool import Pool, curves_of, evidence_of
-from fedcert.estimation.rule import NO_WEIGHTS, Rule
 from fedcert.estimation.simplex import Floats
+from fedcert.estimation.spectrum import NO_WEIGHTS
 
 
 def blup(pool: Pool, target: Floats, settings: Settings) -> Answer:
@@ -36,7 +36,7 @@ def blup(pool: Pool, target: Floats, settings: Settings) -> Answer:
         details["non_negative"] = bool(np.all(weights >= 0))
         curve = (weights / pool.sizes) @ pool.certified_counts
     else:
-        rule, note = Rule(*fitted.coefficients(target)), NO_WEIGHTS
+        rule, note = fitted.rule(target), NO_WEIGHTS
         curve = rule.curve(curves_of(pool))
     uncertainty = honest(pool, target, settings, fitted)
     return Answer(
@@ -47,8 +47,7 @@ def blup(pool: Pool, target: Floats, settings: Settings) -> Answer:
 
 def _blup_weights(federation: Federation, target: Floats, fitted: Fit, non_negative: bool) -> Floats:
     mixes, sizes = federation.mixes, federation.sizes
-    first, second = fitted.coefficients(target)
-    weights = sizes * (first + mixes @ second)
+    weights = fitted.rule(target).weights(federation)
     if np.all(weights >= 0) or not non_negative:
         return weights
     # The same risk, Σ a²/n + λ‖p(S) - Pᵀa‖², over non-negative weights; exact by the trick of `simplex`.

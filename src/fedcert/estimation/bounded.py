@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcert.estimation.clustered import Effects, half_lengths
-from fedcert.estimation.interval import FINITE, POINTWISE, SIMULTANEOUS, asymptotic, ends, finite_sample
+from fedcert.estimation.interval import FINITE, POINTWISE, SIMULTANEOUS, asymptotic, contradicted, ends, finite_sample
 from fedcert.estimation.methods import Settings
 from fedcert.estimation.pool import Pool
 from fedcert.estimation.simplex import Floats
 from fedcert.estimation.uncertainty import Uncertainty
 
 CLUSTERED = "cluster-robust"
+SCREENED = ", after screening"
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,14 @@ class Bounded:
         lower, upper: its ends at each radius, the lower one less the failure probability of certificates.
         reach: the ends without that, into which the point is clipped.
         promise: what it says of itself.
+        contradicted: whether nothing that can be lies within it.
     """
 
     lower: Floats
     upper: Floats
     reach: tuple[Floats, Floats]
     promise: Promise
+    contradicted: bool
 
 
 def bounded(
@@ -71,7 +74,8 @@ def bounded(
     failure = pool.smoothing.failure_probability
     lower, upper = ends(uncertainty.centre, half, failure, settings.simultaneous)
     reach = ends(uncertainty.centre, half, 0.0, settings.simultaneous)
-    return Bounded(lower, upper, reach, promise(pool, settings, effects is not None))
+    impossible = contradicted(uncertainty.centre, half, settings.simultaneous)
+    return Bounded(lower, upper, reach, promise(pool, settings, effects is not None), impossible)
 
 
 def _of_target(uncertainty: Uncertainty, target: Floats, settings: Settings) -> Floats:
@@ -88,7 +92,7 @@ def promise(pool: Pool, settings: Settings, clustered: bool = False) -> Promise:
     size = settings.target_examples
     estimand = "population" if size is None else f"a set of {size} examples from the population"
     failure = pool.smoothing.failure_probability
-    kind = CLUSTERED if clustered else settings.interval
+    kind = (CLUSTERED if clustered else settings.interval) + (SCREENED if settings.screen else "")
     return Promise(kind, scope, estimand, _guarantee(pool, settings, scope, estimand, failure, clustered))
 
 

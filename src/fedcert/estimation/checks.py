@@ -97,6 +97,15 @@ def information(effective: float, total: int) -> Check:
     return Check(name="information", verdict=verdict, figure=effective, sentence=sentence)
 
 
+def consistency() -> Check:
+    """The clients' counts contradict each other."""
+    sentence = (
+        "No accuracies that fall with the radius, from 1 to 0, explain what the clients report: a class cannot be the "
+        "same everywhere, or some counts are wrong."
+    )
+    return Check(name="consistency", verdict=DO_NOT_RELY, figure=None, sentence=sentence)
+
+
 def influence(federation: Federation, weights: Floats) -> Check:
     """Whether one client decides."""
     heaviest = int(np.argmax(np.abs(weights)))

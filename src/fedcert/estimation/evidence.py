@@ -17,6 +17,8 @@ from fedcert.estimation.simplex import Floats
 from fedcert.report.sums import Moments
 
 _ROWS_PER_STEP = 50_000
+_FLOATING = 4e-16
+"""What floating-point numbers lose of a sum, relative to it."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Evidence:
         labels_labels: Σ l lᵀ/n, classes x classes (A).
         labels_certified: Σ l k/n, classes x radii.
         certified_squared: Σ k²/n, one per radius.
+        rounding: the most that any of these may be off.
     """
 
     clients: int
@@ -38,6 +41,7 @@ class Evidence:
     labels_labels: Floats
     labels_certified: Floats
     certified_squared: Floats
+    rounding: float = 0.0
 
     @property
     def examples(self) -> float:
@@ -53,6 +57,7 @@ class Evidence:
             self.labels_labels + other.labels_labels,
             self.labels_certified + other.labels_certified,
             self.certified_squared + other.certified_squared,
+            self.rounding + other.rounding,
         )
 
     def __sub__(self, other: Evidence) -> Evidence:
@@ -64,13 +69,15 @@ class Evidence:
             self.labels_labels - other.labels_labels,
             self.labels_certified - other.labels_certified,
             self.certified_squared - other.certified_squared,
+            self.rounding + other.rounding,
         )
 
     @classmethod
     def of_clients(cls, labels: npt.NDArray[Any], certified: npt.NDArray[Any]) -> Evidence:
         """From clients' class mixes and curves, as the paper's protocol has them."""
         classes, radii = labels.shape[1], certified.shape[1]
-        total = cls(0, *map(np.zeros, (classes, radii, (classes, classes), (classes, radii), radii)))
+        cells, cross = np.zeros((classes, classes)), np.zeros((classes, radii))
+        total = cls(0, np.zeros(classes), np.zeros(radii), cells, cross, np.zeros(radii))
         for start in range(0, len(labels), _ROWS_PER_STEP):  # a few rows at a time: memory stays small
             rows = labels[start : start + _ROWS_PER_STEP].astype(np.float64)
             counts = certified[start : start + _ROWS_PER_STEP].astype(np.float64)
@@ -80,7 +87,7 @@ class Evidence:
             accuracy = counts / rows.sum(axis=1, keepdims=True)
             total = total + cls(
                 len(rows), rows.sum(axis=0), counts.sum(axis=0), rows.T @ mixes, mixes.T @ counts,
-                np.sum(counts * accuracy, axis=0),
+                np.sum(counts * accuracy, axis=0), _FLOATING * float(rows.sum()),
             )  # fmt: skip
         return total
 
@@ -100,6 +107,7 @@ class Evidence:
             np.diag(labels),
             certified,
             np.sum(certified[held] ** 2 / labels[held, None], axis=0),
+            _FLOATING * float(labels.sum()),
         )
 
     @classmethod
@@ -118,4 +126,5 @@ class Evidence:
             np.array(moments.labels_labels, dtype=np.float64) / scale,
             np.array(moments.labels_certified, dtype=np.float64) / scale,
             np.array(moments.certified_squared, dtype=np.float64) / scale,
+            moments.clients / (2 * scale) + _FLOATING * float(np.sum(labels)),  # each client is rounded to whole units
         )

@@ -38,7 +38,8 @@ class Federation:
         class_rows: these, open clients x classes x radii, before any screening.
         factors: what screening leaves of each client; None where it left all of everybody.
         design_effects: variance inflation, clients x radii; None where all examples are independent.
-        largest_groups: examples in each client's largest group; None where nobody says.
+        largest_groups: examples in each client's largest group, 0 where that is not told; None where all are
+            independent.
         alike: whether all of them drew the same samples at the same failure probability.
         reach: the least and the most of the largest radii that the clients' settings can certify.
         excluded: client -> why it is left out.
@@ -170,9 +171,9 @@ class Federation:
     @property
     def largest_group(self) -> int | None:
         """Examples in the largest group of any client; 1 where all are independent, None where nobody says."""
-        if self.largest_groups is not None:
-            return int(self.largest_groups.max())
-        return 1 if self.design_effects is None else None
+        if self.largest_groups is None:
+            return 1
+        return int(self.largest_groups.max()) if self.largest_groups.all() else None
 
     def part(self, chosen: npt.NDArray[Any], excluded: Mapping[str, str], factors: Floats | None = None) -> Federation:
         """Some of the clients, perhaps counting for less.

@@ -43,5 +43,6 @@ def _write_weights(weights: Weights, path: Path) -> None:
     arrow = require("pyarrow", "Many weights", "parquet")
     parquet = require("pyarrow.parquet", "Many weights", "parquet")
     table = arrow.table({"client": list(weights.clients), "weight": weights.values_in_order})
+    table = table.replace_schema_metadata({"fedcert": '{"schema": "fedcert/weights/1"}'})
     with whole_file(path) as file:
         parquet.write_table(table, file, compression="zstd")

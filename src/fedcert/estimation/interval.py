@@ -73,7 +73,7 @@ def _from_squares(of: Uncertainty, confidence: float, simultaneous: bool, target
     largest = np.full(len(of.centre), 0.25)
     if of.class_accuracy is not None:
         largest = (of.class_accuracy * (1 - of.class_accuracy)).max(axis=0)
-    errors = np.sqrt((of.squares + (1 / target_examples if target_examples else 0.0)) * largest)
+    errors = np.sqrt(np.maximum((of.squares + (1 / target_examples if target_examples else 0.0)) * largest, 1e-300))
     each = 1 - (1 - confidence) / len(of.centre) if simultaneous else confidence
     return np.asarray(folded_quantile(of.bias / errors, each) * errors, dtype=np.float64)
 
@@ -124,7 +124,7 @@ def _chi_square(freedom: float) -> Floats:
 
 
 def ends(centre: Floats, half: Floats, failure_probability: float, monotone: bool) -> tuple[Floats, Floats]:
-    """Lower and upper end, within [0, 1].
+    """Lower and upper end, within [0, 1], the lower one never above the upper one.
 
     Each certificate is wrong with probability at most the failure probability, so the true robust accuracy is at least
     the expected certified accuracy less that: the lower end is lowered by it, for weights of any sign.
@@ -133,10 +133,23 @@ def ends(centre: Floats, half: Floats, failure_probability: float, monotone: boo
         centre: the estimate.
         half: half-lengths.
         failure_probability: of each certificate.
-        monotone: tighten by the fact that the curve falls; valid for simultaneous intervals only.
+        monotone: tighten by the fact that the curve falls; valid for simultaneous intervals only. Where that leaves
+            nothing (see `contradicted`), it is not done.
     """
     lower, upper = centre - half - failure_probability, centre + half
     if monotone:
-        lower = np.maximum.accumulate(lower[::-1])[::-1]
-        upper = np.minimum.accumulate(upper)
+        highest, lowest = np.maximum.accumulate(lower[::-1])[::-1], np.minimum.accumulate(upper)
+        if np.all(highest <= lowest):
+            lower, upper = highest, lowest
     return np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
+
+
+def contradicted(centre: Floats, half: Floats, monotone: bool) -> bool:
+    """Whether no accuracies that fall with the radius, from 1 to 0, lie within an interval.
+
+    With the stated confidence some do if the assumptions hold: then something else is wrong.
+    """
+    lower, upper = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+    if monotone:
+        lower, upper = np.maximum.accumulate(lower[::-1])[::-1], np.minimum.accumulate(upper)
+    return bool(np.any(lower > upper + 1e-12))

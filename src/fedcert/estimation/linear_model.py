@@ -15,11 +15,10 @@ from scipy.optimize import isotonic_regression, minimize_scalar
 
 from fedcert.estimation.evidence import Evidence
 from fedcert.estimation.simplex import Floats
+from fedcert.estimation.spectrum import Rule, Spectrum
 
 _SMALLEST, _LARGEST = 1e-6, 1e6
 _GRID = 49
-VANISHING = 1e-12
-"""Eigenvalues below this part of the largest one are rounding."""
 
 _PRIOR_BETWEEN, _PRIOR_WITHIN = 1.0, 9.0
 _EXPECTED = _PRIOR_BETWEEN / _PRIOR_WITHIN
@@ -38,45 +37,35 @@ class Fit:
     Attributes:
         evidence: what it was fitted to.
         ratio: λ, how much the classes differ, relative to the noise of one example.
-        values, vectors: eigenvalues and eigenvectors of the evidence's A.
+        spectrum: the evidence's A by its eigenvectors.
     """
 
     evidence: Evidence
     ratio: float
-    values: Floats
-    vectors: Floats
-
-    @cached_property
-    def shrunk(self) -> Floats:
-        """K = (A + I/λ)⁻¹."""
-        return np.asarray((self.vectors / (self.values + 1 / self.ratio)) @ self.vectors.T, dtype=np.float64)
-
-    @cached_property
-    def _spread(self) -> float:
-        labels = self.evidence.labels
-        return float(self.evidence.examples - labels @ self.shrunk @ labels)
+    spectrum: Spectrum
 
     @cached_property
     def mean(self) -> Floats:
         """μ at each radius."""
-        pulled = self.shrunk @ self.evidence.labels
-        return np.asarray(
-            (self.evidence.certified - pulled @ self.evidence.labels_certified) / self._spread, dtype=np.float64
-        )
+        falling = 1 / (1 + self.ratio * self.spectrum.values)
+        ones = self.spectrum.ones * falling
+        return np.asarray(ones @ self._cross / (ones @ (self.spectrum.values * self.spectrum.ones)), dtype=np.float64)
 
     @cached_property
     def class_accuracy(self) -> Floats:
         """L at each radius, classes x radii, as the model has it: neither clipped nor monotone."""
-        rest = self.evidence.labels_certified - np.outer(self.evidence.labels, self.mean)
-        return np.asarray(self.mean + self.shrunk @ rest, dtype=np.float64)
+        values = self.spectrum.values
+        rest = self._cross - np.outer(values * self.spectrum.ones, self.mean)
+        parts = (self.ratio / (1 + self.ratio * values))[:, None] * rest
+        return np.asarray(self.mean + self.spectrum.vectors @ parts, dtype=np.float64)
 
-    def coefficients(self, target: Floats) -> tuple[float, Floats]:
-        """What a client's weight is made of: n (first + p·second), for its n examples of mix p."""
-        first = (1 - target @ self.shrunk @ self.evidence.labels) / self._spread
-        # No client has a part in the directions that A lacks: left in, they would only cost digits.
-        kept = self.vectors[:, self.values > VANISHING * self.values.max()]
-        second = self.shrunk @ (kept @ (kept.T @ (target - first * self.evidence.labels)))
-        return float(first), np.asarray(second, dtype=np.float64)
+    @property
+    def _cross(self) -> Floats:
+        return np.asarray(self.spectrum.vectors.T @ self.evidence.labels_certified, dtype=np.float64)
+
+    def rule(self, target: Floats) -> Rule:
+        """The weights whose mean of the clients' curves is the model's answer for a target."""
+        return self.spectrum.rule(self.spectrum.ridge(target[None, :], self.ratio)[0])
 
 
 def fit(evidence: Evidence) -> Fit:
@@ -91,22 +80,24 @@ def fit(evidence: Evidence) -> Fit:
     curve. The scale σ_r² is free at each radius, so that examples that come in groups do not pass for differences
     between classes. Pooling is a composite likelihood: fit for λ, not for standard errors.
     """
-    values, vectors = np.linalg.eigh(evidence.labels_labels)
-    values = np.maximum(values, 0.0)
-    labels, cross = vectors.T @ evidence.labels, vectors.T @ evidence.labels_certified
+    spectrum = Spectrum.of(evidence)
+    values, ones = spectrum.values, spectrum.ones
+    cross = spectrum.vectors.T @ evidence.labels_certified
     pooled = evidence.certified / evidence.examples
     plain = evidence.certified_squared - evidence.certified * pooled
     told = (plain > 1e-12 * max(evidence.examples, 1.0)) & (pooled > 0) & (pooled < 1)
     if not told.any() or evidence.clients < 2:
-        return Fit(evidence, _EXPECTED, values, vectors)
+        return Fit(evidence, _EXPECTED, spectrum)
     share = (pooled * (1 - pooled))[told]
     share = share / share.sum()
+    # What no accuracies of the classes explain. The rest of Q is a sum of positive terms: nothing cancels.
+    unexplained = np.maximum(evidence.certified_squared - np.sum(cross**2 / values[:, None], axis=0), 0.0)
 
     def objective(log_ratio: float) -> float:
-        shrink = 1 / (values + np.exp(-log_ratio))
-        spread = evidence.examples - np.sum(shrink * labels**2)
-        rest = evidence.certified - (shrink * labels) @ cross
-        quadratic = evidence.certified_squared - shrink @ cross**2 - rest**2 / spread
+        falling = 1 / (1 + np.exp(log_ratio) * values)
+        spread = float(falling @ (values * ones**2))
+        rest = (falling * ones) @ cross
+        quadratic = unexplained + (falling / values) @ cross**2 - rest**2 / spread
         # Rounding may leave a tiny negative where the model fits exactly.
         quadratic = np.maximum(quadratic[told], 1e-12 * plain[told])
         determinant = np.sum(np.log1p(np.exp(log_ratio) * values)) + np.log(spread)
@@ -118,7 +109,7 @@ def fit(evidence: Evidence) -> Fit:
     best = int(np.argmin([objective(point) for point in grid]))
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]
     found = minimize_scalar(objective, bounds=(low, high), method="bounded", options={"xatol": 1e-6})
-    return Fit(evidence, float(np.exp(found.x)), values, vectors)
+    return Fit(evidence, float(np.exp(found.x)), spectrum)
 
 
 def decreasing(curve: Floats) -> Floats:

@@ -15,8 +15,8 @@ from typing import Any
 from fedcert.errors import CallError, EstimationProblem, FedcertError, shown
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.pool import Pool
-from fedcert.estimation.rule import Rule
 from fedcert.estimation.simplex import Floats
+from fedcert.estimation.spectrum import Rule
 from fedcert.estimation.uncertainty import Uncertainty
 from fedcert.report.kinds import Flag, Kind, Nullable, Number, OneOf, Whole
 
@@ -47,7 +47,7 @@ class Settings:
         simultaneous: whether the interval is for all radii at once.
         target_examples: size of the finite set that the target is; None for the population it comes from.
         non_negative: keep the weights of minimax and BLUP at or above 0.
-        screen: leave out clients whose curves the others cannot explain.
+        screen: leave out clients whose curves the others cannot explain, and cut huge ones to size.
     """
 
     subsets: int = 1000

@@ -12,10 +12,11 @@ from fedcert.estimation.interval import FINITE, hoeffding_deviations
 from fedcert.estimation.linear_model import Fit, decreasing, fit
 from fedcert.estimation.methods import Answer, Settings
 from fedcert.estimation.pool import Pool, curves_of, evidence_of
-from fedcert.estimation.rule import NO_WEIGHTS, Rule, by_volume
+from fedcert.estimation.ridge import ridge_rules
 from fedcert.estimation.shortest import shortest, shortest_convex
 from fedcert.estimation.simplex import Floats
-from fedcert.estimation.uncertainty import Uncertainty, of_rule, of_weights
+from fedcert.estimation.spectrum import NO_WEIGHTS, Rule, Spectrum, by_volume
+from fedcert.estimation.uncertainty import Uncertainty, of_rule, of_weights, worst_bias
 
 
 def minimax(pool: Pool, target: Floats, settings: Settings) -> Answer:
@@ -29,10 +30,7 @@ def minimax(pool: Pool, target: Floats, settings: Settings) -> Answer:
         weights = minimax_weights(pool, target, settings)
         uncertainty = of_weights(pool, target, weights)
         return Answer(decreasing(uncertainty.centre), weights, uncertainty=uncertainty, settings=used)
-    if settings.non_negative:
-        raise EstimationProblem(
-            "non-negative weights need the clients' reports, but only sums are given; leave --non-negative out"
-        )
+    _check_signs(settings)
     curves = curves_of(pool)
     rule = _rule(curves, target, deviations_for(settings, len(pool.radii)))
     uncertainty = of_rule(pool, target, rule, curves, fit(evidence_of(pool)))
@@ -46,10 +44,19 @@ def honest(pool: Pool, target: Floats, settings: Settings, fitted: Fit) -> Uncer
 
     Counts per class are clients of one class each: where some are told, the weights are theirs too.
     """
+    if not isinstance(pool, Federation):
+        _check_signs(settings)
     if isinstance(pool, Federation) and pool.class_totals is None:
         return of_weights(pool, target, minimax_weights(pool, target, settings), fitted)
     rule = _rule(fitted.evidence, target, deviations_for(settings, len(pool.radii)))
     return of_rule(pool, target, rule, fitted.evidence, fitted)
+
+
+def _check_signs(settings: Settings) -> None:
+    if settings.non_negative:
+        raise EstimationProblem(
+            "non-negative weights need the clients' reports, but only sums are given; leave --non-negative out"
+        )
 
 
 def minimax_weights(federation: Federation, target: Floats, settings: Settings) -> Floats:
@@ -63,10 +70,21 @@ def minimax_weights(federation: Federation, target: Floats, settings: Settings) 
 
 
 def _rule(evidence: Evidence, target: Floats, deviations: float) -> Rule:
-    """The same weights by formula, of any sign."""
+    """The same weights by formula, of any sign.
+
+    What is known of the clients is rounded, and the solver would make use of that: its weights are held against those
+    of the ridge family by the half-length with what rounding can cost.
+    """
     if evidence.clients < 2:
         return by_volume(len(target), evidence.examples)
-    return Rule(0.0, shortest(evidence.labels_labels, target, deviations).coefficients)
+    exact = Spectrum.of(evidence).projected(shortest(evidence.labels_labels, target, deviations).coefficients)
+    (ridge,) = ridge_rules(evidence, target[None, :], deviations)
+
+    def half_length(rule: Rule) -> float:
+        missed = worst_bias(target, rule.mix(evidence)) + rule.slack(evidence)
+        return missed + deviations * float(np.sqrt(rule.squares(evidence)))
+
+    return min(exact, ridge, key=half_length)
 
 
 def deviations_for(settings: Settings, radii: int) -> float:

@@ -9,8 +9,8 @@ import numpy as np
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.methods import Answer, Settings
 from fedcert.estimation.pool import Pool, examples
-from fedcert.estimation.rule import NO_WEIGHTS, by_volume
 from fedcert.estimation.simplex import Floats
+from fedcert.estimation.spectrum import NO_WEIGHTS, by_volume
 from fedcert.estimation.subsets import Choice, best_subset, draw_subsets
 from fedcert.estimation.uncertainty import of_volume, of_weights
 

@@ -80,9 +80,9 @@ def screen(federation: Federation, seed: int = 0) -> Screened:
     """
     found = deviations(federation.label_counts, federation.certified_counts, federation.design_effects, seed)
     stays = found.fitting >= _DROPPED
-    if not stays.any():
-        stays = np.ones(len(stays), dtype=np.bool_)
     factors = found.cap * found.fitting
+    if not stays.any():  # nobody fits anybody: there is nothing to go by
+        stays, factors = np.ones(len(stays), dtype=np.bool_), found.cap
     dropped, reduced = {}, {}
     for index in np.flatnonzero((found.fitting < _NOTED) | (found.cap < 1)):
         client = federation.clients[index]

@@ -22,6 +22,10 @@ class Summed:
     sums: Sums
 
     def __post_init__(self) -> None:
+        if self.sums.noise is not None:
+            raise EstimationProblem(
+                f"these sums have noise added ({self.sums.noise}), which no interval here accounts for; use exact ones"
+            )
         if not self.sums.examples:
             raise EstimationProblem("no client has any test example, so there is nothing to estimate from")
         if self.sums.examples > LARGEST_COUNT:
@@ -118,7 +122,7 @@ class Summed:
     @property
     def effects(self) -> Floats:
         """The largest design effect of any client at each radius."""
-        return np.array(self.sums.design_effect or [1.0] * len(self.radii))
+        return np.maximum(self.sums.design_effect or [1.0] * len(self.radii), 1.0)
 
     @property
     def largest_group(self) -> int | None:

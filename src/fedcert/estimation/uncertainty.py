@@ -10,8 +10,8 @@ from fedcert.estimation.evidence import Evidence
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.linear_model import Fit, fit
 from fedcert.estimation.pool import Pool, examples, pooled_mix
-from fedcert.estimation.rule import Rule
 from fedcert.estimation.simplex import Floats
+from fedcert.estimation.spectrum import Rule
 
 _CLOSEST_TO_CERTAIN = 0.01
 """Estimated accuracies are kept this far from 0 and 1, where standard errors would vanish."""
@@ -72,9 +72,9 @@ def of_rule(pool: Pool, target: Floats, rule: Rule, evidence: Evidence, fitted: 
     factor = pool.effects if evidence is pool.curves else np.maximum(pool.effects, grouping_factor(pool))
     loads = None
     if evidence is not pool.curves and pool.open_count == pool.count:  # classes are weighted, and nothing else
-        loads = np.outer((rule.first + rule.second) ** 2 * evidence.labels, factor)
+        loads = np.outer(rule.coefficients**2 * evidence.labels, factor)
     return Uncertainty(
-        rule.curve(evidence), worst_bias(target, mix), loads, rule.squares(evidence) * factor,
+        rule.curve(evidence), worst_bias(target, mix) + rule.slack(evidence), loads, rule.squares(evidence) * factor,
         _away_from_certain(fitted.class_accuracy), mix,
     )  # fmt: skip
 
@@ -86,9 +86,7 @@ def grouping_factor(pool: Pool) -> Floats:
     the sum of their squares: the size of the largest group is a bound, whatever classes the groups span. Where reports
     do not tell it, the largest design effect stands for it, which is an approximation.
     """
-    if pool.largest_group is not None:
-        return np.full(len(pool.radii), float(pool.largest_group))
-    return pool.effects
+    return np.maximum(pool.effects, 1.0 if pool.largest_group is None else float(pool.largest_group))
 
 
 def of_volume(pool: Pool, target: Floats) -> Uncertainty:

@@ -14,18 +14,15 @@ import numpy as np
 
 from fedcert.estimation.bounded import bounded
 from fedcert.estimation.clustered import Effects
-from fedcert.estimation.evidence import Evidence
 from fedcert.estimation.federation import Federation
-from fedcert.estimation.linear_model import VANISHING, decreasing, fit
+from fedcert.estimation.linear_model import decreasing, fit
 from fedcert.estimation.methods import Settings
 from fedcert.estimation.minimax import deviations_for
 from fedcert.estimation.pool import Pool, curves_of, evidence_of
 from fedcert.estimation.poststratify import totals_answer
-from fedcert.estimation.rule import Rule
+from fedcert.estimation.ridge import ridge_rules
 from fedcert.estimation.simplex import Floats
-from fedcert.estimation.uncertainty import Uncertainty, of_rule, worst_bias
-
-_PENALTIES = np.exp(np.linspace(np.log(1e-6), np.log(1e8), 29))
+from fedcert.estimation.uncertainty import Uncertainty, of_rule, of_weights, worst_bias
 
 
 @dataclass(frozen=True)
@@ -74,34 +71,15 @@ def curves_for(
     rules = ridge_rules(basis, mixes, deviations)
     made = []
     for mix, rule in zip(mixes, rules, strict=True):
-        uncertainty = of_rule(pool, mix, rule, basis, fitted)
-        if isinstance(pool, Federation) and effects is not None:
-            uncertainty = replace(uncertainty, weights=rule.weights(pool))
+        if isinstance(pool, Federation) and basis is pool.curves:
+            uncertainty = of_weights(pool, mix, rule.weights(pool), fitted)
+        else:
+            uncertainty = of_rule(pool, mix, rule, basis, fitted)
         if anchor is not None and anchor.mix is not None:
             moved = replace(anchor, bias=worst_bias(mix, anchor.mix))
             uncertainty = min(moved, uncertainty, key=lambda one: one.bias + deviations * np.sqrt(one.squares.max()))
         made.append((decreasing(mix @ fitted.class_accuracy), uncertainty))
     return _bounded(pool, mixes, made, settings, effects)
-
-
-def ridge_rules(curves: Evidence, mixes: Floats, deviations: float) -> list[Rule]:
-    """For each mix, of the weights that minimise Σ a²/n + penalty·‖mismatch‖², those of least honest half-length."""
-    values, vectors = np.linalg.eigh(curves.labels_labels)
-    values = np.maximum(values, 0.0)
-    labels, wanted = vectors.T @ curves.labels, mixes @ vectors
-    best = np.full(len(mixes), np.inf)
-    first, second = np.zeros(len(mixes)), np.zeros_like(mixes)
-    for penalty in _PENALTIES:
-        # No client has a part in the directions that are lacking: left in, they would only cost digits.
-        shrink = np.where(values > VANISHING * values.max(), 1 / (values + 1 / penalty), 0.0)
-        constant = (1 - (wanted * shrink) @ labels) / (curves.examples - shrink @ labels**2)
-        slope = shrink * (wanted - constant[:, None] * labels)
-        missed = (wanted - constant[:, None] * labels - values * slope) @ vectors.T
-        squares = constant**2 * curves.examples + 2 * constant * (slope @ labels) + slope**2 @ values
-        half = np.abs(missed).sum(axis=1) / 2 + deviations * np.sqrt(np.maximum(squares, 0.0))
-        better = half < best
-        best[better], first[better], second[better] = half[better], constant[better], (slope @ vectors.T)[better]
-    return [Rule(float(constant), slope) for constant, slope in zip(first, second, strict=True)]
 
 
 def _bounded(

@@ -126,7 +126,8 @@ def _in_bulk(chunk: Sequence[tuple[str, Any]]) -> Table:
     if len(chunk) < _WORTH_IT or not all(isinstance(value, dict) for _, value in chunk):
         raise Odd
     header = _header(first)
-    if not all(_header(value) == header for _, value in chunk):
+    # True equals 1 in Python, but not in a report.
+    if not all(_header(value) == header and not _has_flags(value) for _, value in chunk):
         raise Odd
     shared = Report.from_json(first, place)
     if shared.design_effect is not None or shared.largest_group is not None or shared.extra:
@@ -135,7 +136,9 @@ def _in_bulk(chunk: Sequence[tuple[str, Any]]) -> Table:
     if not all(moment is None or takes(Moment(), moment) for moment in columns["created"]):
         raise Odd
     classes, radii = len(shared.classes), len(shared.radii)
-    samples, abstained = (_counts([[count or 0] for count in columns[key]], 1) for key in ("samples", "abstained"))
+    samples, abstained = (
+        _counts([[0 if count is None else count] for count in columns[key]], 1) for key in ("samples", "abstained")
+    )
     if (samples < 0).any() or (samples > LARGEST_COUNT).any():
         raise Odd
     cells = None
@@ -150,6 +153,12 @@ def _in_bulk(chunk: Sequence[tuple[str, Any]]) -> Table:
 
 def _header(document: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key not in _ROW}
+
+
+def _has_flags(document: Mapping[str, Any]) -> bool:
+    radii, smoothing = document.get("radii"), document.get("smoothing")
+    values = [*(radii if isinstance(radii, list) else []), *(smoothing.values() if isinstance(smoothing, dict) else [])]
+    return bool in set(map(type, values))
 
 
 def _flat(rows: Any, classes: int, radii: int) -> list[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fedcert.errors import InvalidValue
 from fedcert.report.kinds import ListOf, MappingOf, Number, Pattern, Text, Whole
+from fedcert.report.smoothing import Smoothing
 
 RADIUS_DIGITS = 9
 MOST_CLASSES = 100_000
@@ -66,3 +67,16 @@ def rows_fit(field: str, rows: Sequence[Sequence[int]], labels: Sequence[int], c
         total = sum(row[index] for row in rows)
         if total != whole:
             raise InvalidValue(f"column {index} of {field}", f"adding up to certified_counts[{index}] ({whole})", total)
+
+
+def certifiable(radii: Sequence[float], counts: Sequence[int], smoothing: Smoothing) -> None:
+    """Check that nothing is certified beyond the largest radius of the settings: such counts are made up.
+
+    Raises:
+        InvalidValue: something is.
+    """
+    cap = smoothing.largest_radius
+    for index, (radius, count) in enumerate(zip(radii, counts, strict=True)):
+        if count and (radius > cap + 1e-6 or cap == 0):
+            rule = f"0, as n = {smoothing.n} samples certify no radius above {cap:.6g}"
+            raise InvalidValue(f"certified_counts[{index}]", rule, count)

@@ -10,7 +10,7 @@ from typing import Any
 
 from fedcert.errors import CallError, FedcertWarning, FileProblem, shown
 from fedcert.report.bulk import tables_of
-from fedcert.report.parquet import SUFFIX, read_parquet, reports_in
+from fedcert.report.parquet import SUFFIX, holds_reports, read_parquet, reports_in
 from fedcert.report.paths import kind_of_path, named
 from fedcert.report.reading import files_in, read_documents
 from fedcert.report.report import Report
@@ -73,6 +73,13 @@ def gather(sources: Source | Iterable[Source]) -> Gathered:
     tables = [*tables_of(document for path in paths for document in pile.documents(path)), *pile.tables()]
     if objects or not (tables or sums):
         tables.append(Table.of(objects))
+    if sums and pile.in_folders and (tables or len(sums) > 1):
+        warnings.warn(
+            "sums came together with reports or other sums, and do not say who contributed to them: "
+            "a client that is in two of them counts twice",
+            FedcertWarning,
+            stacklevel=2,
+        )
     return Gathered(Table.joined(tables) if tables else None, _added_up(sums))
 
 
@@ -123,6 +130,7 @@ class _Pile:
 
     def __init__(self, sums: list[Sums] | None) -> None:
         self.sums = sums
+        self.in_folders = 0
         self.parquet: list[Path] = []
 
     def documents(self, path: Path) -> Iterator[tuple[str, Any]]:
@@ -131,6 +139,9 @@ class _Pile:
         found, passed = 0, []
         for file in files_in(path):
             if file.suffix.lower() == SUFFIX:
+                if in_folder and not holds_reports(file):
+                    passed.append(str(file))
+                    continue
                 self.parquet.append(file)
                 found += 1
                 continue
@@ -138,6 +149,7 @@ class _Pile:
                 kind = _kind(document)
                 if kind == "sums" and self.sums is not None:
                     self.sums.append(Sums.from_json(document, place))
+                    self.in_folders += in_folder
                 elif in_folder and kind not in ("report", "unknown"):
                     passed.append(place)
                     continue

@@ -7,7 +7,9 @@ and `smoothing`; the columns are the other keys of a report, with `n0`, `n` and 
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -16,7 +18,15 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fedcert.errors import CannotCombine, FedcertError, FileProblem, InvalidValue, require
+from fedcert.errors import (
+    CannotCombine,
+    FedcertError,
+    FedcertWarning,
+    FileProblem,
+    InvalidValue,
+    require,
+    shown,
+)
 from fedcert.report.bulk import Odd, plain_table, takes
 from fedcert.report.combine import check_alike, check_once
 from fedcert.report.fields import CLASSES, RADII, REQUEST_DIGEST
@@ -66,34 +76,52 @@ def read_parquet(path: Path) -> Iterator[Table]:
         InvalidValue: a row breaks a rule; the message names its number and its client.
         MissingExtra: pyarrow is not installed.
     """
-    for batch in _batches(path):
-        yield batch.table()
+    with _told(path):
+        for batch in _batches(path):
+            yield batch.table()
 
 
 def reports_in(path: Path) -> Iterator[Report]:
     """The same reports, one at a time."""
-    for batch in _batches(path):
-        yield from batch.reports()
+    with _told(path):
+        for batch in _batches(path):
+            yield from batch.reports()
+
+
+def holds_reports(path: Path) -> bool:
+    """Whether a Parquet file says that it is a table of reports; True, too, where it cannot be read to find out."""
+    parquet = _pyarrow("parquet")
+    try:
+        text = (parquet.read_schema(path).metadata or {}).get(_KEY)
+        return text is not None and str(json.loads(text).get("schema")).startswith("fedcert/table/")
+    except (OSError, ValueError, AttributeError):
+        return True
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Whatever pyarrow, or Python, makes of a strange file, as one sentence."""
+    try:
+        yield
+    except FedcertError:
+        raise
+    except (OSError, ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError) as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise FileProblem(f"{named(path)} cannot be read as a Parquet table: {reason}; {_REMEDY}") from None
 
 
 def _batches(path: Path) -> Iterator[_Batch]:
     parquet = _pyarrow("parquet")
     check_readable(path, (SUFFIX,))
-    try:
-        with parquet.ParquetFile(path) as file:
-            header = _header_of(file, path)
-            columns = _columns_of(file, path)
-            start = 0
-            for batch in file.iter_batches(batch_size=_batch_rows(header, columns), columns=columns):
-                yield _Batch(header, batch, named(path), start)
-                start += len(batch)
-            if not start:
-                raise FileProblem(f"{named(path)} holds no report; {_REMEDY}")
-    except FedcertError:
-        raise
-    except (OSError, ValueError, NotImplementedError) as error:  # pyarrow's errors are kinds of these
-        reason = " ".join(str(error).split())[:200]
-        raise FileProblem(f"{named(path)} cannot be read as a Parquet table: {reason}; {_REMEDY}") from None
+    with parquet.ParquetFile(path) as file:
+        header = _header_of(file, path)
+        columns = _columns_of(file, path)
+        start = 0
+        for batch in file.iter_batches(batch_size=_batch_rows(header, columns), columns=columns):
+            yield _Batch(header, batch, named(path), start)
+            start += len(batch)
+        if not start:
+            raise FileProblem(f"{named(path)} holds no report; {_REMEDY}")
 
 
 def write_parquet(path: Path, reports: Iterable[Report]) -> int:
@@ -163,17 +191,40 @@ def _header_of(file: Any, path: Path) -> Header:
 
 
 def _columns_of(file: Any, path: Path) -> list[str]:
-    there = set(file.schema_arrow.names)
+    names = file.schema_arrow.names
+    known = (*_NEEDED, *_NULLABLE, *_PER_ROW, "extra")
     for name in _NEEDED:
-        if name not in there:
+        if name not in names:
             raise FileProblem(f"{named(path)} must have the column '{name}', but has not; {_REMEDY}")
-    return [name for name in (*_NEEDED, *_NULLABLE, *_PER_ROW, "extra") if name in there]
+    for name in known:
+        if names.count(name) > 1:
+            raise FileProblem(
+                f"{named(path)} must have the column '{name}' once, but has it {names.count(name)} times; {_REMEDY}"
+            )
+    unknown = [name for name in dict.fromkeys(names) if name not in known and not name.startswith("x-")]
+    if unknown:
+        some = ", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else "")
+        warnings.warn(
+            f"{named(path)}: columns that reports do not have are not read ({shown(some, 300)})",
+            FedcertWarning,
+            stacklevel=2,
+        )
+    return [name for name in known if name in names]
 
 
 def _batch_rows(header: Header, columns: Sequence[str]) -> int:
     """Rows at a time, so that their class rows stay within some hundred megabytes."""
     cells = len(header.classes) * len(header.radii) if "class_certified_counts" in columns else 1
     return max(1, min(_ROWS_AT_ONCE, 10**7 // cells))
+
+
+def _extra(text: Any, place: str) -> dict[str, Any]:
+    if text is None:
+        return {}
+    document = parse(text, place) if isinstance(text, str) else text
+    if not isinstance(document, dict):
+        raise InvalidValue("it", "a JSON object as text, or null", document, place=place)
+    return document
 
 
 @dataclass(frozen=True)
@@ -199,11 +250,19 @@ class _Batch:
             place = f"{self.place}, row {self.start + index + 1}"
             settings = {name: row.pop(name, None) for name in _PER_ROW}
             smoothing = {**shared["smoothing"], **{key: value for key, value in settings.items() if value is not None}}
-            extra = row.pop("extra", None)
-            document = {**(parse(extra, place) if extra else {}), **shared, **row, "smoothing": smoothing}
+            extra = _extra(row.pop("extra", None), f"{place}, column 'extra'")
+            document = {**extra, **shared, **row, "smoothing": smoothing}
             yield Report.from_json({**document, "schema": Report.SCHEMA}, place)
 
     def _in_bulk(self) -> Table:
+        try:
+            return self._plainly()
+        except (FedcertError, Odd):
+            raise
+        except (ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError):
+            raise Odd from None  # columns of other types: one by one it shows what is wrong
+
+    def _plainly(self) -> Table:
         if any(self._has(name) for name in ("design_effect", "largest_group", "extra")):
             raise Odd
         requests = self._distinct("request", Nullable(REQUEST_DIGEST))

@@ -15,6 +15,7 @@ from fedcert.report.fields import (
     MOST_RADII,
     RADII,
     REQUEST_DIGEST,
+    certifiable,
     falling,
     rows_fit,
     same_length,
@@ -91,7 +92,7 @@ class Report(Value):
         if self.examples > LARGEST_COUNT:
             raise InvalidValue("the sum of label_counts", "at most 2^53", self.examples)
         falling("certified_counts", self.certified_counts, self.examples, "the number of examples")
-        self._within_reach()
+        certifiable(self.radii, self.certified_counts, self.smoothing)
         if self.class_certified_counts is not None:
             rows_fit("class_certified_counts", self.class_certified_counts, self.label_counts, self.certified_counts)
         if self.design_effect is not None:
@@ -101,14 +102,6 @@ class Report(Value):
         left = self.examples - self.certified_counts[0]
         if self.abstained is not None and self.abstained > left:
             raise InvalidValue("abstained", f"at most the examples that are not certified ({left})", self.abstained)
-
-    def _within_reach(self) -> None:
-        """Nothing can be certified beyond the largest radius of the settings: such counts are made up."""
-        cap = self.smoothing.largest_radius
-        for index, (radius, count) in enumerate(zip(self.radii, self.certified_counts, strict=True)):
-            if count and (radius > cap + 1e-6 or cap == 0):
-                rule = f"0, as n = {self.smoothing.n} samples certify no radius above {cap:.6g}"
-                raise InvalidValue(f"certified_counts[{index}]", rule, count)
 
     @classmethod
     def _place(cls, document: Mapping[str, Any], place: str | None) -> str:

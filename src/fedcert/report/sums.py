@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert.errors import CannotCombine, InvalidValue
-from fedcert.report.combine import check_together, common_smoothing
+from fedcert.report.combine import check_together, common_smoothing, joint
 from fedcert.report.fields import (
     CERTIFIED_COUNTS,
     CLASS_ROWS,
@@ -19,6 +19,7 @@ from fedcert.report.fields import (
     MOST_RADII,
     RADII,
     REQUEST_DIGEST,
+    certifiable,
     falling,
     rows_fit,
     same_length,
@@ -69,6 +70,32 @@ class Moments(Value):
         for index, (row, other) in enumerate(zip(self.labels_labels, self.labels_certified, strict=True)):
             same_length(f"{field}.labels_labels[{index}]", row, "classes", classes)
             same_length(f"{field}.labels_certified[{index}]", other, "radii", radii)
+
+    def agree(self, labels: Sequence[int], certified: Sequence[int], contributors: int, field: str) -> None:
+        """Check that they are moments of such totals, up to the rounding of each client's part.
+
+        Raises:
+            InvalidValue: a row does not add up, the matrix is not symmetric, or there are too many clients.
+        """
+        if self.clients > contributors or (self.clients == 0) != (sum(labels) == 0):
+            rule = f"from 1 to the contributors ({contributors})" if sum(labels) else "0, as there are no examples"
+            raise InvalidValue(f"{field}.clients", rule, self.clients)
+        most = (self.clients + 1) * max(len(labels), 1)
+        for index, (row, label) in enumerate(zip(self.labels_labels, labels, strict=True)):
+            if abs(sum(row) - label * self.scale) > most:
+                raise InvalidValue(
+                    f"{field}.labels_labels[{index}]", f"adding up to {label} in units of 1/scale", sum(row)
+                )
+            for other, cell in enumerate(row[:index]):
+                if cell != self.labels_labels[other][index]:
+                    rule = f"the same as labels_labels[{other}][{index}]"
+                    raise InvalidValue(f"{field}.labels_labels[{index}][{other}]", rule, cell)
+        for index, count in enumerate(certified):
+            total = sum(row[index] for row in self.labels_certified)
+            if abs(total - count * self.scale) > most:
+                raise InvalidValue(
+                    f"column {index} of {field}.labels_certified", f"adding up to {count} in units of 1/scale", total
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,12 +188,28 @@ class Sums(Value):
             if part.contributors > self.contributors:
                 rule = f"at most contributors ({self.contributors})"
                 raise InvalidValue("by_class.contributors", rule, part.contributors)
+        if self.noise is None:
+            certifiable(self.radii, self.certified_counts, self.smoothing)
         if self.moments is not None:
             self.moments.fit(self.classes, self.radii, "moments")
-        if self.by_class is not None and self.by_class.moments is not None:
-            self.by_class.moments.fit(self.classes, self.radii, "by_class.moments")
+            if self.noise is None:
+                self.moments.agree(self.label_counts, self.certified_counts, self.contributors, "moments")
+        if self.by_class is not None:
+            self._check_classes(self.by_class)
         if self.design_effect is not None:
             same_length("design_effect", self.design_effect, "radii", self.radii)
+
+    def _check_classes(self, part: ClassTotals) -> None:
+        certified = tuple(sum(column) for column in zip(*part.certified_counts, strict=True))
+        everybody = part.label_counts == self.label_counts
+        for index, (count, whole) in enumerate(zip(certified, self.certified_counts, strict=True)):
+            if self.noise is None and (count > whole or (everybody and count != whole)):
+                rule = f"{'' if everybody else 'at most '}certified_counts[{index}] ({whole})"
+                raise InvalidValue(f"column {index} of by_class.certified_counts", f"adding up to {rule}", count)
+        if part.moments is not None:
+            part.moments.fit(self.classes, self.radii, "by_class.moments")
+            if self.noise is None:
+                part.moments.agree(part.label_counts, certified, part.contributors, "by_class.moments")
 
     @property
     def examples(self) -> int:
@@ -182,10 +225,13 @@ class Sums(Value):
         """
         table = reports if isinstance(reports, Table) else Table.of(reports)
         labels, certified = table.label_counts, table.certified_counts
+        # Clients without examples certified nothing: how they would have is of no interest.
+        occurring = table.settings[labels.sum(axis=1) > 0]
+        smoothings = [table.smoothings[index] for index in np.unique(occurring)] or list(table.smoothings)
         return cls(
             model=table.model,
             request=table.request,
-            smoothing=table.smoothing,
+            smoothing=joint(smoothings),
             radii=table.radii,
             classes=table.classes,
             contributors=len(table),
@@ -194,8 +240,8 @@ class Sums(Value):
             by_class=_class_totals(table) if table.opens.any() else None,
             moments=_moments(labels, certified),
             design_effect=None if table.design_effects is None else tuple(table.design_effects.max(axis=0).tolist()),
-            largest_group=None if table.largest_groups is None else int(table.largest_groups.max()),
-            alike=len(table.smoothings) == 1,
+            largest_group=_largest_group(table),
+            alike=len(smoothings) == 1,
         )
 
     def merged(self, other: Sums) -> Sums:
@@ -221,9 +267,21 @@ class Sums(Value):
             by_class=_merged_totals([part for part in (self.by_class, other.by_class) if part is not None]),
             moments=_merged_moments(self.moments, other.moments),
             design_effect=_largest(self.design_effect, other.design_effect),
-            largest_group=max(self.largest_group or 0, other.largest_group or 0) or None,
+            largest_group=_larger_group(self, other),
             alike=self.alike and other.alike and self.smoothing == other.smoothing,
         )
+
+
+def _largest_group(table: Table) -> int | None:
+    """The largest group of anybody; None where all are independent, or where somebody does not tell."""
+    if table.largest_groups is None or not table.largest_groups.all():
+        return None
+    return int(table.largest_groups.max())
+
+
+def _larger_group(first: Sums, second: Sums) -> int | None:
+    groups = [one.largest_group for one in (first, second) if one.design_effect is not None]
+    return None if not groups or None in groups else max(group for group in groups if group is not None)
 
 
 def _largest(first: Sequence[float] | None, second: Sequence[float] | None) -> tuple[float, ...] | None:
@@ -264,7 +322,10 @@ def _merged_totals(parts: Sequence[ClassTotals]) -> ClassTotals | None:
     )
 
 
-def _moments(labels: Counts, certified: Counts) -> Moments:
+def _moments(labels: Counts, certified: Counts) -> Moments | None:
+    """The moments; None where so many examples are claimed that whole numbers do not hold them."""
+    if float(labels.sum(dtype=np.float64)) * MOMENT_SCALE > _MOMENT.most:
+        return None
     held = labels.sum(axis=1) > 0
     labels, certified = labels[held], certified[held]
     classes, radii = labels.shape[1], certified.shape[1]

@@ -31,8 +31,9 @@ class Table:
         certified_counts: rows x radii.
         opens: which rows tell counts per class.
         class_rows: these, open rows x classes x radii, in the smallest type that holds them.
-        design_effects: variance inflation, rows x radii; None where nobody's examples come in groups.
-        largest_groups: examples in each row's largest group; None where nobody says.
+        design_effects: variance inflation, rows x radii, at least 1; None where nobody's examples come in groups.
+        largest_groups: examples in each row's largest group, 0 where that is not told; None where nobody's examples
+            come in groups.
     """
 
     task: str
@@ -78,8 +79,7 @@ class Table:
         rows = [report.class_certified_counts for report in reports if report.class_certified_counts is not None]
         shape = (len(rows), len(first.classes), len(first.radii))
         flat = [1.0] * len(first.radii)
-        grouped = any(report.design_effect is not None for report in reports)
-        sized = any(report.largest_group is not None for report in reports)
+        grouped = any(report.design_effect is not None or report.largest_group is not None for report in reports)
         return cls(
             task=first.task,
             model=first.model,
@@ -93,10 +93,9 @@ class Table:
             certified_counts=np.array([report.certified_counts for report in reports], dtype=np.int64),
             opens=np.array([report.class_certified_counts is not None for report in reports]),
             class_rows=smallest(np.array(rows, dtype=np.int64).reshape(shape)),
-            design_effects=np.array([report.design_effect or flat for report in reports]) if grouped else None,
-            largest_groups=np.array([report.largest_group or 1 for report in reports], dtype=np.int64)
-            if sized
-            else None,
+            # An effect below 1 would promise more than independent examples: it counts as 1.
+            design_effects=np.maximum([report.design_effect or flat for report in reports], 1.0) if grouped else None,
+            largest_groups=np.array(list(map(_largest_group, reports)), dtype=np.int64) if grouped else None,
         )
 
     @classmethod
@@ -117,7 +116,6 @@ class Table:
         smoothings = list(dict.fromkeys(smoothing for table in tables for smoothing in table.smoothings))
         settings = [np.array([smoothings.index(one) for one in table.smoothings], dtype=np.int32) for table in tables]
         grouped = any(table.design_effects is not None for table in tables)
-        sized = any(table.largest_groups is not None for table in tables)
         requests = {table.request for table in tables}
         return cls(
             task=first.task,
@@ -133,7 +131,7 @@ class Table:
             opens=np.concatenate([table.opens for table in tables]),
             class_rows=np.concatenate([table.class_rows for table in tables]),
             design_effects=np.concatenate([table.effects() for table in tables]) if grouped else None,
-            largest_groups=np.concatenate([table.groups() for table in tables]) if sized else None,
+            largest_groups=np.concatenate([table.groups() for table in tables]) if grouped else None,
         )
 
     def effects(self) -> npt.NDArray[np.float64]:
@@ -144,6 +142,11 @@ class Table:
     def groups(self) -> Counts:
         """The largest groups, 1 where none are told."""
         return self.largest_groups if self.largest_groups is not None else np.ones(len(self), dtype=np.int64)
+
+
+def _largest_group(report: Report) -> int:
+    """Examples in a report's largest group; 0 where they come in groups and it is not told."""
+    return report.largest_group or (1 if report.design_effect is None else 0)
 
 
 def smallest(counts: Counts) -> npt.NDArray[np.unsignedinteger[Any]]:

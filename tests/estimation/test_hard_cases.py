@@ -1,0 +1,239 @@
+"""Federations that are hard on arithmetic or on assumptions: intervals stay honest, or say that they are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedcert import EstimationProblem, InvalidValue, Report, Sums, estimate, what_if
+from fedcert.estimation.evidence import Evidence
+from fedcert.estimation.interval import hoeffding_deviations
+from fedcert.estimation.ridge import ridge_rules
+from fedcert.estimation.shortest import shortest
+
+RADII = (0.0, 0.5)
+
+
+def report(client: str, labels: list[int], certified: list[int], **changes: Any) -> Report:
+    return Report(
+        client=client,
+        model="m",
+        smoothing={"sigma": 0.5},  # type: ignore[arg-type]
+        radii=RADII[: len(certified)],
+        classes=tuple(f"k{index}" for index in range(len(labels))),
+        label_counts=tuple(labels),
+        certified_counts=tuple(certified),
+        **changes,
+    )
+
+
+def drawn(seed: int, classes: int, clients: int) -> tuple[list[Report], np.ndarray, dict[str, float]]:
+    """Made-up reports, the truth for a target, and the target."""
+    generator = np.random.default_rng(seed)
+    accuracy = generator.uniform(0, 1, classes)
+    labels = generator.multinomial(
+        generator.integers(5, 300, clients), generator.dirichlet(np.full(classes, 0.4), clients)
+    )
+    reports = [
+        report(f"c{index}", row.tolist(), [int(generator.binomial(row, accuracy).sum())])
+        for index, row in enumerate(labels)
+    ]
+    target = generator.dirichlet(np.full(classes, 0.5))
+    return reports, target @ accuracy, {f"k{index}": float(share) for index, share in enumerate(target)}
+
+
+@pytest.mark.parametrize(("classes", "clients"), [(3, 2), (10, 5), (10, 9), (40, 30), (10, 30)])
+def test_intervals_from_sums_are_honest_with_fewer_clients_than_classes(classes: int, clients: int) -> None:
+    """Rounded moments have no exact null space, which a solver would exploit."""
+    missed: dict[str, int] = {}
+    runs = 25
+    for seed in range(runs):
+        reports, truth, target = drawn(seed, classes, clients)
+        sums = Sums.of(reports)
+        for name, made in (
+            ("blup", estimate(sums, target, "blup")),
+            ("minimax", estimate(sums, target, "minimax")),
+            ("what-if", what_if(sums, [target]).targets[0]),
+            ("what-if from reports", what_if(reports, [target]).targets[0]),
+        ):
+            assert made.lower is not None
+            assert made.upper is not None
+            assert made.lower[0] <= made.certified_accuracy[0] <= made.upper[0]
+            missed[name] = missed.get(name, 0) + int(not made.lower[0] <= truth <= made.upper[0])
+        exact, summed = estimate(reports, target, "minimax"), estimate(sums, target, "minimax")
+        assert exact.interval is not None
+        ends = (*(exact.lower or ()), *(exact.upper or ()))
+        if exact.interval.kind == "finite-sample" and min(ends) > 0 and max(ends) < 1:
+            assert np.subtract(summed.upper, summed.lower) >= np.subtract(exact.upper, exact.lower) - 1e-6
+    assert max(missed.values()) <= 3, missed  # nominal 5% of 25; these intervals are far from tight
+
+
+def test_two_clients_alike_know_nothing_of_another_mix() -> None:
+    reports = [report(name, [30, 10, 5, 0], [22]) for name in ("a", "b")]
+    for method in ("blup", "minimax"):
+        for source in (reports, Sums.of(reports)):
+            made = estimate(source, {"k1": 1}, method)
+            assert made.lower is not None
+            assert made.upper is not None
+            assert made.lower[0] < 0.02
+            assert made.upper[0] > 0.98
+
+
+def test_ridge_rules_are_never_better_than_the_best() -> None:
+    z = hoeffding_deviations(0.95)
+    for seed in range(60):
+        generator = np.random.default_rng(seed)
+        classes, clients = int(generator.integers(2, 15)), int(generator.integers(2, 15))
+        labels = generator.multinomial(
+            generator.integers(1, 10**6, clients), generator.dirichlet(np.full(classes, 0.4), clients)
+        )
+        evidence = Evidence.of_clients(labels, np.zeros((clients, 1)))
+        mix = generator.dirichlet(np.ones(classes))
+        (rule,) = ridge_rules(evidence, mix[None, :], z)
+        weights = labels @ rule.coefficients
+        sizes = labels.sum(axis=1)
+        assert weights.sum() == pytest.approx(1, abs=1e-6)
+        squares = float(np.sum(weights**2 / sizes))
+        assert rule.squares(evidence) == pytest.approx(squares, rel=1e-4)
+        half = np.abs(mix - weights @ (labels / sizes[:, None])).sum() / 2 + z * np.sqrt(squares)
+        assert half >= shortest(evidence.labels_labels, mix, z).half_length - 1e-6
+
+
+@pytest.mark.parametrize("size", [10**4, 10**6, 10**9, 10**11])
+def test_huge_clients_are_estimated_like_others(size: int) -> None:
+    generator = np.random.default_rng(1)
+    reports = []
+    for index in range(5):
+        labels = np.rint(generator.dirichlet(np.full(10, 0.3)) * size).astype(int)
+        reports.append(report(f"c{index}", labels.tolist(), [int(labels.sum() * 0.6), int(labels.sum() * 0.2)]))
+    for method in ("auto", "blup", "minimax", "vw", "ga"):
+        made = estimate(reports, "uniform", method)
+        assert made.certified_accuracy[0] == pytest.approx(0.6, abs=0.02)
+        assert sum((made.weights or {}).values()) == pytest.approx(1, abs=1e-9)
+
+
+def test_more_examples_than_moments_hold_leave_the_moments_out() -> None:
+    many = [report(name, [2**50, 5], [2**49]) for name in ("a", "b")]
+    sums = Sums.of(many)
+    assert sums.moments is None
+    assert estimate(sums, method="vw").certified_accuracy[0] == pytest.approx(0.5, abs=1e-6)
+
+
+@pytest.mark.parametrize("method", ["minimax", "blup"])
+@pytest.mark.parametrize("simultaneous", [False, True])
+def test_counts_that_contradict_each_other_are_called_out(method: str, simultaneous: bool) -> None:
+    reports = [report("a", [10**6, 0], [10**6, 0]), report("b", [5 * 10**5, 5 * 10**5], [5 * 10**5, 5 * 10**5])]
+    made = estimate(reports, {"k1": 1}, method, simultaneous=simultaneous)
+    for lower, point, upper in zip(made.lower or (), made.certified_accuracy, made.upper or (), strict=True):
+        assert lower <= point <= upper
+    if simultaneous:
+        assert {check.name: check.verdict for check in made.checks}["consistency"] == "don't rely on it"
+    beyond = [report("a", [10**5, 0], [0]), report("b", [5 * 10**4, 5 * 10**4], [80_000])]
+    checks = {check.name: check for check in estimate(beyond, {"k1": 1}, method).checks}
+    assert "No accuracies that fall with the radius" in checks["consistency"].sentence
+
+
+def test_a_group_that_is_not_told_is_not_taken_for_one() -> None:
+    rows = {"class_certified_counts": [[50], [50]]}
+    silent = report("a", [100, 100], [100], design_effect=[50.0], **rows)
+    telling = report("b", [100, 100], [100], design_effect=[1.0], largest_group=1, **rows)
+    quiet = report("b", [100, 100], [100], **rows)
+    wide = estimate([silent, quiet], "uniform", "poststratified")
+    for sources in ([silent, telling], [Sums.of([silent]), Sums.of([telling])], [Sums.of([silent, telling])]):
+        assert estimate(sources, "uniform", "poststratified").upper == pytest.approx(wide.upper)
+
+
+def test_a_design_effect_below_1_promises_nothing_more() -> None:
+    plain = estimate([report("a", [50, 50], [50])], "uniform", "vw")
+    for effect in (1e-6, 0.5, 1.0):
+        changed = report("a", [50, 50], [50], design_effect=[effect])
+        assert estimate([changed], "uniform", "vw").upper == plain.upper
+        assert estimate(Sums.of([changed]), "uniform", "vw").upper == pytest.approx(plain.upper)
+
+
+def test_noisy_sums_have_no_interval_yet() -> None:
+    sums = Sums.of([report("a", [50, 50], [50])])
+    noisy = Sums.from_json({**sums.to_json(), "noise": "discrete Gaussian, sigma 3"})
+    with pytest.raises(EstimationProblem, match=r"these sums have noise added \(discrete Gaussian, sigma 3\)"):
+        estimate(noisy)
+
+
+def test_a_client_without_examples_does_not_change_the_settings() -> None:
+    few = Report(
+        **{
+            **{name: getattr(report("x", [0, 0], [0]), name) for name in Report.kinds()},
+            "smoothing": {"sigma": 0.5, "n": 100},
+        }
+    )  # type: ignore[arg-type]
+    reports = [report("a", [50, 50], [50]), report("b", [20, 80], [50]), few]
+    whole, summed = estimate(reports, method="vw"), estimate(Sums.of(reports), method="vw")
+    assert whole.guarantee == summed.guarantee
+    assert whole.smoothing == summed.smoothing
+    assert whole.largest_radius == summed.largest_radius
+
+
+def test_non_negative_weights_are_refused_for_sums_by_every_method() -> None:
+    sums = Sums.of([report("a", [50, 50], [50]), report("b", [20, 80], [50])])
+    for method in ("auto", "blup", "minimax"):
+        with pytest.raises(EstimationProblem, match="non-negative weights need the clients' reports"):
+            estimate(sums, "uniform", method, non_negative=True)
+
+
+def test_made_up_sums_are_refused() -> None:
+    rows = {"class_certified_counts": [[30], [20]]}
+    good = Sums.of(
+        [report("a", [50, 50], [50], **rows), report("b", [20, 80], [50], class_certified_counts=[[20], [30]])]
+    ).to_json()
+    moments = good["moments"]
+
+    def changed(**changes: Any) -> dict[str, Any]:
+        return {**good, **changes}
+
+    cases = {
+        "moments.labels_labels[1][0] must be the same as labels_labels[0][1]": changed(
+            moments={
+                **moments,
+                "labels_labels": [
+                    [moments["labels_labels"][0][0], moments["labels_labels"][0][1] + 1],
+                    moments["labels_labels"][1],
+                ],
+            }
+        ),
+        "adding up to 70 in units of 1/scale": changed(moments={**moments, "labels_labels": [[0, 0], [0, 0]]}),
+        "column 0 of moments.labels_certified must be adding up to 100": changed(
+            moments={**moments, "labels_certified": [[0], [0]]}
+        ),
+        "moments.clients must be from 1 to the contributors (2), but is 3": changed(moments={**moments, "clients": 3}),
+        "column 0 of by_class.certified_counts must be adding up to certified_counts[0] (90)": changed(
+            certified_counts=[90], moments=None
+        ),
+        "certified_counts[0] must be 0, as n = 1000 samples certify no radius above": changed(
+            radii=[50.0], moments=None, by_class=None
+        ),
+    }
+    for sentence, document in cases.items():
+        with pytest.raises(InvalidValue) as caught:
+            Sums.from_json(document)
+        assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "mode", ["one client", "one class", "nothing certified", "everything certified", "single examples"]
+)
+@pytest.mark.parametrize("method", ["auto", "minimax", "vw", "ga", "ap"])
+@pytest.mark.parametrize("options", [{}, {"interval": "asymptotic", "simultaneous": True}, {"screen": True}])
+def test_small_and_plain_federations(mode: str, method: str, options: dict[str, Any]) -> None:
+    made = {
+        "one client": [report("a", [5, 5], [6, 2])],
+        "one class": [report("a", [5], [4, 2]), report("b", [50], [20, 5]), report("c", [9], [4, 2])],
+        "nothing certified": [report(name, [5, 9], [0, 0]) for name in "abcd"],
+        "everything certified": [report(name, [5, 9], [14, 14]) for name in "abcd"],
+        "single examples": [
+            report(f"c{index}", [index % 2, 1 - index % 2], [int(index % 3 > 0), 0]) for index in range(40)
+        ],
+    }[mode]
+    result = estimate(made, "uniform", method, **options)
+    for lower, point, upper in zip(result.lower or (), result.certified_accuracy, result.upper or (), strict=True):
+        assert 0 <= lower <= point <= upper <= 1
