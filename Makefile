@@ -1,6 +1,7 @@
 # Each target works on a fresh machine with Python 3.11 or newer; everything goes into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
+WORKERS ?= --numprocesses 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: setup demo test test-slow check bench clean
@@ -27,11 +28,11 @@ demo: .venv/demo-installed
 
 ## test: the tests, without the slow ones
 test: setup
-	$(BIN)/python -m pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" $(WORKERS)
 
 ## test-slow: the guarantees, by many replications
 test-slow: setup
-	$(BIN)/python -m pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow $(WORKERS)
 
 ## check: style, types, the docs build
 check: setup
