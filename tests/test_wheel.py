@@ -31,7 +31,7 @@ def test_the_wheel_works_without_extras(tmp_path: Path) -> None:
     run(python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", wheel, cwd=tmp_path)
     assert "torch" not in run(python, "-m", "pip", "list", cwd=tmp_path)
     golden = ROOT / "tests" / "golden"
-    assert "4 valid" in run(scripts / "fedcert", "validate", golden, cwd=tmp_path)
+    assert "5 valid" in run(scripts / "fedcert", "validate", golden, cwd=tmp_path)
     assert "by AUTO" in run(
         scripts / "fedcert", "estimate", golden / "report-1.json", "--out", "estimate.json", cwd=tmp_path
     )
