@@ -10,7 +10,8 @@ from scipy import stats
 from fedcert import certify
 from fedcert.certification.classifiers import classifier_of
 from fedcert.certification.noise import Gaussian, Phase, Streams
-from fedcert.certification.procedures import fixed
+from fedcert.certification.procedures import certificates
+from fedcert.certification.sampler import draws_of
 from fedcert.report import Smoothing
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU on this machine")
@@ -27,9 +28,9 @@ def network() -> torch.nn.Module:
 
 def counts(batch_size: int | None, samples: int = 250, seed: int = 7) -> np.ndarray:
     classifier = classifier_of(network(), device="cuda")
-    with classifier.running():
+    with classifier.running("float32"):
         sampler = classifier.sampler(4, Gaussian(0.5), Streams(seed, "site"), batch_size)
-        return sampler.counts(IMAGES, range(9), Phase.ESTIMATION, samples)
+        return sampler.counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, samples))
 
 
 def test_rows_add_up_and_runs_repeat() -> None:
@@ -47,9 +48,9 @@ def test_batch_size_changes_nothing_but_ties() -> None:
 
 def test_the_gpu_estimates_what_the_cpu_does() -> None:
     classifier = classifier_of(network())
-    with classifier.running():
+    with classifier.running("float32"):
         sampler = classifier.sampler(4, Gaussian(0.5), Streams(7, "site"), None)
-        other = sampler.counts(IMAGES, range(9), Phase.ESTIMATION, 4000)
+        other = sampler.counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 4000))
     table = np.stack([counts(None, 4000), other])
     for row in range(9):
         held = table[:, row][:, table[:, row].sum(axis=0) > 10]
@@ -89,9 +90,9 @@ def test_certified_radii_of_a_linear_classifier_hold() -> None:
     images = (margins[:, None] * direction.numpy()).astype(np.float32)
     exact = images.astype(np.float64) @ direction.numpy().astype(np.float64)
     classifier = classifier_of(module, device="cuda")
-    with classifier.running():
+    with classifier.running("float32"):
         sampler = classifier.sampler(2, Gaussian(0.5), Streams(1, "test"), None)
-        made = fixed(sampler, images, range(len(images)), settings)
+        made = certificates(sampler, images, np.ones(len(images), np.int64), settings, [0.0])
     wrong = int(np.sum((made.radius > exact) | ((made.selected != 1) & ~made.abstains)))
     assert stats.binomtest(wrong, 10_000, 0.05, alternative="greater").pvalue > 0.001
     assert wrong > 100

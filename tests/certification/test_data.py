@@ -35,7 +35,7 @@ def test_an_npz_file_holds_what_was_saved(tmp_path: Path, x: np.ndarray) -> None
 
 
 def test_every_kth_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedcert.certification.data._BYTES_PER_PIECE", 4 * 12 * 4)  # pieces of four examples
+    monkeypatch.setattr("fedcert.certification.local_data._BYTES_PER_PIECE", 4 * 12 * 4)  # pieces of four examples
     data = load_data(save(tmp_path / "d.npz", x=X, y=Y))
     pieces = list(data.pieces(every=7))
     assert len(pieces) == 8
@@ -137,12 +137,86 @@ def test_arrays_of_other_names_are_named(tmp_path: Path) -> None:
         load_data(save(tmp_path / "d.npz", images=X, labels=Y))
 
 
-@pytest.mark.parametrize("name", ["d.csv", "none.csv", ".", "none.npz"])
+@pytest.mark.parametrize("name", ["d.txt", "none.csv", "none", "none.npz"])
 def test_other_things_are_the_callers_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "d.csv").write_text("")
-    with pytest.raises(CallError, match=r"DATA must be a file that ends in \.npz|there is no file none\.npz"):
+    (tmp_path / "d.txt").write_text("")
+    with pytest.raises(CallError, match=r"DATA must be a file that ends in \.npz|there is no file none\."):
         load_data(name)
+
+
+@pytest.mark.parametrize(("name", "bytes_before"), [("test_batch.bin", 1), ("test.bin", 2)])
+def test_a_folder_in_the_binary_layout_is_read(tmp_path: Path, name: str, bytes_before: int) -> None:
+    generator = np.random.default_rng(0)
+    records = generator.integers(0, 256, size=(7, bytes_before + 3072), dtype=np.uint8)
+    records[:, bytes_before - 1] = np.arange(7)
+    records.tofile(tmp_path / name)
+    data = load_data(str(tmp_path))
+    assert data.labels.tolist() == list(range(7))
+    ((indices, images),) = data.pieces(every=3)
+    assert indices == [0, 3, 6]
+    assert np.array_equal(images[1], records[3, bytes_before:].reshape(3, 32, 32).astype(np.float32) / np.float32(255))
+    (tmp_path / name).write_bytes(b"123")
+    with pytest.raises(DataProblem, match="must hold records of .* bytes, but has 3 bytes; get it again"):
+        load_data(str(tmp_path))
+    (tmp_path / name).unlink()
+    with pytest.raises(DataProblem, match=r"must hold test_batch\.bin .* but holds neither"):
+        load_data(str(tmp_path))
+
+
+def saved_images(folder: Path, sizes: tuple[int, ...] = (8, 8, 8), mode: str = "RGB") -> None:
+    from PIL import Image
+
+    for index, size in enumerate(sizes):
+        pixels = np.full((size, size, 3) if mode == "RGB" else (size, size), 50 * (index + 1), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{index}.png")
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+def test_a_csv_of_images_is_read(tmp_path: Path, mode: str) -> None:
+    saved_images(tmp_path, mode=mode)
+    (tmp_path / "d.csv").write_text("path,label,group\n0.png,ill,a\n1.png,healthy,a\n2.png,0,b\n", encoding="utf-8-sig")
+    data = load_data(str(tmp_path / "d.csv"), ("healthy", "ill"))
+    assert data.labels.tolist() == [1, 0, 0]
+    assert data.shape == ((3, 8, 8) if mode == "RGB" else (1, 8, 8))
+    assert data.groups is not None
+    assert data.groups.tolist() == ["a", "a", "b"]
+    ((_, images),) = data.pieces()
+    assert images[2, 0, 0, 0] == pytest.approx(150 / 255)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("file,label\n", "must have the columns 'path' and 'label', but its first line has 'file', 'label'"),
+        ("", "must have the columns 'path' and 'label', but its first line has nothing"),
+        ("path,label\n0.png,\n", "line 2: path and label must both be given"),
+        ("path,label\n0.png,ill\n", "line 2: label must be a class index from 0, but is 'ill'; name the classes"),
+        ("path,label\nnone.png,0\n", "none.png cannot be read: there is no such file"),
+        ("path,label\nd.csv,0\n", "cannot be read: cannot identify image file"),
+    ],
+)
+def test_a_csv_that_is_wrong_is_named(tmp_path: Path, text: str, sentence: str) -> None:
+    saved_images(tmp_path)
+    (tmp_path / "d.csv").write_text(text)
+    with pytest.raises(DataProblem) as caught:
+        load_data(str(tmp_path / "d.csv"))
+    assert sentence in str(caught.value)
+
+
+def test_images_of_other_sizes_are_named(tmp_path: Path) -> None:
+    saved_images(tmp_path, (8, 9))
+    (tmp_path / "d.csv").write_text("path,label\n0.png,0\n1.png,0\n")
+    with pytest.raises(DataProblem, match=r"all images must have one size .*1\.png has \(3, 9, 9\); bring them to one"):
+        list(load_data(str(tmp_path / "d.csv")).pieces())
+
+
+def test_examples_from_an_offset_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedcert.certification.local_data._BYTES_PER_PIECE", 4 * 12 * 4)
+    data = load_data(save(tmp_path / "d.npz", x=X, y=Y))
+    for every, offset in ((7, 3), (16, 15), (50, 49), (3, 0), (64, 60)):
+        found = [index for indices, _ in data.pieces(every, offset) for index in indices]
+        assert found == list(range(offset, 50, every))
 
 
 def test_no_examples_are_fine(tmp_path: Path) -> None:

@@ -12,37 +12,40 @@ from scipy import stats
 from fedcert.certification.bounds import lower_bound
 from fedcert.certification.classifiers import ArrayClassifier
 from fedcert.certification.noise import Gaussian, Phase, Streams
-from fedcert.certification.procedures import Certificates, certificates_of, fixed
+from fedcert.certification.procedures import Certificates, certificates
+from fedcert.certification.sampler import Draw, draws_of
 from fedcert.report import Smoothing
 
 SETTINGS = Smoothing(sigma=0.5, n0=100, n=1000, failure_probability=0.001)
 
 
 class Scripted:
-    """A sampler that gives the counts it was told."""
+    """A sampler that answers with prepared counts; estimation comes in proportion to what is asked."""
 
-    def __init__(self, selection: Sequence[Sequence[int]], estimation: Sequence[Sequence[int]]) -> None:
+    def __init__(self, selection: list[list[int]], estimation: list[list[int]]) -> None:
         self.answers = {Phase.SELECTION: np.array(selection), Phase.ESTIMATION: np.array(estimation)}
-        self.asked: list[tuple[Phase, int]] = []
+        self.asked: list[Draw] = []
 
     def counts(
-        self,
-        images: npt.NDArray[np.float32],
-        indices: Sequence[int],
-        phase: Phase,
-        samples: int,
-        spent: Callable[[int], None] = print,
+        self, images: npt.NDArray[np.float32], draws: Sequence[Draw], spent: Callable[[int], None] = print
     ) -> npt.NDArray[np.int64]:
-        self.asked.append((phase, samples))
-        spent(samples * len(images))
-        return self.answers[phase]
+        self.asked += draws
+        spent(sum(draw.samples for draw in draws))
+        return np.stack([self.answers[draw.phase][draw.example] for draw in draws])
+
+
+def labels_for(count: int, label: int = 0) -> npt.NDArray[np.int64]:
+    return np.full(count, label, dtype=np.int64)
 
 
 def test_selection_then_fresh_estimation() -> None:
     sampler = Scripted([[60, 40, 0], [10, 30, 60], [50, 50, 0]], [[990, 10, 0], [500, 20, 480], [1000, 0, 0]])
     spent: list[int] = []
-    made = fixed(sampler, np.zeros((3, 2), np.float32), [0, 1, 2], SETTINGS, spent.append)
-    assert sampler.asked == [(Phase.SELECTION, 100), (Phase.ESTIMATION, 1000)]
+    made = certificates(sampler, np.zeros((3, 2), np.float32), labels_for(3), SETTINGS, [0.0], spent.append)
+    assert [(draw.example, draw.phase, draw.first, draw.samples) for draw in sampler.asked] == [
+        *((example, Phase.SELECTION, 0, 100) for example in range(3)),
+        *((example, Phase.ESTIMATION, 0, 1000) for example in range(3)),
+    ]
     assert spent == [300, 3000]
     assert made.selected.tolist() == [0, 2, 0]  # the tie goes to the lowest index
     assert made.abstains.tolist() == [False, True, False]
@@ -54,13 +57,14 @@ def test_selection_then_fresh_estimation() -> None:
 def test_it_abstains_unless_the_bound_is_above_one_half() -> None:
     successes = np.arange(500, 600)
     bounds = lower_bound(successes, 1000, 0.001)
-    made = certificates_of(np.tile([1, 0], (100, 1)), np.stack([successes, 1000 - successes], axis=1), SETTINGS)
+    sampler = Scripted([[1, 0]] * 100, np.stack([successes, 1000 - successes], axis=1).tolist())
+    made = certificates(sampler, np.zeros((100, 1), np.float32), labels_for(100), SETTINGS, [0.0], lambda _: None)
     assert made.abstains.tolist() == (bounds <= 0.5).tolist()
     assert 0 < made.abstains.sum() < 100
 
 
 def test_only_right_and_certified_examples_count() -> None:
-    made = Certificates(np.array([0, 0, 1, 1]), np.array([0.3, 0.0, 0.3, 0.1]), np.zeros(4, np.int64))
+    made = Certificates(np.array([0, 0, 1, 1]), np.array([0.3, 0.0, 0.3, 0.1]), np.zeros(4, np.int64), np.ones(4, bool))
     labels = np.array([0, 0, 0, 1])
     assert made.certified(labels, [0.0, 0.1, 0.3, 0.4]).tolist() == [
         [True, True, True, False],
@@ -80,7 +84,7 @@ def certify_linear(
     exact = np.abs(images.astype(np.float64) @ direction)
     classifier = ArrayClassifier(lambda batch: (batch @ direction > 0).astype(np.int64), "linear")
     sampler = classifier.sampler(2, Gaussian(settings.sigma), Streams(seed, "test"), None)
-    return fixed(sampler, images, range(len(images)), settings), exact
+    return certificates(sampler, images, labels_for(len(images), 1), settings, [0.0]), exact
 
 
 @pytest.mark.slow
@@ -119,7 +123,7 @@ def test_the_loss_shrinks_with_n_as_the_bound_predicts() -> None:
 def test_a_constant_model_is_certified_to_the_cap() -> None:
     classifier = ArrayClassifier(lambda batch: np.full(len(batch), 2), "constant")
     sampler = classifier.sampler(4, Gaussian(0.5), Streams(0, "a"), None)
-    made = fixed(sampler, np.zeros((5, 3), np.float32), range(5), SETTINGS)
+    made = certificates(sampler, np.zeros((5, 3), np.float32), labels_for(5), SETTINGS, [0.0])
     assert made.selected.tolist() == [2] * 5
     assert made.radius == pytest.approx([SETTINGS.largest_radius] * 5)
 
@@ -127,11 +131,13 @@ def test_a_constant_model_is_certified_to_the_cap() -> None:
 def test_exactly_tied_scores_go_to_the_lowest_class() -> None:
     classifier = ArrayClassifier(lambda batch: np.zeros((len(batch), 3)), "tied")
     sampler = classifier.sampler(3, Gaussian(0.5), Streams(0, "a"), None)
-    assert sampler.counts(np.zeros((2, 3), np.float32), [0, 1], Phase.SELECTION, 50).tolist() == [[50, 0, 0]] * 2
+    assert (
+        sampler.counts(np.zeros((2, 3), np.float32), draws_of([0, 1], Phase.SELECTION, 50)).tolist() == [[50, 0, 0]] * 2
+    )
 
 
 def test_a_coin_is_never_certified_to_more_than_it_may() -> None:
     classifier = ArrayClassifier(lambda batch: (batch[:, 0] > 0).astype(int), "coin")
     sampler = classifier.sampler(2, Gaussian(0.5), Streams(0, "a"), None)
-    made = fixed(sampler, np.zeros((500, 1), np.float32), range(500), SETTINGS)
+    made = certificates(sampler, np.zeros((500, 1), np.float32), labels_for(500), SETTINGS, [0.0])
     assert made.abstains.sum() >= 495

@@ -9,8 +9,8 @@ from scipy import stats
 
 from fedcert import ModelProblem
 from fedcert.certification.classifiers import ArrayClassifier, classifier_of
-from fedcert.certification.noise import Gaussian, Phase, Streams, fill_normal
-from fedcert.certification.sampler import ArraySampler, Sampler, batches, fitting_batch
+from fedcert.certification.noise import Gaussian, Phase, Streams
+from fedcert.certification.sampler import ArraySampler, Draw, Sampler, batches, draws_of, fitting_batch
 
 STREAMS = Streams(7, "site-07")
 
@@ -38,26 +38,28 @@ IMAGES = np.random.default_rng(0).random((9, 6)).astype(np.float32)
 @pytest.mark.parametrize("kind", ["array", "torch"])
 @pytest.mark.parametrize("samples", [1, 99, 100, 101, 350])
 def test_each_row_adds_up_to_the_samples(kind: str, samples: int) -> None:
-    counts = samplers(None)[kind].counts(IMAGES, range(9), Phase.ESTIMATION, samples)
+    counts = samplers(None)[kind].counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, samples))
     assert counts.shape == (9, 3)
     assert counts.sum(axis=1).tolist() == [samples] * 9
 
 
 @pytest.mark.parametrize("kind", ["array", "torch"])
 def test_batch_size_order_and_company_do_not_change_the_counts(kind: str) -> None:
-    whole = samplers(None)[kind].counts(IMAGES, range(9), Phase.ESTIMATION, 250)
+    whole = samplers(None)[kind].counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 250))
     for batch_size in (1, 7, 100, 333):
-        assert np.array_equal(samplers(batch_size)[kind].counts(IMAGES, range(9), Phase.ESTIMATION, 250), whole)
-    turned = samplers(None)[kind].counts(IMAGES[::-1].copy(), range(8, -1, -1), Phase.ESTIMATION, 250)
+        assert np.array_equal(
+            samplers(batch_size)[kind].counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 250)), whole
+        )
+    turned = samplers(None)[kind].counts(IMAGES[::-1].copy(), draws_of(range(8, -1, -1), Phase.ESTIMATION, 250))
     assert np.array_equal(turned[::-1], whole)
-    alone = samplers(None)[kind].counts(IMAGES[4:5], [4], Phase.ESTIMATION, 250)
+    alone = samplers(None)[kind].counts(IMAGES[4:5], draws_of([4], Phase.ESTIMATION, 250))
     assert np.array_equal(alone[0], whole[4])
 
 
 def test_on_a_cpu_both_loops_see_the_same_noise() -> None:
     """Counts may differ only where float32 scores tie."""
     first, second = (
-        samplers(None)[kind].counts(IMAGES, range(9), Phase.ESTIMATION, 4000) for kind in ("array", "torch")
+        samplers(None)[kind].counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 4000)) for kind in ("array", "torch")
     )
     assert np.abs(first - second).sum() <= 4
 
@@ -72,7 +74,9 @@ def test_the_counts_have_the_exact_probabilities(kind: str) -> None:
     array = ArrayClassifier(lambda batch: np.stack([batch @ weight, -(batch @ weight)], axis=1), "linear")
     classifier = array if kind == "array" else classifier_of(module)
     images = np.random.default_rng(1).normal(size=(20, 3)).astype(np.float32) * 0.3
-    counts = classifier.sampler(2, Gaussian(0.5), STREAMS, None).counts(images, range(20), Phase.ESTIMATION, 3000)
+    counts = classifier.sampler(2, Gaussian(0.5), STREAMS, None).counts(
+        images, draws_of(range(20), Phase.ESTIMATION, 3000)
+    )
     chance = stats.norm.cdf(images @ weight / 0.5)
     assert min(stats.binomtest(int(k), 3000, float(p)).pvalue for k, p in zip(counts[:, 0], chance, strict=True)) > 1e-4
 
@@ -93,7 +97,7 @@ def test_the_noise_is_normal_independent_and_of_the_asked_deviation(kind: str) -
     classifier = classifier_of(Watching(), model_id="watch") if kind == "torch" else ArrayClassifier(watch, "watch")
     image = np.full((1, 4), 0.25, dtype=np.float32)
     for phase in (Phase.SELECTION, Phase.ESTIMATION):
-        classifier.sampler(2, Gaussian(0.5), STREAMS, None).counts(image, [3], phase, 5000)
+        classifier.sampler(2, Gaussian(0.5), STREAMS, None).counts(image, draws_of([3], phase, 5000))
     noise = (np.concatenate(seen) - 0.25) / 0.5
     assert noise.shape == (10_000, 4)
     assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-3
@@ -115,17 +119,31 @@ def test_streams_differ_by_client_seed_example_phase_and_block() -> None:
     assert all(0 <= seed < 2**63 for seed in seeds)
     # A generator that kept only the low 32 bits of its seed would let streams coincide.
     first, second = np.empty(8, np.float32), np.empty(8, np.float32)
-    fill_normal(7, first)
-    fill_normal(7 + 2**40, second)
+    Gaussian(1.0).fill(7, first)
+    Gaussian(1.0).fill(7 + 2**40, second)
     assert not np.array_equal(first, second)
     assert Streams(0, "a").stream(5, Phase.SELECTION, 0) == Streams(0, "a").stream(5, Phase.SELECTION, 0)
 
 
 def test_units_cover_every_sample_once_and_are_never_split() -> None:
-    units = [unit for batch in batches([10, 20], 250, 120, 100) for unit in batch]
-    assert [(unit.row, unit.example, unit.block, unit.samples) for unit in units] == [
-        (0, 10, 0, 100), (0, 10, 1, 100), (0, 10, 2, 50), (1, 20, 0, 100), (1, 20, 1, 100), (1, 20, 2, 50),
+    draws = [Draw(0, 10, Phase.ESTIMATION, 0, 250), Draw(1, 20, Phase.ESTIMATION, 300, 250)]
+    units = [unit for batch in batches(draws, 120, 100) for unit in batch]
+    assert [(unit.draw, unit.row, unit.example, unit.block, unit.samples) for unit in units] == [
+        (0, 0, 10, 0, 100), (0, 0, 10, 1, 100), (0, 0, 10, 2, 50),
+        (1, 1, 20, 3, 100), (1, 1, 20, 4, 100), (1, 1, 20, 5, 50),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["array", "torch"])
+def test_samples_in_parts_are_the_samples_at_once(kind: str) -> None:
+    """What the sequential procedure and a restart rest on."""
+    sampler = samplers(None)[kind]
+    whole = sampler.counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 700))
+    parts = [(0, 100), (100, 400), (500, 200)]
+    summed = sum(sampler.counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, size, first)) for first, size in parts)
+    assert np.array_equal(summed, whole)
+    mixed = [Draw(row, row, Phase.ESTIMATION, 0, 100 * (row + 1)) for row in range(9)]
+    assert sampler.counts(IMAGES, mixed).sum(axis=1).tolist() == [100 * (row + 1) for row in range(9)]
 
 
 def test_batches_fit_the_example() -> None:
@@ -155,7 +173,7 @@ def test_an_answer_that_is_no_prediction_is_named(answer: object, sentence: str)
     sampler = ArrayClassifier(lambda _: answer, "odd").sampler(3, Gaussian(0.5), STREAMS, 2)
     assert isinstance(sampler, ArraySampler)
     with pytest.raises(ModelProblem, match=sentence):
-        sampler.counts(IMAGES[:1], [0], Phase.SELECTION, 2)
+        sampler.counts(IMAGES[:1], draws_of([0], Phase.SELECTION, 2))
 
 
 @pytest.mark.parametrize(
@@ -182,5 +200,5 @@ def test_a_module_that_answers_nonsense_is_named(layer: object, sentence: str) -
 
     with pytest.raises(ModelProblem, match=sentence):
         classifier_of(Odd(), model_id="odd").sampler(3, Gaussian(0.5), STREAMS, 2).counts(
-            IMAGES[:1], [0], Phase.SELECTION, 2
+            IMAGES[:1], draws_of([0], Phase.SELECTION, 2)
         )

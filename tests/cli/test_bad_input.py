@@ -182,13 +182,13 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     ),
     "certify folder for data": (
         change(CERTIFY, swap={"data.npz": "folder"}),
-        2,
-        "DATA must be a file that ends in .npz (arrays x and y), or package.module:function, but 'folder' is a folder",
+        1,
+        "folder must hold test_batch.bin (CIFAR-10's binary layout) or test.bin (CIFAR-100's), but holds neither",
     ),
     "certify data of wrong ending": (
-        change(CERTIFY, swap={"data.npz": "data.csv"}),
+        change(CERTIFY, swap={"data.npz": "report.txt"}),
         2,
-        "DATA must be a file that ends in .npz (arrays x and y), or package.module:function, but is 'data.csv'",
+        "DATA must be a file that ends in .npz (arrays x and y) or .csv (columns path and label), a folder in CIFAR's",
     ),
     "certify truncated data": (
         change(CERTIFY, swap={"data.npz": "cut.npz"}),

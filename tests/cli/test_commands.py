@@ -206,11 +206,22 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.strip() == f"fedcert {__version__}"
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out
-    for name in ("demo", "request", "certify", "validate", "merge", "plan", "estimate", "what-if", "schema"):
+    for name in (
+        "demo",
+        "request",
+        "certify",
+        "import-log",
+        "validate",
+        "merge",
+        "plan",
+        "estimate",
+        "what-if",
+        "schema",
+    ):
         assert name in shown
 
 
-def test_ctrl_c_ends_with_130_and_leaves_nothing_behind(site: Path) -> None:
+def test_ctrl_c_ends_with_130_and_leaves_nothing_but_the_journal(site: Path) -> None:
     command = [sys.executable, "-m", "fedcert", "certify", "ward:slow", "data.npz", "--model-id", "m", "--client", "a"]
     process = subprocess.Popen(
         [*command, "--sigma", "0.2", "--batch-size", "100", "--out", "report.json"],
@@ -222,8 +233,11 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing_behind(site: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert errors == "fedcert: stopped; nothing was written that is not complete\n"
-    assert not [file for file in site.iterdir() if "report" in file.name]
+    assert errors == (
+        "fedcert: note: what was done is kept in report.json.journal; run the same command again to go on\n"
+        "fedcert: stopped; nothing was written that is not complete\n"
+    )
+    assert [file.name for file in site.iterdir() if "report" in file.name] == ["report.json.journal"]
 
 
 def test_a_reader_that_closes_the_pipe_early_is_no_error_worth_a_traceback(reports: Path) -> None:

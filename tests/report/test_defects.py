@@ -132,8 +132,15 @@ def moment(path: str) -> Iterator[Row]:
 
 
 def smoothing() -> Iterator[Row]:
-    yield from word("smoothing.noise", "'gaussian'")
-    yield from word("smoothing.norm", "'l2'")
+    yield from word("smoothing.noise", "'gaussian' or 'uniform'")
+    yield from word("smoothing.norm", "'l2' or 'l1'")
+    yield (
+        "smoothing.norm",
+        "another's",
+        "l1",
+        "smoothing.norm",
+        "'l2', which gaussian noise certifies radii in, but is 'l1'",
+    )
     sigma = "a finite number above 0 and of at most 1e+12"
     yield from number("smoothing.sigma", sigma, 0.0, required=True)
     yield "smoothing.sigma", "too high", 1e13, "smoothing.sigma", f"{sigma}, but is 10000000000000.0"
@@ -148,8 +155,13 @@ def smoothing() -> Iterator[Row]:
         "smoothing.failure_probability",
         f"{probability}, but is 1.0",
     )
-    yield from word("smoothing.procedure", "'fixed'")
-    yield from word("smoothing.precision", "'float32'")
+    yield from word("smoothing.procedure", "'fixed' or 'sequential'")
+    yield from word("smoothing.precision", "'float32', 'tf32' or 'bfloat16'")
+    never = "null with the fixed procedure, which never gives up, but is 0.01"
+    yield "smoothing.tolerance", "with the fixed procedure", 0.01, "smoothing.tolerance", never
+    chance = "a finite number of at least 0 and below 1, or null"
+    for wrong, came in ((-0.1, "-0.1"), (1.0, "1.0"), ("a", "'a'"), (True, "true")):
+        yield "smoothing.tolerance", came, wrong, "smoothing.tolerance", f"{chance}, but is {came}"
     yield "smoothing", "missing", MISSING, "smoothing", "an object with sigma, but is missing"
     for wrong, came in ((None, "null"), (7, "7"), ([], "an empty list"), ("a", "'a'")):
         yield "smoothing", came, wrong, "smoothing", f"an object with sigma, but is {came}"

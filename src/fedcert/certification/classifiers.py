@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 import numpy as np
 
 from fedcert.certification.digest import Tensor, digest_of_tensors
-from fedcert.certification.noise import Gaussian, Streams
+from fedcert.certification.noise import Noise, Streams
 from fedcert.certification.sampler import ArraySampler, Images, Labels, Sampler, check_width, guarded, labels_of
 from fedcert.errors import CallError, InvalidValue, ModelProblem
 from fedcert.report.kinds import ModelName
@@ -39,12 +39,18 @@ class Classifier(Protocol):
         """
         ...
 
-    def sampler(self, classes: int, noise: Gaussian, streams: Streams, batch_size: int | None) -> Sampler:
-        """A sampler of its predictions under noise."""
+    def sampler(
+        self, classes: int, noise: Noise, streams: Streams, batch_size: int | None, precision: str = "float32"
+    ) -> Sampler:
+        """A sampler of its predictions under noise, for the arithmetic in which it is running."""
         ...
 
-    def running(self) -> AbstractContextManager[None]:
-        """Keeps the model in the state that the certificate speaks of."""
+    def running(self, precision: str) -> AbstractContextManager[None]:
+        """Keeps the model in the state, and the arithmetic, that the certificate speaks of.
+
+        Raises:
+            CallError: the model cannot run in that arithmetic.
+        """
         ...
 
 
@@ -61,16 +67,24 @@ class ArrayClassifier:
         labels_of(answer, len(example), None)
         return answer.shape[1] if answer.ndim == 2 and answer.shape[1] > 1 else None
 
-    def sampler(self, classes: int, noise: Gaussian, streams: Streams, batch_size: int | None) -> Sampler:
+    def sampler(
+        self, classes: int, noise: Noise, streams: Streams, batch_size: int | None, precision: str = "float32"
+    ) -> Sampler:
         """See `Classifier.sampler`."""
 
         def predict(batch: Images) -> Labels:
             return labels_of(self._answer(batch), len(batch), classes)
 
+        if precision != "float32":
+            raise CallError(f"precision must be 'float32' for this model, but is {precision!r}")
         return ArraySampler(predict, classes, noise, streams, batch_size)
 
-    def running(self) -> AbstractContextManager[None]:
-        """A function has no modes."""
+    def running(self, precision: str) -> AbstractContextManager[None]:
+        """A function has no modes, and its arithmetic is its own: it is given float32."""
+        if precision != "float32":
+            raise CallError(
+                f"precision must be 'float32' for this model, but is {precision!r}: only torch modules run in others"
+            )
         return nullcontext()
 
     def _answer(self, batch: Images) -> object:
@@ -96,17 +110,21 @@ class TorchClassifier:
         check_width(width, None)
         return width
 
-    def sampler(self, classes: int, noise: Gaussian, streams: Streams, batch_size: int | None) -> Sampler:
+    def sampler(
+        self, classes: int, noise: Noise, streams: Streams, batch_size: int | None, precision: str = "float32"
+    ) -> Sampler:
         """See `Classifier.sampler`."""
         from fedcert.certification.torch_sampler import TorchSampler
 
-        return TorchSampler(self.module, classes, noise, streams, self.device, batch_size)
+        return TorchSampler(self.module, classes, noise, streams, self.device, batch_size, precision)
 
-    def running(self) -> AbstractContextManager[None]:
-        """Evaluation mode and real float32, for as long as the context lasts."""
+    def running(self, precision: str) -> AbstractContextManager[None]:
+        """Evaluation mode and the stated arithmetic, for as long as the context lasts."""
         from fedcert.certification.torch_sampler import as_certified
 
-        return as_certified(self.module, self.device)
+        if precision == "tf32" and self.device.type != "cuda":
+            raise CallError("precision 'tf32' is a GPU's; use 'float32' here")
+        return as_certified(self.module, self.device, precision)
 
 
 def classifier_of(model: object, *, model_id: str | None = None, device: str | None = None) -> Classifier:

@@ -4,30 +4,110 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fedcert.report import Smoothing
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Noise(ABC):
+    """A noise that is added to the input, and the radius that it certifies. A new one is one small class.
+
+    Attributes:
+        sigma: its standard deviation on every input coordinate.
+    """
+
+    sigma: float
+
+    @abstractmethod
+    def radius(self, miss: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """The radius within which the smoothed classifier keeps a class of probability at least 1 - miss.
+
+        Where that is not above one half nothing is certified, which is radius 0: CERTIFY abstains. A certified radius
+        is always above 0.
+        """
+
+    @abstractmethod
+    def fill(self, stream: int, out: npt.NDArray[np.float32]) -> None:
+        """Fill an array with the noise of a stream."""
+
+    @abstractmethod
+    def fill_tensor(self, stream: int, out: torch.Tensor) -> None:
+        """Fill a tensor on a GPU with the noise of a stream, which is the device's own."""
+
 
 @dataclass(frozen=True)
-class Gaussian:
-    """Independent normal noise of standard deviation `sigma` on every input coordinate."""
+class Gaussian(Noise):
+    """Independent normal noise of standard deviation `sigma` on every input coordinate; radii are in L2."""
 
     sigma: float
 
     def radius(self, miss: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """The L2 radius within which the smoothed classifier keeps its class (Cohen et al., Theorem 1).
-
-        If the class has probability at least 1 - miss > 1/2 under the noise, the smoothed classifier
-        predicts it everywhere within sigma·Φ⁻¹(1 - miss). Otherwise nothing is certified, which is
-        radius 0: CERTIFY abstains. A certified radius is always above 0.
-        """
+        """Cohen et al., Theorem 1: sigma·Φ⁻¹(1 - miss)."""
         miss = np.asarray(miss, dtype=np.float64)
         return np.where(miss < 0.5, -self.sigma * special.ndtri(np.minimum(miss, 0.5)), 0.0)
+
+    def fill(self, stream: int, out: npt.NDArray[np.float32]) -> None:
+        """Normal numbers of a stream."""
+        _generator(stream).standard_normal(out=out, dtype=np.float32)
+        out *= np.float32(self.sigma)
+
+    def fill_tensor(self, stream: int, out: torch.Tensor) -> None:
+        """Normal numbers of the device's own stream."""
+        out.normal_(0.0, self.sigma, generator=_device_generator(stream, out))
+
+
+@dataclass(frozen=True)
+class Uniform(Noise):
+    """Independent uniform noise on [-λ, λ] with λ = √3·sigma on every input coordinate; radii are in L1."""
+
+    sigma: float
+
+    @property
+    def half_width(self) -> float:
+        """λ, the most that the noise moves a coordinate."""
+        return float(np.sqrt(3) * self.sigma)
+
+    def radius(self, miss: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """λ(1 - 2 miss): the overlap of two cubes that are moved apart falls at most by distance/(2λ)."""
+        miss = np.asarray(miss, dtype=np.float64)
+        return np.where(miss < 0.5, self.half_width * (1 - 2 * np.minimum(miss, 0.5)), 0.0)
+
+    def fill(self, stream: int, out: npt.NDArray[np.float32]) -> None:
+        """Uniform numbers of a stream."""
+        _generator(stream).random(out=out, dtype=np.float32)
+        out *= np.float32(2 * self.half_width)
+        out -= np.float32(self.half_width)
+
+    def fill_tensor(self, stream: int, out: torch.Tensor) -> None:
+        """Uniform numbers of the device's own stream."""
+        out.uniform_(-self.half_width, self.half_width, generator=_device_generator(stream, out))
+
+
+def noise_of(smoothing: Smoothing) -> Noise:
+    """The noise that settings name."""
+    return Uniform(smoothing.sigma) if smoothing.noise == "uniform" else Gaussian(smoothing.sigma)
+
+
+def _generator(stream: int) -> np.random.Generator:
+    # torch's own generator on the CPU keeps only 32 bits of its seed: with it, streams would coincide.
+    return np.random.Generator(np.random.Philox(key=stream))
+
+
+def _device_generator(stream: int, out: torch.Tensor) -> torch.Generator:
+    import torch
+
+    return torch.Generator(out.device).manual_seed(stream)
 
 
 class Phase(IntEnum):
@@ -48,14 +128,6 @@ def block_size(shape: tuple[int, ...]) -> int:
     A block is never split between streams. So what is drawn depends on the example and the settings alone.
     """
     return max(1, min(_LARGEST_BLOCK, _FLOATS_PER_BLOCK // max(1, int(np.prod(shape)))))
-
-
-def fill_normal(stream: int, out: npt.NDArray[np.float32]) -> None:
-    """Fill an array with the standard normal numbers of a stream.
-
-    torch's own generator on the CPU keeps only 32 bits of its seed: with it, streams would coincide.
-    """
-    np.random.Generator(np.random.Philox(key=stream)).standard_normal(out=out, dtype=np.float32)
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,16 @@
-"""CERTIFY: from counts of noisy predictions to a certified radius (paper, III-B2; Cohen et al. 2019)."""
+"""CERTIFY: from noisy predictions to certified radii (paper, III-B2; Cohen et al. 2019), for examples in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from fedcert.certification.bounds import miss_bound
-from fedcert.certification.noise import Gaussian, Phase
-from fedcert.certification.sampler import Counts, Images, Sampler, Spent, nobody
+from fedcert.certification.campaign import Campaign, Course, Outcome
+from fedcert.certification.noise import block_size
+from fedcert.certification.sampler import Images, Sampler, Spent, nobody
 from fedcert.report import Smoothing
 
 
@@ -22,11 +22,24 @@ class Certificates:
         selected: the class that selection chose.
         radius: the certified radius; 0 where CERTIFY abstains. A certified radius is above 0.
         samples: noisy samples spent.
+        estimated: whether anything was bounded; the sequential procedure does not where selection is wrong.
     """
 
     selected: npt.NDArray[np.int64]
     radius: npt.NDArray[np.float64]
     samples: npt.NDArray[np.int64]
+    estimated: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, outcomes: Iterable[Outcome]) -> Certificates:
+        """From what became of some examples, in the order of their indices."""
+        ordered = sorted(outcomes, key=lambda outcome: outcome.index)
+        return cls(
+            np.array([outcome.selected for outcome in ordered], dtype=np.int64),
+            np.array([outcome.radius for outcome in ordered], dtype=np.float64),
+            np.array([outcome.samples for outcome in ordered], dtype=np.int64),
+            np.array([outcome.estimated for outcome in ordered], dtype=np.bool_),
+        )
 
     @property
     def abstains(self) -> npt.NDArray[np.bool_]:
@@ -40,38 +53,38 @@ class Certificates:
         return np.asarray(right[:, None] & reached, dtype=np.bool_)
 
 
-def fixed(
+def certificates(
     sampler: Sampler,
     images: Images,
-    indices: Sequence[int],
+    labels: npt.NDArray[np.int64],
     smoothing: Smoothing,
+    radii: Sequence[float],
     spent: Spent = nobody,
 ) -> Certificates:
-    """CERTIFY with a fixed number of samples.
+    """CERTIFY on examples in memory, by the procedure of the settings.
 
-    Selects the most frequent of n0 noisy predictions (ties go to the lowest index), draws n fresh ones,
-    and bounds the selected class's probability from below.
+    Selection takes the most frequent of n0 noisy predictions (ties go to the lowest index); fresh samples then bound
+    its probability from below: n of them, or as many as the radii need (sequential).
 
     Guarantee: for each example, with probability at least 1 - failure_probability over the noise, either
     CERTIFY abstains or the smoothed classifier predicts `selected` everywhere within `radius` of the
-    example, strictly. This holds for any model and any selection, because estimation uses fresh noise.
+    example, strictly. This holds for any model and any selection, because estimation uses fresh noise; and for any way
+    to stop, because the bounds of all looks hold at once.
 
     Args:
         sampler: counts the model's noisy predictions.
-        images: examples.
-        indices: their indices in the client's data.
-        smoothing: n0, n, failure probability and sigma.
+        images: examples; their positions name their noise.
+        labels: class index of each; only the sequential procedure looks at them, to leave wrong ones alone.
+        smoothing: the settings.
+        radii: increasing radii that the sequential procedure aims at.
         spent: told how many samples were drawn, as they are.
     """
-    selection = sampler.counts(images, indices, Phase.SELECTION, smoothing.n0, spent)
-    estimation = sampler.counts(images, indices, Phase.ESTIMATION, smoothing.n, spent)
-    return certificates_of(selection, estimation, smoothing)
-
-
-def certificates_of(selection: Counts, estimation: Counts, smoothing: Smoothing) -> Certificates:
-    """Certificates from the two sets of counts, each examples x classes."""
-    selected = selection.argmax(axis=1)
-    successes = estimation[np.arange(len(selected)), selected]
-    miss = miss_bound(successes, smoothing.n, smoothing.failure_probability)
-    samples = np.full(len(selected), smoothing.n0 + smoothing.n, dtype=np.int64)
-    return Certificates(selected, Gaussian(smoothing.sigma).radius(miss), samples)
+    campaign = Campaign(sampler, Course.of(smoothing, radii, block_size(images.shape[1:])), 1e6, spent=spent)
+    outcomes: list[Outcome] = []
+    for index, (image, label) in enumerate(zip(images, labels, strict=True)):
+        while not campaign.has_room:
+            outcomes.extend(campaign.advance())
+        campaign.admit(index, image, int(label))
+    while campaign.busy:
+        outcomes.extend(campaign.advance())
+    return Certificates.of(outcomes)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,19 +15,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedcert.certification.campaign import Campaign, Course, Outcome
 from fedcert.certification.classifiers import Classifier, classifier_of
-from fedcert.certification.data import LocalData, data_of
+from fedcert.certification.journal import Journal
+from fedcert.certification.local_data import LocalData, data_of
 from fedcert.certification.models import onnx_classifier
-from fedcert.certification.noise import Gaussian, Phase, Streams
-from fedcert.certification.procedures import fixed
-from fedcert.certification.sampler import Images, Sampler, check_width
-from fedcert.errors import CallError, DataProblem, FedcertWarning, ModelProblem, shown
-from fedcert.report import DEFAULT_RADII, Report, Request, Smoothing
-from fedcert.report.fields import CLASSES, RADII
-from fedcert.report.kinds import Kind, Nullable, Text, Whole
+from fedcert.certification.noise import Phase, Streams, block_size, noise_of
+from fedcert.certification.plan import Plan, check_request, make_plan
+from fedcert.certification.procedures import Certificates
+from fedcert.certification.sampler import Images, Sampler, check_width, draws_of
+from fedcert.errors import DataProblem, FedcertWarning
+from fedcert.report import Report, Request
 from fedcert.version import __version__
 
 _TRIAL = 1000
+_WORTH_COMPILING = 120.0
+"""Seconds of work from which on a minute of compiling pays."""
+_SPREAD = (0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15)
+"""Every sixteenth example, from these on: at any moment those begun are spread over all of the data."""
 
 
 class Watcher:
@@ -37,47 +44,11 @@ class Watcher:
     def advance(self, samples: int) -> None:
         """So many more samples were drawn."""
 
+    def resumed(self, examples: int) -> None:
+        """An earlier run left a journal in which so many examples are done."""
 
-@dataclass(frozen=True)
-class Plan:
-    """What a client is going to do.
-
-    Attributes:
-        client: the client's name.
-        smoothing: how to smooth and certify.
-        radii: at which radii to count.
-        classes: class names; None takes the model's indices as names.
-        class_counts: whether the report tells counts per class.
-        every: certify every so many-th example only.
-        seed: of the noise; it stays out of the report.
-        batch_size: samples per call of the model; found by itself where None.
-        request: digest of the request that is answered.
-    """
-
-    client: str
-    smoothing: Smoothing
-    radii: tuple[float, ...] = DEFAULT_RADII
-    classes: tuple[str, ...] | None = None
-    class_counts: bool = False
-    every: int = 1
-    seed: int = 0
-    batch_size: int | None = None
-    request: str | None = None
-
-    def __post_init__(self) -> None:
-        # Checked now: a report that cannot be written must not cost hours first.
-        for name, kind in _PLAN_KINDS.items():
-            object.__setattr__(self, name, kind.take(getattr(self, name), name))
-
-
-_PLAN_KINDS: dict[str, Kind] = {
-    "client": Text(),
-    "radii": RADII,
-    "classes": Nullable(CLASSES),
-    "every": Whole(least=1),
-    "seed": Whole(least=-(2**63)),
-    "batch_size": Nullable(Whole(least=1)),
-}
+    def late(self, done: int, of: int) -> None:
+        """The time budget is spent; so many examples were certified."""
 
 
 def certify(
@@ -100,6 +71,12 @@ def certify(
     device: str | None = None,
     batch_size: int | None = None,
     model_id: str | None = None,
+    noise: str | None = None,
+    procedure: str | None = None,
+    tolerance: float | None = None,
+    precision: str | None = None,
+    compile: bool | None = None,
+    time_budget: float | None = None,
     watcher: Watcher | None = None,
 ) -> Report:
     """Certify a model on local test data, and count: all that leaves is in the report.
@@ -133,6 +110,13 @@ def certify(
         device: where a torch module is to run; it is moved there.
         batch_size: samples per call of the model.
         model_id: name of a bare callable.
+        noise: "gaussian" (radii in L2; where None) or "uniform" (radii in L1).
+        procedure: "fixed" (n samples for each example; where None) or "sequential" (no more than the radii need).
+        tolerance: sequential: about the most certified accuracy that giving up on examples may cost at any radius
+            (0.005 where None).
+        precision: "float32" (where None), "tf32" or "bfloat16": the certificate is about the model as it ran.
+        compile: whether torch is to compile the model; where it pays, if None.
+        time_budget: seconds after which to stop with a smaller, valid report.
         watcher: told about progress.
 
     Raises:
@@ -153,95 +137,57 @@ def certify(
     classifier = classifier_of(model, model_id=model_id, device=device)
     given = {
         "sigma": sigma, "n0": n0, "n": n, "failure_probability": failure_probability,
-        "radii": radii, "classes": classes,
+        "radii": radii, "classes": classes, "noise": noise, "procedure": procedure, "tolerance": tolerance,
+        "precision": precision,
     }  # fmt: skip
     plan = make_plan(
         client, request, {name: value for name, value in given.items() if value is not None},
-        class_counts=class_counts, every=every, seed=seed, batch_size=batch_size,
+        class_counts=class_counts, every=every, seed=seed, batch_size=batch_size, compile=compile,
+        time_budget=time_budget,
     )  # fmt: skip
     data = data_of(x, y, groups)
     if request is not None:
         check_request(request, client, classifier.identity, -(-len(data) // plan.every), datetime.now(UTC))
-    return carry_out(plan, classifier, data, watcher or Watcher())
+    return carry_out(plan, classifier, data, watcher or Watcher()).report
 
 
-def make_plan(client: str, request: Request | None, given: dict[str, Any], **rest: Any) -> Plan:
-    """A plan from a request or from single settings, never from both.
-
-    Raises:
-        CallError: a setting is given beside a request, or sigma is given by neither.
-    """
-    if request is not None:
-        if given:
-            raise CallError(
-                f"the request already says {', '.join(given)}: leave {'it' if len(given) == 1 else 'them'} out"
-            )
-        settings = request.smoothing
-        return Plan(client, settings, request.radii, request.classes, request=request.digest, **rest)
-    if "sigma" not in given:
-        raise CallError("sigma is needed (or a request, which says it): the standard deviation of the noise")
-    smoothing = {name: given[name] for name in ("sigma", "n0", "n", "failure_probability") if name in given}
-    radii, classes = given.get("radii"), given.get("classes")
-    return Plan(
-        client,
-        Smoothing(**smoothing),
-        DEFAULT_RADII if radii is None else radii,
-        classes,
-        **rest,
-    )
-
-
-def check_request(request: Request, client: str, model: str, examples: int, now: datetime) -> None:
-    """Check, before hours of work, that the coordinator would take the answer.
-
-    Raises:
-        CallError: the client is not on the roster, or the deadline has passed.
-        ModelProblem: another model is asked for.
-        DataProblem: sites with so few examples are asked not to answer.
-    """
-    if request.roster is not None and client not in request.roster:
-        raise CallError(
-            f"the client {shown(client)} is not on the request's roster; check its name with the coordinator"
-        )
-    if request.late(now):
-        raise CallError(f"the request's deadline {request.deadline} has passed; ask the coordinator for a new request")
-    if model != request.model:
-        raise ModelProblem(
-            f"the request asks for the model {request.model}, but this one is {model}; get the right weights"
-        )
-    least = request.release.minimum_examples
-    if examples < least:
-        raise DataProblem(
-            f"the request asks sites with fewer than {least} examples not to answer, and there are {examples} here; "
-            "nothing was done"
-        )
-
-
-def carry_out(plan: Plan, classifier: Classifier, data: LocalData, watcher: Watcher) -> Report:
+def carry_out(
+    plan: Plan, classifier: Classifier, data: LocalData, watcher: Watcher, journal: Path | None = None
+) -> Certified:
     """Certify a client's data and count.
+
+    Args:
+        plan: what to do.
+        classifier: the model.
+        data: the client's test examples.
+        watcher: told about progress.
+        journal: where to remember how far the work is; it is removed when the work is done.
 
     Raises:
         ModelProblem: the model fails.
         DataProblem: the data cannot be used.
+        CallError: another run is writing to the journal.
+        FileProblem: the journal cannot be used.
     """
-    with classifier.running():
+    deadline = None if plan.time_budget is None else time.monotonic() + plan.time_budget
+    with classifier.running(plan.smoothing.precision), ExitStack() as stack:
         classes = _classes(plan, classifier, data)
         _check_labels(data, len(classes))
-        noise, streams = Gaussian(plan.smoothing.sigma), Streams(plan.seed, plan.client)
-        sampler = classifier.sampler(len(classes), noise, streams, plan.batch_size)
-        tally = _Tally(len(classes), len(plan.radii))
-        examples = -(-len(data) // plan.every)
-        for indices, images in data.pieces(plan.every):
-            if not tally.samples:
-                _check_range(images, plan.smoothing.sigma)
-                _forecast(sampler, images, examples * (plan.smoothing.n0 + plan.smoothing.n), watcher)
-            labels = data.labels[indices]
-            certificates = fixed(sampler, images, indices, plan.smoothing, watcher.advance)
-            right = certificates.selected == labels
-            tally.add(labels, certificates.certified(labels, plan.radii))
-            tally.abstained += int((right & certificates.abstains).sum())
-            tally.samples += int(certificates.samples.sum())
-    return Report(
+        notes = None
+        if journal is not None:
+            settings = _what_decides(plan, classifier.identity, classes, data)
+            notes = stack.enter_context(Journal(journal, settings))
+            if notes.resumed:
+                watcher.resumed(sum(standing.done for standing in notes.standings.values()))
+        streams = Streams(plan.seed, plan.client)
+        sampler = classifier.sampler(
+            len(classes), noise_of(plan.smoothing), streams, plan.batch_size, plan.smoothing.precision
+        )
+        outcomes = _outcomes(plan, sampler, data, watcher, notes, deadline)
+        tally = _Tally.of(outcomes, data.labels, len(classes), plan.radii)
+        if notes is not None:
+            notes.remove()
+    report = Report(
         client=plan.client,
         model=classifier.identity,
         request=plan.request,
@@ -252,30 +198,132 @@ def carry_out(plan: Plan, classifier: Classifier, data: LocalData, watcher: Watc
         certified_counts=tuple(tally.certified.sum(axis=0).tolist()),
         class_certified_counts=tuple(map(tuple, tally.certified.tolist())) if plan.class_counts else None,
         abstained=tally.abstained,
-        design_effect=_design_effect(data, plan),
-        largest_group=_largest_group(data, plan),
-        samples=tally.samples,
+        samples=int(sum(outcome.samples for outcome in outcomes)),
         software=f"fedcert {__version__}",
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        **_grouping(data, [outcome.index for outcome in outcomes], len(plan.radii)),
     )
+    return Certified(report, tuple(outcomes))
 
 
-@dataclass
+@dataclass(frozen=True)
+class Certified:
+    """The work done.
+
+    Attributes:
+        report: what may leave.
+        outcomes: what became of each example, by index; it stays.
+    """
+
+    report: Report
+    outcomes: tuple[Outcome, ...]
+
+
+def _outcomes(
+    plan: Plan, sampler: Sampler, data: LocalData, watcher: Watcher, journal: Journal | None, deadline: float | None
+) -> list[Outcome]:
+    """What becomes of each example, or, where time runs out, of those that were begun in time."""
+    campaign: Campaign | None = None
+    outcomes: list[Outcome] = []
+
+    def late() -> bool:
+        return deadline is not None and time.monotonic() >= deadline
+
+    for indices, images in _in_order(data, plan):
+        for index, image in zip(indices, images, strict=True):
+            if campaign is None:
+                campaign = _begin(plan, sampler, images, -(-len(data) // plan.every), watcher, journal)
+            while not campaign.has_room and not late():
+                outcomes.extend(campaign.advance())
+            if late():
+                break
+            known = campaign.admit(index, image, int(data.labels[index]))
+            if known is not None:
+                outcomes.append(known)
+        if late():
+            break
+    while campaign is not None and campaign.busy and not late():
+        outcomes.extend(campaign.advance())
+    if campaign is not None and campaign.busy:
+        outcomes.extend(campaign.abandon())
+        watcher.late(len(outcomes), -(-len(data) // plan.every))
+    return sorted(outcomes, key=lambda outcome: outcome.index)
+
+
+def _in_order(data: LocalData, plan: Plan) -> Iterator[tuple[list[int], Images]]:
+    """The examples; with a time budget spread over the data, so that those done in time stand for all."""
+    if plan.time_budget is None:
+        yield from data.pieces(plan.every)
+        return
+    for offset in _SPREAD:
+        yield from data.pieces(plan.every * len(_SPREAD), offset * plan.every)
+
+
+def _begin(
+    plan: Plan, sampler: Sampler, images: Images, examples: int, watcher: Watcher, journal: Journal | None
+) -> Campaign:
+    smoothing = plan.smoothing
+    _check_range(images, smoothing.sigma)
+    if hasattr(sampler, "fuse"):
+        sampler.fuse(images)
+    rate = _rate(sampler, images, examples * (smoothing.n0 + smoothing.n))
+    most = examples * (smoothing.n0 + smoothing.n)
+    if plan.compile is not False and hasattr(sampler, "compile"):
+        worth = most / rate * (1.0 if smoothing.procedure == "fixed" else 0.2) > _WORTH_COMPILING
+        if plan.compile or (worth and getattr(sampler, "pays_to_compile", False)):
+            sampler.compile(images[:1])
+            rate = _rate(sampler, images, most)
+    watcher.forecast(most, rate)
+    course = Course.of(smoothing, plan.radii, block_size(images.shape[1:]))
+    return Campaign(sampler, course, rate, journal, watcher.advance)
+
+
+def _what_decides(plan: Plan, model: str, classes: tuple[str, ...], data: LocalData) -> dict[str, Any]:
+    """All that the outcome of an example depends on: a journal of anything else is of no use."""
+    return {
+        "model": model,
+        "classes": classes,
+        "smoothing": plan.smoothing.to_json(),
+        "radii": plan.radii,
+        "client": plan.client,
+        "seed": plan.seed,
+        "labels": hashlib.sha256(np.ascontiguousarray(data.labels).tobytes()).hexdigest(),
+        "shape": data.shape,
+    }
+
+
+@dataclass(frozen=True)
 class _Tally:
-    classes: int
-    radii: int
-    abstained: int = 0
-    samples: int = 0
-    labels: npt.NDArray[np.int64] = field(init=False)
-    certified: npt.NDArray[np.int64] = field(init=False)
+    """Counts of a report."""
 
-    def __post_init__(self) -> None:
-        self.labels = np.zeros(self.classes, dtype=np.int64)
-        self.certified = np.zeros((self.classes, self.radii), dtype=np.int64)
+    labels: npt.NDArray[np.int64]
+    certified: npt.NDArray[np.int64]
+    abstained: int
 
-    def add(self, labels: npt.NDArray[np.int64], certified: npt.NDArray[np.bool_]) -> None:
-        np.add.at(self.labels, labels, 1)
-        np.add.at(self.certified, labels, certified.astype(np.int64))
+    @classmethod
+    def of(
+        cls, outcomes: Sequence[Outcome], labels: npt.NDArray[np.int64], classes: int, radii: Sequence[float]
+    ) -> _Tally:
+        made = Certificates.of(outcomes)
+        mine = labels[[outcome.index for outcome in outcomes]] if outcomes else np.zeros(0, dtype=np.int64)
+        counts, certified = np.zeros(classes, dtype=np.int64), np.zeros((classes, len(radii)), dtype=np.int64)
+        np.add.at(counts, mine, 1)
+        np.add.at(certified, mine, made.certified(mine, radii).astype(np.int64))
+        return cls(counts, certified, int(((made.selected == mine) & made.abstains).sum()))
+
+
+def _grouping(data: LocalData, indices: Sequence[int], radii: int) -> dict[str, Any]:
+    """What a report tells of examples that come in groups.
+
+    The design effect is Σ m²/n over the groups' sizes m: the most that examples which belong together can inflate a
+    variance. It is reached when all examples of a group are alike, and it keeps Hoeffding's inequality exact, in which
+    a group of m examples is one variable between 0 and m.
+    """
+    if data.groups is None or not len(indices):
+        return {}
+    _, sizes = np.unique(data.groups[list(indices)], return_counts=True)
+    effect = float(np.sum(sizes.astype(np.float64) ** 2) / sizes.sum())
+    return {"design_effect": (effect,) * radii, "largest_group": int(sizes.max())}
 
 
 def _classes(plan: Plan, classifier: Classifier, data: LocalData) -> tuple[str, ...]:
@@ -290,25 +338,6 @@ def _classes(plan: Plan, classifier: Classifier, data: LocalData) -> tuple[str, 
     if width is not None:
         check_width(width, len(plan.classes))
     return plan.classes
-
-
-def _design_effect(data: LocalData, plan: Plan) -> tuple[float, ...] | None:
-    """Σ m²/n over the groups' sizes m: the most that examples which belong together can inflate a variance.
-
-    It is reached when all examples of a group are alike, and it keeps Hoeffding's inequality exact, in which a group of
-    m examples is one variable between 0 and m.
-    """
-    if data.groups is None or not len(data):
-        return None
-    _, sizes = np.unique(data.groups[:: plan.every], return_counts=True)
-    return (float(np.sum(sizes.astype(np.float64) ** 2) / sizes.sum()),) * len(plan.radii)
-
-
-def _largest_group(data: LocalData, plan: Plan) -> int | None:
-    if data.groups is None or not len(data):
-        return None
-    _, sizes = np.unique(data.groups[:: plan.every], return_counts=True)
-    return int(sizes.max())
 
 
 def _check_labels(data: LocalData, classes: int) -> None:
@@ -333,10 +362,11 @@ def _check_range(images: Images, sigma: float) -> None:
         )
 
 
-def _forecast(sampler: Sampler, images: Images, samples: int, watcher: Watcher) -> None:
-    # The first call pays for caches and kernels; the second tells the speed.
-    trial = min(samples, _TRIAL)
-    for size in (min(trial, _TRIAL // 10), trial):
+def _rate(sampler: Sampler, images: Images, samples: int) -> float:
+    """Samples per second, measured. The first call pays for caches and kernels; the second tells the speed."""
+    full = sampler.trial(images.shape[1:]) if hasattr(sampler, "trial") else None
+    trial = min(samples, full or _TRIAL)
+    for size in (trial if full else min(trial, _TRIAL // 10), trial):
         start = time.perf_counter()
-        sampler.counts(images[:1], [0], Phase.FORECAST, size)
-    watcher.forecast(samples, trial / max(time.perf_counter() - start, 1e-9))
+        sampler.counts(images[:1], draws_of([0], Phase.FORECAST, size))
+    return trial / max(time.perf_counter() - start, 1e-9)

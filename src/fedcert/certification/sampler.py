@@ -5,14 +5,15 @@ Its twin for torch modules, which draws and counts on the module's device, is `t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fedcert.certification.noise import Gaussian, Phase, Streams, block_size, fill_normal
+from fedcert.certification.noise import Noise, Phase, Streams, block_size
 from fedcert.errors import FedcertError, ModelProblem
 
 Images = npt.NDArray[np.float32]
@@ -20,6 +21,8 @@ Counts = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int64]
 
 Spent = Callable[[int], None]
+Made = TypeVar("Made")
+Given = TypeVar("Given")
 
 _FLOATS_PER_BATCH = 2**22
 _LARGEST_BATCH = 2**12
@@ -29,11 +32,31 @@ def nobody(samples: int) -> None:
     """Nobody wants to know how many samples were drawn."""
 
 
-class Unit(NamedTuple):
-    """One block of noise for one example: the piece of work that is never split."""
+class Draw(NamedTuple):
+    """Noisy samples of one example that are wanted.
+
+    Attributes:
+        row: its position among the images.
+        example: its index in the client's data, which names its noise streams.
+        phase: what the noise is drawn for.
+        first: how many samples of that phase were drawn before; a multiple of the block.
+        samples: how many more are wanted.
+    """
 
     row: int
     example: int
+    phase: Phase
+    first: int
+    samples: int
+
+
+class Unit(NamedTuple):
+    """One block of noise for one draw: the piece of work that is never split."""
+
+    draw: int
+    row: int
+    example: int
+    phase: Phase
     block: int
     samples: int
 
@@ -41,22 +64,23 @@ class Unit(NamedTuple):
 class Sampler(Protocol):
     """Counts what a classifier predicts under noise."""
 
-    def counts(
-        self, images: Images, indices: Sequence[int], phase: Phase, samples: int, spent: Spent = nobody
-    ) -> Counts:
+    def counts(self, images: Images, draws: Sequence[Draw], spent: Spent = nobody) -> Counts:
         """How often each class is predicted.
 
         Args:
             images: examples, the first axis counts them.
-            indices: their indices in the client's data, which name their noise streams.
-            phase: what the noise is drawn for.
-            samples: noisy samples per example.
+            draws: what is wanted of them.
             spent: told after each call of the model how many samples it took.
 
         Returns:
-            One row per example, one column per class; each row adds up to `samples`.
+            One row per draw, one column per class; each row adds up to the samples of its draw.
         """
         ...
+
+
+def draws_of(indices: Sequence[int], phase: Phase, samples: int, first: int = 0) -> list[Draw]:
+    """The same number of samples of each of some examples."""
+    return [Draw(row, index, phase, first, samples) for row, index in enumerate(indices)]
 
 
 @dataclass(frozen=True)
@@ -73,49 +97,62 @@ class ArraySampler:
 
     predict: Callable[[Images], Labels]
     classes: int
-    noise: Gaussian
+    noise: Noise
     streams: Streams
     batch_size: int | None = None
 
-    def counts(
-        self, images: Images, indices: Sequence[int], phase: Phase, samples: int, spent: Spent = nobody
-    ) -> Counts:
+    def counts(self, images: Images, draws: Sequence[Draw], spent: Spent = nobody) -> Counts:
         """See `Sampler.counts`."""
-        counts = np.zeros(len(images) * self.classes, dtype=np.int64)
+        counts = np.zeros(len(draws) * self.classes, dtype=np.int64)
         batch_size = self.batch_size or fitting_batch(images.shape[1:])
-        for units in batches(indices, samples, batch_size, block_size(images.shape[1:])):
-            noisy, owners = self._noisy(images, units, phase)
+        work = batches(draws, batch_size, block_size(images.shape[1:]))
+        for noisy, owners in ahead(lambda units: noisy_batch(images, units, self.noise, self.streams), work):
             for start in range(0, len(noisy), batch_size):
                 labels = self.predict(noisy[start : start + batch_size])
                 cells = owners[start : start + batch_size] * self.classes + labels
                 counts += np.bincount(cells, minlength=len(counts))
                 spent(len(labels))
-        return counts.reshape(len(images), self.classes)
-
-    def _noisy(self, images: Images, units: Sequence[Unit], phase: Phase) -> tuple[Images, Labels]:
-        sizes = [unit.samples for unit in units]
-        noisy = np.empty((sum(sizes), *images.shape[1:]), dtype=np.float32)
-        start = 0
-        for unit in units:
-            part = noisy[start : start + unit.samples]
-            fill_normal(self.streams.stream(unit.example, phase, unit.block), part)
-            part *= np.float32(self.noise.sigma)
-            part += images[unit.row]
-            start += unit.samples
-        return noisy, np.repeat(np.array([unit.row for unit in units], dtype=np.int64), sizes)
+        return counts.reshape(len(draws), self.classes)
 
 
-def batches(indices: Sequence[int], samples: int, batch_size: int, block: int) -> Iterator[list[Unit]]:
-    """Units of work for some examples, gathered into batches of about `batch_size` samples."""
+def noisy_batch(images: Images, units: Sequence[Unit], noise: Noise, streams: Streams) -> tuple[Images, Labels]:
+    """Images under noise, and the draw that each belongs to."""
+    sizes = [unit.samples for unit in units]
+    noisy = np.empty((sum(sizes), *images.shape[1:]), dtype=np.float32)
+    start = 0
+    for unit in units:
+        part = noisy[start : start + unit.samples]
+        noise.fill(streams.stream(unit.example, unit.phase, unit.block), part)
+        part += images[unit.row]
+        start += unit.samples
+    return noisy, np.repeat(np.array([unit.draw for unit in units], dtype=np.int64), sizes)
+
+
+def ahead(make: Callable[[Given], Made], items: Iterable[Given]) -> Iterator[Made]:
+    """Make things one ahead, in a thread of its own: noise is drawn while the model is busy with the last batch."""
+    with ThreadPoolExecutor(1, thread_name_prefix="fedcert noise") as pool:
+        pending = None
+        for item in items:
+            following = pool.submit(make, item)
+            if pending is not None:
+                yield pending.result()
+            pending = following
+        if pending is not None:
+            yield pending.result()
+
+
+def batches(draws: Sequence[Draw], batch_size: int, block: int) -> Iterator[list[Unit]]:
+    """Units of work for some draws, gathered into batches of at most `batch_size` samples, or one unit."""
     units: list[Unit] = []
     filled = 0
-    for row, index in enumerate(indices):
-        for number, start in enumerate(range(0, samples, block)):
-            size = min(block, samples - start)
+    for position, draw in enumerate(draws):
+        for start in range(0, draw.samples, block):
+            size = min(block, draw.samples - start)
             if units and filled + size > batch_size:
                 yield units
                 units, filled = [], 0
-            units.append(Unit(row, index, number, size))
+            number = (draw.first + start) // block
+            units.append(Unit(position, draw.row, draw.example, draw.phase, number, size))
             filled += size
     if units:
         yield units
@@ -191,6 +228,8 @@ def guarded(call: Callable[[], object], shape: tuple[int, ...]) -> object:
     except FedcertError:
         raise
     except (Exception, SystemExit) as error:  # a user's model may raise anything
+        if type(error).__name__ == "OutOfMemoryError":  # torch's: the sampler takes less at a time
+            raise
         first = str(error).strip().splitlines()[:1]
         reason = f"{type(error).__name__}: {first[0][:300] if first else 'no message'}"
         raise ModelProblem(

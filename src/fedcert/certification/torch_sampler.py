@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
-from fedcert.certification.noise import Gaussian, Phase, Streams, block_size, fill_normal
+from fedcert.certification.fusing import alike, fused
+from fedcert.certification.noise import Noise, Streams, block_size
 from fedcert.certification.sampler import (
     NAN_SCORES,
     Counts,
+    Draw,
     Images,
     Spent,
     Unit,
+    ahead,
     batches,
     check_width,
     fitting_batch,
     guarded,
     nobody,
+    noisy_batch,
 )
-from fedcert.errors import ModelProblem
+from fedcert.errors import FedcertWarning, ModelProblem
+
+_DEVICE_BATCH = 16_000
+"""Samples per call on a GPU, where memory allows: enough to fill it, and a multiple of both 100 and 128."""
+_DEVICE_FLOATS = 2**26
+_ALIGNMENT = 64
+_COMPARED = 64
 
 
-@dataclass(frozen=True)
+@dataclass
 class TorchSampler:
     """Samples a torch module, in the mode in which it is (put it into evaluation mode before).
+
+    On a GPU every call has the same number of samples, the last one filled up, so that what an example gets does not
+    depend on its company.
 
     Attributes:
         module: float32 batch -> scores, one column per class.
@@ -36,62 +50,168 @@ class TorchSampler:
         noise: what is added to the input.
         streams: where it is drawn from.
         device: where the module is.
-        batch_size: samples per call; found from the example's size where None.
+        batch_size: samples per call; found by itself where None, and halved when memory runs out.
+        precision: the arithmetic in which it is running; below float32, layers are fused on a GPU.
     """
 
     module: torch.nn.Module
     classes: int
-    noise: Gaussian
+    noise: Noise
     streams: Streams
     device: torch.device
     batch_size: int | None = None
+    precision: str = "float32"
+    _forward: Callable[[torch.Tensor], Any] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._forward = self.module
+        self._fused = False
+
+    @property
+    def pays_to_compile(self) -> bool:
+        """Whether compiling makes long work shorter here: not where layers are fused already."""
+        return self.device.type == "cuda" and not self._fused
 
     @torch.inference_mode()
-    def counts(
-        self, images: Images, indices: Sequence[int], phase: Phase, samples: int, spent: Spent = nobody
-    ) -> Counts:
+    def fuse(self, images: Images) -> None:
+        """Fuse the layers of a convolutional network, where that gives the same scores on some images."""
+        if self.device.type != "cuda" or self.precision == "float32":
+            return
+        dtype = torch.bfloat16 if self.precision == "bfloat16" else torch.float32
+        made = fused(self.module, dtype)
+        if made is None:
+            return
+        chance = torch.randn(images[:_COMPARED].shape, generator=torch.Generator().manual_seed(0))
+        batch = (torch.from_numpy(images[:_COMPARED]) + self.noise.sigma * chance).to(self.device)
+        if batch.ndim == 4:
+            batch = batch.contiguous(memory_format=torch.channels_last)
+        try:
+            if alike(scores_of(self.module, batch), scores_of(made, batch)):
+                self._forward, self._fused = made, True
+        except ModelProblem:  # the network as it is says what is wrong with it, if anything is
+            return
+
+    @torch.inference_mode()
+    def compile(self, images: Images) -> None:
+        """Have torch compile the module for batches of such images; where that fails, go on without."""
+        compiled = torch.compile(self.module, dynamic=False)
+        shape = images.shape[1:]
+        batch = torch.zeros((self._batch(shape), *shape), device=self.device)
+        if batch.ndim == 4:
+            batch = batch.contiguous(memory_format=torch.channels_last)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                compiled(batch)
+        except torch.cuda.OutOfMemoryError:
+            self._take_less(shape)
+            self.compile(images)
+        except Exception as error:  # noqa: BLE001 (a compiler may fail in any way, and nothing is lost by going without)
+            reason = str(error).strip().splitlines()[:1]
+            warnings.warn(
+                f"torch could not compile the model ({type(error).__name__}: {reason[0][:100] if reason else ''}); "
+                "going on without",
+                FedcertWarning,
+                stacklevel=2,
+            )
+        else:
+            self._forward = compiled
+
+    @torch.inference_mode()
+    def counts(self, images: Images, draws: Sequence[Draw], spent: Spent = nobody) -> Counts:
         """See `sampler.Sampler.counts`."""
+        step = self._on_cpu if self.device.type == "cpu" else self._on_device
+        return step(images, draws, spent)
+
+    def _on_cpu(self, images: Images, draws: Sequence[Draw], spent: Spent) -> Counts:
+        counts = np.zeros(len(draws) * self.classes, dtype=np.int64)
+        batch_size = self.batch_size or fitting_batch(images.shape[1:])
+        work = batches(draws, batch_size, block_size(images.shape[1:]))
+        for noisy, owners in ahead(lambda units: noisy_batch(images, units, self.noise, self.streams), work):
+            for start in range(0, len(noisy), batch_size):
+                scores = self._scores(torch.from_numpy(noisy[start : start + batch_size]))
+                if bool(scores.isnan().any()):
+                    raise ModelProblem(NAN_SCORES)
+                cells = owners[start : start + batch_size] * self.classes + scores.argmax(dim=1).numpy()
+                counts += np.bincount(cells, minlength=len(counts))
+                spent(len(scores))
+        return counts.reshape(len(draws), self.classes)
+
+    def _on_device(self, images: Images, draws: Sequence[Draw], spent: Spent) -> Counts:
         clean = torch.from_numpy(images).to(self.device)
-        counts = torch.zeros(len(images) * self.classes, dtype=torch.int64, device=self.device)
+        counts = torch.zeros(len(draws) * self.classes + 1, dtype=torch.int64, device=self.device)
         # A flag on the device: looking at it once per call keeps the device from waiting for the host.
         unusable = torch.zeros((), dtype=torch.bool, device=self.device)
-        batch_size = self.batch_size or fitting_batch(images.shape[1:])
-        for units in batches(indices, samples, batch_size, block_size(images.shape[1:])):
-            noisy, owners = self._noisy(clean, units, phase)
-            for start in range(0, len(noisy), batch_size):
-                part = noisy[start : start + batch_size]
-                scores = scores_of(self.module, part)
-                check_width(scores.shape[1], self.classes)
-                unusable |= scores.isnan().any()
-                cells = owners[start : start + batch_size] * self.classes + scores.argmax(dim=1)
-                counts.index_add_(0, cells, torch.ones_like(cells))
-                spent(len(part))
+        shape = images.shape[1:]
+        while True:
+            try:
+                for units in batches(draws, self._batch(shape), block_size(shape)):
+                    self._count(clean, units, counts, unusable)
+                    spent(sum(unit.samples for unit in units))
+                break
+            except torch.cuda.OutOfMemoryError:
+                # What was counted of this call is thrown away, and drawn again with less at a time.
+                self._take_less(shape)
+                counts.zero_()
         if bool(unusable):
             raise ModelProblem(NAN_SCORES)
-        return np.asarray(counts.view(len(images), self.classes).cpu(), dtype=np.int64)
+        return np.asarray(counts[:-1].view(len(draws), self.classes).cpu(), dtype=np.int64)
 
-    def _noisy(self, clean: torch.Tensor, units: Sequence[Unit], phase: Phase) -> tuple[torch.Tensor, torch.Tensor]:
+    def _take_less(self, shape: tuple[int, ...]) -> None:
+        """Halve the batch, after the device's memory ran out."""
+        before = self._batch(shape)
+        if before <= 1:
+            raise ModelProblem(
+                "the device's memory does not hold one noisy example and the model; use a larger device or the CPU"
+            )
+        torch.cuda.empty_cache()
+        self.batch_size = max(1, before // 2)
+        warnings.warn(
+            f"the device's memory does not hold {before} samples at a time; going on with {self.batch_size}",
+            FedcertWarning,
+            stacklevel=2,
+        )
+
+    def trial(self, shape: tuple[int, ...]) -> int | None:
+        """Samples that tell the speed: a full batch on a GPU."""
+        return self._batch(shape) if self.device.type == "cuda" else None
+
+    def _batch(self, shape: tuple[int, ...]) -> int:
+        if self.batch_size is None:
+            most = _DEVICE_FLOATS // max(1, int(np.prod(shape)))
+            self.batch_size = max(1, min(_DEVICE_BATCH, most // _ALIGNMENT * _ALIGNMENT or most))
+        return self.batch_size
+
+    def _count(self, clean: torch.Tensor, units: Sequence[Unit], counts: torch.Tensor, unusable: torch.Tensor) -> None:
         sizes = torch.tensor([unit.samples for unit in units])
-        rows = torch.tensor([unit.row for unit in units]).repeat_interleave(sizes).to(self.device)
-        noisy = torch.empty((len(rows), *clean.shape[1:]), dtype=torch.float32, device=self.device)
+        size = max(self._batch(tuple(clean.shape[1:])), int(sizes.sum()))
+        rows = torch.zeros(size, dtype=torch.int64)
+        owners = torch.full((size,), len(counts) // self.classes)  # fillers are counted beyond the last draw
+        rows[: int(sizes.sum())] = torch.tensor([unit.row for unit in units]).repeat_interleave(sizes)
+        owners[: int(sizes.sum())] = torch.tensor([unit.draw for unit in units]).repeat_interleave(sizes)
+        noisy = torch.empty((size, *clean.shape[1:]), dtype=torch.float32, device=self.device)
         start = 0
         for unit in units:
             part = noisy[start : start + unit.samples]
-            self._fill(part, self.streams.stream(unit.example, phase, unit.block))
-            part += clean[unit.row]
+            self.noise.fill_tensor(self.streams.stream(unit.example, unit.phase, unit.block), part)
             start += unit.samples
-        return noisy, rows
+        noisy[start:].zero_()
+        noisy += clean[rows.to(self.device)]
+        if noisy.ndim == 4:
+            noisy = noisy.contiguous(memory_format=torch.channels_last)
+        scores = self._scores(noisy)
+        live = torch.arange(size, device=self.device) < start
+        unusable |= (scores.isnan().any(dim=1) & live).any()
+        cells = owners.to(self.device) * self.classes + torch.where(live, scores.argmax(dim=1), 0)
+        counts.index_add_(0, cells, torch.ones_like(cells))
 
-    def _fill(self, part: torch.Tensor, stream: int) -> None:
-        if self.device.type == "cpu":
-            fill_normal(stream, part.numpy())
-            part *= self.noise.sigma
-        else:
-            generator = torch.Generator(self.device).manual_seed(stream)
-            part.normal_(0.0, self.noise.sigma, generator=generator)
+    def _scores(self, batch: torch.Tensor) -> torch.Tensor:
+        scores = scores_of(self._forward, batch)
+        check_width(scores.shape[1], self.classes)
+        return scores
 
 
-def scores_of(module: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
+def scores_of(module: Callable[[torch.Tensor], Any], batch: torch.Tensor) -> torch.Tensor:
     """A module's scores, one row per example.
 
     Raises:
@@ -113,16 +233,22 @@ def scores_of(module: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
 
 
 @contextmanager
-def as_certified(module: torch.nn.Module, device: torch.device) -> Iterator[None]:
-    """Run a module as its certificate says: in evaluation mode, in real float32.
+def as_certified(module: torch.nn.Module, device: torch.device, precision: str = "float32") -> Iterator[None]:
+    """Run a module as its certificate says: in evaluation mode, in the stated arithmetic.
 
     By default cuDNN rounds the operands of float32 convolutions to 10 bits (TF32), and a surrounding autocast would
     round everything: that is another classifier. All modes are put back afterwards.
+
+    Args:
+        module: the module.
+        device: where it is.
+        precision: "float32", "tf32" (GPUs: operands of matrix products rounded to 10 bits) or "bfloat16" (autocast).
     """
     modes = {part: part.training for part in module.modules()}
     module.eval()
+    low = precision == "bfloat16"
     try:
-        with torch.autocast(device.type, enabled=False), _real_float32(device):
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=low), _rounding(device, precision == "tf32"):
             yield
     finally:
         for part, training in modes.items():
@@ -130,21 +256,22 @@ def as_certified(module: torch.nn.Module, device: torch.device) -> Iterator[None
 
 
 @contextmanager
-def _real_float32(device: torch.device) -> Iterator[None]:
-    """Switch TF32 off on a GPU; torch has two ways to say so, which must not be mixed."""
+def _rounding(device: torch.device, tf32: bool) -> Iterator[None]:
+    """Switch TF32 on or off on a GPU; torch has two ways to say so, which must not be mixed."""
     if device.type != "cuda":
         yield
         return
     backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.cuda.matmul)
-    name, off = "allow_tf32", False
+    name: str = "allow_tf32"
+    wanted: Any = tf32
     try:
         before: list[Any] = [getattr(backend, name) for backend in backends]
     except RuntimeError:  # the program uses the newer way
         backends = (torch.backends.cudnn.conv, torch.backends.cudnn.rnn, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
-        name, off = "fp32_precision", "ieee"  # type: ignore[assignment]
+        name, wanted = "fp32_precision", "tf32" if tf32 else "ieee"
         before = [getattr(backend, name) for backend in backends]
     for backend in backends:
-        setattr(backend, name, off)
+        setattr(backend, name, wanted)
     try:
         yield
     finally:

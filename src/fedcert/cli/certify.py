@@ -10,11 +10,13 @@ import typer
 from rich.progress import Progress, TaskID
 
 from fedcert.certification.data import load_data
+from fedcert.certification.examples import write_examples
 from fedcert.certification.models import load_classifier
-from fedcert.certification.run import Watcher, carry_out, check_request, make_plan
+from fedcert.certification.plan import check_request, make_plan
+from fedcert.certification.run import Watcher, carry_out
 from fedcert.cli.console import duration, print_json, progress, results, tell
-from fedcert.cli.inputs import files_among, names_in, option, radii_of, wrong_option
-from fedcert.errors import CallError, InvalidValue
+from fedcert.cli.inputs import files_among, names_in, option, radii_of, seconds_of, wrong_option
+from fedcert.errors import CallError, InvalidValue, require
 from fedcert.report import Report, Request, check_writable, read_one, write_whole
 from fedcert.report.fields import CLASSES, RADII
 from fedcert.report.kinds import Text
@@ -23,7 +25,9 @@ from fedcert.show.terminal import plain, report_table
 
 def certify(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="model.onnx, or package.module:factory.")],
-    data: Annotated[str, typer.Argument(metavar="DATA", help="data.npz with x and y, or package.module:function.")],
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="data.npz, images.csv, a CIFAR folder, or package.module:function.")
+    ],
     client: Annotated[str, typer.Option(help="This client's name, unique in its federation.")],
     out: Annotated[Path | None, typer.Option(help="The report file to write (.json).")] = None,
     request: Annotated[Path | None, typer.Option(help="The coordinator's request file.")] = None,
@@ -44,6 +48,21 @@ def certify(
         int | None, typer.Option(help="Samples per call of the model. [default: found by itself]")
     ] = None,
     model_id: Annotated[str | None, typer.Option(help="Name of a model that is a bare callable.")] = None,
+    noise: Annotated[str | None, typer.Option(help="gaussian (L2), or uniform (L1). [default: gaussian]")] = None,
+    procedure: Annotated[
+        str | None, typer.Option(help="fixed, or sequential (n is then the most). [default: fixed]")
+    ] = None,
+    tolerance: Annotated[
+        float | None, typer.Option(help="Sequential: what giving up may cost at a radius. [default: 0.005]")
+    ] = None,
+    precision: Annotated[str | None, typer.Option(help="float32, tf32 or bfloat16. [default: float32]")] = None,
+    compile_model: Annotated[
+        bool | None, typer.Option("--compile/--no-compile", help="Have torch compile the model. [default: if it pays]")
+    ] = None,
+    time_budget: Annotated[str | None, typer.Option(help="Stop in time with a smaller report: 90s, 45m, 3h.")] = None,
+    examples: Annotated[
+        Path | None, typer.Option(help="Certificates of single examples, which stay here (.parquet).")
+    ] = None,
     dry_run: Annotated[bool, typer.Option(help="Certify, show exactly what would leave, write nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
@@ -53,25 +72,41 @@ def certify(
     if out is not None and not dry_run:
         check_writable(out, (".json",), files_among(model, data, request, weights, classes))
     asked: Request | None = read_one(request, Request) if request is not None else None
-    given: dict[str, Any] = {"sigma": sigma, "n0": n0, "n": n, "failure_probability": failure_probability}
+    if examples is not None:
+        check_writable(examples, (".parquet",), files_among(model, data, request, weights, classes))
+        require("pyarrow", "certificates of single examples", "parquet")
+    given: dict[str, Any] = {
+        "sigma": sigma, "n0": n0, "n": n, "failure_probability": failure_probability, "noise": noise,
+        "procedure": procedure, "tolerance": tolerance, "precision": precision,
+    }  # fmt: skip
     given["radii"] = option("--radii", RADII, radii_of(radii)) if radii is not None else None
     given["classes"] = names_in(classes, CLASSES, "classes") if classes is not None else None
     given = {name: value for name, value in given.items() if value is not None}
     try:
         plan = make_plan(
             option("--client", Text(), client), asked, given,
-            class_counts=class_counts, every=every, seed=seed, batch_size=batch_size,
+            class_counts=class_counts, every=every, seed=seed, batch_size=batch_size, compile=compile_model,
+            time_budget=seconds_of(time_budget) if time_budget is not None else None,
         )  # fmt: skip
     except InvalidValue as error:
         raise wrong_option(error) from None
-    local = load_data(data)
+    local = load_data(data, plan.classes)
     classifier = load_classifier(model, weights=weights, model_id=model_id, device=device)
     if asked is not None:
         check_request(asked, client, classifier.identity, -(-len(local) // every), datetime.now(UTC))
         if asked.release.class_counts and not class_counts:
             tell("note: the request asks for counts per class; add --class-counts if you agree to give them")
-    with progress() as bar:
-        report = carry_out(plan, classifier, local, _Bar(bar))
+    journal = out.with_name(f"{out.name}.journal") if out is not None and not dry_run else None
+    try:
+        with progress() as bar:
+            done = carry_out(plan, classifier, local, _Bar(bar), journal)
+    except KeyboardInterrupt:
+        if journal is not None and journal.exists():
+            tell(f"note: what was done is kept in {journal}; run the same command again to go on")
+        raise
+    report = done.report
+    if examples is not None:
+        write_examples(examples, done, local.labels)
     if not dry_run and out is not None:
         write_whole(out, report.dumps())
     if dry_run or as_json:
@@ -108,6 +143,12 @@ class _Bar(Watcher):
         self.bar = bar
         self.task: TaskID | None = None
         self.done = 0
+
+    def resumed(self, examples: int) -> None:
+        tell(f"note: going on where an earlier run was: {examples:,} examples are done")
+
+    def late(self, done: int, of: int) -> None:
+        tell(f"note: the time budget is spent; the report is about {done:,} of {of:,} examples")
 
     def forecast(self, samples: int, rate: float) -> None:
         tell(f"{samples:,} noisy samples at about {rate:,.0f} a second: {duration(samples / rate)}")

@@ -37,6 +37,23 @@ def radii_of(text: str) -> tuple[float, ...]:
     return tuple(round(first + index * step, 9) for index in range(count))
 
 
+def seconds_of(text: str) -> float:
+    """Seconds from "90s", "45m", "3h" or a bare number of seconds.
+
+    Raises:
+        CallError: it is none of these.
+    """
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+    try:
+        seconds = float(number) * unit
+        if not 0 < seconds < float("inf"):
+            raise ValueError
+    except ValueError:
+        raise CallError(f"--time-budget must be a time such as 90s, 45m or 3h, but is {shown(text)}") from None
+    return seconds
+
+
 def files_among(*arguments: str | Path | None) -> list[Path]:
     """Those of some arguments that may name files to read; a target such as a=1,b=2 or a Python name does not."""
     given = [str(argument) for argument in arguments if argument is not None]

@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from fedcert.cli import certify, demo, estimate, merge, plan, request, schema, validate, what_if
+from fedcert.cli import certify, demo, estimate, import_log, merge, plan, request, schema, validate, what_if
 from fedcert.cli.console import show_warning, tell
 from fedcert.errors import FedcertError
 from fedcert.version import __version__
@@ -34,6 +34,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("request")(request.request)
 app.command("certify")(certify.certify)
+app.command("import-log")(import_log.import_log)
 app.command("validate")(validate.validate)
 app.command("merge")(merge.merge)
 app.command("plan")(plan.plan)

@@ -5,13 +5,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from fedcert.report.kinds import Number, OneOf, Whole
+from fedcert.errors import InvalidValue
+from fedcert.report.kinds import Nullable, Number, OneOf, Whole
 from fedcert.report.value import Value, rule
 
 DEFAULT_RADII = tuple(round(0.05 * step, 9) for step in range(21))
 """0, 0.05, …, 1: the radii of the paper's evaluation."""
+
+
+NORMS = {"gaussian": "l2", "uniform": "l1"}
+"""The norm that a noise certifies radii in."""
+
+LAST_SHARE = 0.3
+"""Of the failure probability, what the sequential procedure keeps for its last look."""
+
+DEFAULT_TOLERANCE = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,33 +29,51 @@ class Smoothing(Value):
     """Settings of randomized smoothing (CERTIFY).
 
     Attributes:
-        noise: the distribution that is added to the input.
-        norm: the norm in which radii are measured.
+        noise: the distribution that is added to the input: "gaussian", or "uniform" on [-√3·sigma, √3·sigma].
+        norm: the norm in which radii are measured: L2 for Gaussian noise, L1 for uniform noise.
         sigma: standard deviation of the noise, in the units of the model's input.
         n0: samples that select a class.
-        n: fresh samples that bound the selected class's probability.
+        n: fresh samples that bound the selected class's probability; with the sequential procedure the most of them.
         failure_probability: the most that one certificate may be wrong with.
-        procedure: how the samples are spent; "fixed" draws all n for each example.
+        procedure: how the samples are spent; "fixed" draws all n for each example, "sequential" no more than the radii
+            need.
+        tolerance: sequential: about the most certified accuracy that giving up on examples may cost at any radius; None
+            for the fixed procedure.
         precision: the arithmetic in which the classifier really ran: the certificate is about that one.
     """
 
     NOUN: ClassVar[str] = "smoothing settings"
 
-    noise: str = field(default="gaussian", metadata=rule(OneOf(("gaussian",))))
-    norm: str = field(default="l2", metadata=rule(OneOf(("l2",))))
+    noise: str = field(default="gaussian", metadata=rule(OneOf(tuple(NORMS))))
+    norm: str = field(default="l2", metadata=rule(OneOf(tuple(NORMS.values()))))
     sigma: float = field(metadata=rule(Number(above=0, most=1e12)))
     n0: int = field(default=100, metadata=rule(Whole(least=1)))
     n: int = field(default=1000, metadata=rule(Whole(least=1)))
     failure_probability: float = field(default=0.001, metadata=rule(Number(above=0, below=1)))
-    procedure: str = field(default="fixed", metadata=rule(OneOf(("fixed",))))
-    precision: str = field(default="float32", metadata=rule(OneOf(("float32",))))
+    procedure: str = field(default="fixed", metadata=rule(OneOf(("fixed", "sequential"))))
+    tolerance: float | None = field(default=None, metadata=rule(Nullable(Number(least=0, below=1))))
+    precision: str = field(default="float32", metadata=rule(OneOf(("float32", "tf32", "bfloat16"))))
+
+    def consistent(self) -> None:
+        """Check that noise and norm, procedure and tolerance go together."""
+        if self.norm != NORMS[self.noise]:
+            raise InvalidValue("norm", f"'{NORMS[self.noise]}', which {self.noise} noise certifies radii in", self.norm)
+        if self.procedure == "fixed" and self.tolerance is not None:
+            raise InvalidValue("tolerance", "null with the fixed procedure, which never gives up", self.tolerance)
+        if self.procedure == "sequential" and self.tolerance is None:
+            object.__setattr__(self, "tolerance", DEFAULT_TOLERANCE)
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings; those that a procedure does not have are left out, so that digests of requests stay."""
+        return {key: value for key, value in super().to_json().items() if key != "tolerance" or value is not None}
 
     @property
     def largest_radius(self) -> float:
         """The largest radius that these settings can certify, all n samples agreeing.
 
-        It is sigma·Φ⁻¹(f^(1/n)) with f the failure probability; 0 where not even radius 0 is within
-        reach. Beyond it certified accuracy is 0 by construction.
+        With f the failure probability (of the last look, 30% of it, with the sequential procedure) it is
+        sigma·Φ⁻¹(f^(1/n)) for Gaussian noise and √3·sigma·(2 f^(1/n) - 1) for uniform noise; 0 where not even radius 0
+        is within reach. Beyond it certified accuracy is 0 by construction.
 
         Examples:
             >>> round(Smoothing(sigma=1.0, n=1000, failure_probability=0.05).largest_radius, 2)
@@ -53,6 +81,11 @@ class Smoothing(Value):
             >>> round(Smoothing(sigma=1.0, n=100_000, failure_probability=0.001).largest_radius, 2)
             3.81
         """
+        share = self.failure_probability * (LAST_SHARE if self.procedure == "sequential" else 1.0)
         # 1 - f^(1/n) directly: f^(1/n) itself is too close to 1 to keep its digits.
-        miss = -math.expm1(math.log(self.failure_probability) / self.n)
-        return max(0.0, -self.sigma * NormalDist().inv_cdf(miss)) if miss < 1 else 0.0
+        miss = -math.expm1(math.log(share) / self.n)
+        if miss >= 0.5:
+            return 0.0
+        if self.noise == "uniform":
+            return math.sqrt(3) * self.sigma * (1 - 2 * miss)
+        return max(0.0, -self.sigma * NormalDist().inv_cdf(miss))

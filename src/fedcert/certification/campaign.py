@@ -1,0 +1,224 @@
+"""Examples on their way to a certificate: many at a time, so that the device stays full.
+
+Each iteration draws a few seconds' worth of samples: of examples that wait for selection, and of those that need more
+for their next look. Examples that are done leave, others take their place.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert.certification.journal import Journal, Standing
+from fedcert.certification.looks import Aim, Looks
+from fedcert.certification.noise import Noise, Phase, block_size, noise_of
+from fedcert.certification.sampler import Draw, Images, Sampler, Spent, nobody
+from fedcert.report import Smoothing
+
+_SECONDS_PER_ITERATION = 5.0
+_WINDOW = 2048
+"""Examples under way at most."""
+_FEWEST_SAMPLES = 2_000
+
+
+@dataclass(frozen=True)
+class Course:
+    """How samples are spent on an example.
+
+    Attributes:
+        smoothing: n0, n, failure probability, sigma.
+        noise: what is added to the input.
+        aim: looks and radii.
+        skips_wrong: whether an example whose selected class is wrong is done at once.
+        stops_early: whether looks before the last may end it.
+    """
+
+    smoothing: Smoothing
+    noise: Noise
+    aim: Aim
+    skips_wrong: bool
+    stops_early: bool
+
+    @classmethod
+    def of(cls, smoothing: Smoothing, radii: Sequence[float], step: int) -> Course:
+        """The course of the settings' procedure.
+
+        Args:
+            smoothing: the settings.
+            radii: increasing radii.
+            step: samples that are drawn at a time.
+        """
+        noise, failure = noise_of(smoothing), smoothing.failure_probability
+        if smoothing.procedure == "fixed":
+            looks = Looks((smoothing.n,), (failure,))
+            return cls(smoothing, noise, Aim(looks, noise, tuple(radii), 0.0), False, False)
+        looks = Looks.of(smoothing.n, failure, step)
+        return cls(smoothing, noise, Aim(looks, noise, tuple(radii), smoothing.tolerance or 0.0), True, True)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an example.
+
+    Attributes:
+        index: its index in the client's data.
+        selected: the class that selection chose.
+        radius: the certified radius; 0 where nothing is certified.
+        samples: noisy samples spent.
+        estimated: whether anything was bounded.
+    """
+
+    index: int
+    selected: int
+    radius: float
+    samples: int
+    estimated: bool
+
+
+@dataclass
+class _Under:
+    """An example under way."""
+
+    image: npt.NDArray[np.float32]
+    label: int
+    standing: Standing | None
+    index: int
+
+
+class Campaign:
+    """Certifies examples, some at a time.
+
+    Args:
+        sampler: counts the model's noisy predictions.
+        course: how samples are spent.
+        rate: samples per second, as measured; corrected on the way.
+        journal: where to remember how far examples are.
+        spent: told how many samples were drawn, as they are.
+    """
+
+    def __init__(
+        self, sampler: Sampler, course: Course, rate: float, journal: Journal | None = None, spent: Spent = nobody
+    ) -> None:
+        self.sampler, self.course, self.rate = sampler, course, rate
+        self.journal, self.spent = journal, spent
+        self._under: deque[_Under] = deque()
+        self._known = journal.standings if journal is not None else {}
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more examples would make the next iteration fuller."""
+        waiting = len(self._under) * block_size(self._under[0].image.shape) if self._under else 0
+        return len(self._under) < _WINDOW and waiting < self._allowance
+
+    @property
+    def busy(self) -> bool:
+        """Whether any example is under way."""
+        return bool(self._under)
+
+    @property
+    def _allowance(self) -> float:
+        return max(_FEWEST_SAMPLES, self.rate * _SECONDS_PER_ITERATION)
+
+    def admit(self, index: int, image: npt.NDArray[np.float32], label: int) -> Outcome | None:
+        """Take an example in; one that an earlier run finished is done at once."""
+        standing = self._known.get(index)
+        if standing is not None and standing.done:
+            return self._outcome(standing)
+        self._under.append(_Under(image, label, standing, index))
+        return None
+
+    def advance(self) -> Iterator[Outcome]:
+        """Draw some seconds' worth of samples, and give the examples that are done."""
+        chosen, draws = self._choose()
+        images: Images = np.stack([one.image for one in chosen])
+        before = time.perf_counter()
+        counts = self.sampler.counts(images, draws, self.spent)
+        seconds = max(time.perf_counter() - before, 1e-6)
+        self.rate = 0.5 * self.rate + 0.5 * sum(draw.samples for draw in draws) / seconds
+        for one, draw, row in zip(chosen, draws, counts, strict=True):
+            one.standing = self._after(one, draw, row)
+        self._look(chosen)
+        standings = [one.standing for one in chosen if one.standing is not None]
+        if self.journal is not None:
+            self.journal.write(standings)
+        # Those who were first stay first: what is begun is finished before more is begun.
+        self._under.extendleft(one for one in reversed(chosen) if one.standing is None or not one.standing.done)
+        for one in chosen:
+            if one.standing is not None and one.standing.done:
+                yield self._outcome(one.standing)
+
+    def abandon(self) -> Iterator[Outcome]:
+        """Give what is under way as it stands: with the sequential procedure every look so far is valid.
+
+        With the fixed procedure, and before the first look, there is nothing to say: those examples are left out. Their
+        being left out does not depend on how they came out.
+        """
+        while self._under:
+            one = self._under.popleft()
+            if one.standing is not None and self.course.stops_early:
+                yield self._outcome(one.standing)
+
+    def _choose(self) -> tuple[list[_Under], list[Draw]]:
+        """Examples for the next iteration, and what to draw of each, within the allowance."""
+        chosen: list[_Under] = []
+        draws: list[Draw] = []
+        left = self._allowance
+        while self._under and (left > 0 or not chosen):
+            one = self._under.popleft()
+            step = block_size(one.image.shape)
+            standing = one.standing
+            if standing is None:
+                draw = Draw(len(chosen), one.index, Phase.SELECTION, 0, self.course.smoothing.n0)
+            else:
+                wanted = self.course.aim.looks.sizes[standing.look] - standing.drawn
+                # A look may be far: part of the way is better than an iteration that takes for ever.
+                most = max(int(left) // step, 1) * step
+                draw = Draw(len(chosen), one.index, Phase.ESTIMATION, standing.drawn, min(wanted, most))
+            chosen.append(one)
+            draws.append(draw)
+            left -= draw.samples
+        return chosen, draws
+
+    def _after(self, one: _Under, draw: Draw, counts: npt.NDArray[np.int64]) -> Standing:
+        if draw.phase == Phase.SELECTION:
+            selected = int(counts.argmax())
+            wrong = self.course.skips_wrong and selected != one.label
+            return Standing(one.index, selected, 0, 0, 0, 1.0, draw.samples, False, wrong)
+        standing = one.standing
+        assert standing is not None  # noqa: S101
+        return replace(
+            standing,
+            drawn=standing.drawn + draw.samples,
+            successes=standing.successes + int(counts[standing.selected]),
+            samples=standing.samples + draw.samples,
+        )
+
+    def _look(self, chosen: Sequence[_Under]) -> None:
+        """Bound those who have reached their next look, all of one look together."""
+        looks = self.course.aim.looks
+        for look, size in enumerate(looks.sizes):
+            there = [
+                one
+                for one in chosen
+                if one.standing is not None
+                and not one.standing.done
+                and one.standing.look == look
+                and one.standing.drawn == size
+            ]
+            if not there:
+                continue
+            standings = [one.standing for one in there if one.standing is not None]
+            successes = np.array([standing.successes for standing in standings], dtype=np.int64)
+            miss = np.minimum([standing.miss for standing in standings], looks.miss(look, successes))
+            done = self.course.aim.decided(look, successes, miss)
+            for one, standing, best, ends in zip(there, standings, miss, done, strict=True):
+                one.standing = replace(standing, look=look + 1, miss=float(best), estimated=True, done=bool(ends))
+
+    def _outcome(self, standing: Standing) -> Outcome:
+        radius = float(self.course.noise.radius(standing.miss)) if standing.estimated else 0.0
+        return Outcome(standing.index, standing.selected, radius, standing.samples, standing.estimated)

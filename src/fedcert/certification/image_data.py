@@ -1,0 +1,137 @@
+"""Local data as image files: a CSV of paths and labels, or a folder in CIFAR's binary layout."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert.certification.local_data import LocalData, rows_per_piece
+from fedcert.errors import DataProblem, FileProblem, require, shown
+from fedcert.report.paths import check_readable, named
+
+_PIXELS = 3 * 32 * 32
+_BINARY = {"test_batch.bin": 1, "test.bin": 2}
+"""CIFAR-10's and CIFAR-100's test file, and the labels before each image; the last of them is the class."""
+_MOST_ROWS = 50_000_000
+
+
+def csv_data(path: Path, classes: Sequence[str] | None) -> LocalData:
+    """The images that a CSV names, as pixels in [0, 1], channels first.
+
+    The CSV has a header with `path` (relative to the CSV) and `label`, and perhaps `group`. Labels are class names
+    where these are known, or class indices. All images must have one size; grey ones have one channel, others three.
+
+    Raises:
+        CallError: there is no such file.
+        DataProblem: a row lacks something, a label is unknown, an image is missing, broken or of another size.
+        MissingExtra: Pillow is not installed.
+    """
+    pillow = require("PIL.Image", "image files as DATA", "images")
+    check_readable(path, (".csv",))
+    rows = _rows(path)
+    labels = np.array([_label(row, number, path, classes) for number, row in rows], dtype=np.int64)
+    files = [path.parent / row["path"] for _, row in rows]
+    grouped = bool(rows) and bool(rows[0][1].get("group"))
+    groups = np.array([row.get("group") or "" for _, row in rows]) if grouped else None
+    shape = _pixels(pillow, files[0], None).shape if files else (1, 1, 1)
+    size = rows_per_piece(shape)
+
+    def read() -> Iterator[npt.NDArray[Any]]:
+        for start in range(0, len(files), size):
+            yield np.stack([_pixels(pillow, file, shape) for file in files[start : start + size]])
+
+    return LocalData(labels, shape, read, groups)
+
+
+def binary_folder(folder: Path) -> LocalData:
+    """The test images of a folder in the binary layout of CIFAR-10 or CIFAR-100, as pixels in [0, 1].
+
+    Raises:
+        DataProblem: there is no test file, or it is not made of whole records.
+        FileProblem: it cannot be read.
+    """
+    found = [name for name in _BINARY if (folder / name).is_file()]
+    if not found:
+        raise DataProblem(
+            f"{named(folder)} must hold test_batch.bin (CIFAR-10's binary layout) or test.bin (CIFAR-100's), but holds "
+            "neither; give another folder, an .npz file or a .csv of image paths"
+        )
+    path, before = folder / found[0], _BINARY[found[0]]
+    try:
+        raw = np.fromfile(path, dtype=np.uint8)
+    except OSError as error:
+        raise FileProblem(f"cannot read {named(path)}: {error.strerror or error}") from None
+    if not len(raw) or len(raw) % (before + _PIXELS):
+        raise DataProblem(
+            f"{named(path)} must hold records of {before + _PIXELS} bytes, but has {len(raw)} bytes; get it again"
+        )
+    records = raw.reshape(-1, before + _PIXELS)
+    shape = (3, 32, 32)
+    size = rows_per_piece(shape)
+
+    def read() -> Iterator[npt.NDArray[Any]]:
+        for start in range(0, len(records), size):
+            part = records[start : start + size, before:]
+            yield part.reshape(-1, *shape).astype(np.float32) / np.float32(255)
+
+    return LocalData(records[:, before - 1].astype(np.int64), shape, read)
+
+
+def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            table = csv.DictReader(file)
+            names = set(table.fieldnames or ())
+            if not {"path", "label"} <= names:
+                held = ", ".join(shown(name) for name in list(table.fieldnames or ())[:10]) or "nothing"
+                raise DataProblem(
+                    f"{named(path)} must have the columns 'path' and 'label', but its first line has {held}"
+                )
+            rows: list[tuple[int, dict[str, str]]] = []
+            for row in table:
+                if len(rows) >= _MOST_ROWS:
+                    raise DataProblem(f"{named(path)} has more than {_MOST_ROWS} rows; give it in parts")
+                if not row.get("path") or not row.get("label"):
+                    raise DataProblem(f"{named(path)}, line {table.line_num}: path and label must both be given")
+                rows.append((table.line_num, row))
+            return rows
+    except OSError as error:
+        raise FileProblem(f"cannot read {named(path)}: {error.strerror or error}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataProblem(f"{named(path)} is not a CSV in UTF-8: {error}") from None
+
+
+def _label(row: dict[str, str], line: int, path: Path, classes: Sequence[str] | None) -> int:
+    text = row["label"].strip()
+    if classes is not None and text in classes:
+        return list(classes).index(text)
+    if text.isascii() and text.isdigit():
+        return int(text)
+    known = f"one of {', '.join(map(shown, classes[:10]))}, or " if classes else ""
+    remedy = "" if classes else "; name the classes (--classes) where labels are names"
+    raise DataProblem(
+        f"{named(path)}, line {line}: label must be {known}a class index from 0, but is {shown(text)}{remedy}"
+    )
+
+
+def _pixels(pillow: Any, file: Path, shape: tuple[int, ...] | None) -> npt.NDArray[np.float32]:
+    try:
+        with pillow.open(file) as image:
+            plain = image if image.mode in ("L", "RGB") else image.convert("RGB")
+            pixels = np.asarray(plain, dtype=np.float32) / np.float32(255)
+    except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError) as error:
+        missing = isinstance(error, FileNotFoundError)
+        reason = "there is no such file" if missing else str(error).splitlines()[0][:200]
+        raise DataProblem(f"the image {named(file)} cannot be read: {reason}") from None
+    pixels = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+    if shape is not None and pixels.shape != shape:
+        raise DataProblem(
+            f"all images must have one size and as many channels as the first, {shape}, but {named(file)} has "
+            f"{pixels.shape}; bring them to one size"
+        )
+    return np.ascontiguousarray(pixels)

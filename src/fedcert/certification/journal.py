@@ -1,0 +1,155 @@
+"""A journal of certification, so that a run that is killed goes on where it was.
+
+What an example gets depends on its index and the settings alone, so a run needs to remember no more than how far each
+example is. Records are appended and carry a checksum; whatever was written last may be cut off, and is then done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import sys
+import time
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from fedcert.errors import CallError, FileProblem
+from fedcert.report.paths import named
+
+_MAGIC = b"fedcert journal 1\n"
+_RECORD = struct.Struct("<qqqqqdq??")
+_SUM = struct.Struct("<I")
+_SECONDS_BETWEEN_SYNCS = 2.0
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far an example is.
+
+    Attributes:
+        index: its index in the client's data.
+        selected: the class that selection chose.
+        drawn: estimation samples so far.
+        successes: how many of them were predicted as that class.
+        look: the next look.
+        miss: the best bound so far.
+        samples: noisy samples spent, selection included.
+        estimated: whether anything was bounded; False where selection chose a wrong class and that was the end.
+        done: whether no more is needed.
+    """
+
+    index: int
+    selected: int
+    drawn: int
+    successes: int
+    look: int
+    miss: float
+    samples: int
+    estimated: bool
+    done: bool
+
+
+class Journal:
+    """What is known of each example, on disk.
+
+    Raises:
+        CallError: another run is writing to it.
+        FileProblem: it cannot be read or written.
+    """
+
+    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+        self.path = path
+        text = json.dumps(settings, sort_keys=True, default=str)
+        self._header = _MAGIC + hashlib.sha256(text.encode()).hexdigest().encode() + b"\n"
+        self.standings: dict[int, Standing] = {}
+        self._synced = time.monotonic()
+        try:
+            self._file: IO[bytes] = path.open("r+b" if path.exists() else "w+b")
+            _lock(self._file, path)
+            self.resumed = self._read()
+        except OSError as error:
+            raise FileProblem(f"cannot use the journal {named(path)}: {error.strerror or error}") from None
+
+    def _read(self) -> bool:
+        """Read what an earlier run left; whatever belongs to other settings is discarded."""
+        content = self._file.read()
+        place = len(self._header)
+        size = _RECORD.size + _SUM.size
+        if content[:place] == self._header:
+            while place + size <= len(content):
+                record, check = content[place : place + _RECORD.size], content[place + _RECORD.size : place + size]
+                if _SUM.unpack(check)[0] != zlib.crc32(record):
+                    break
+                standing = Standing(*_RECORD.unpack(record))
+                self.standings[standing.index] = standing
+                place += size
+        else:
+            self._file.seek(0)
+            self._file.write(self._header)
+        self._file.truncate(place)
+        self._file.seek(place)
+        return bool(self.standings)
+
+    def write(self, standings: Iterable[Standing]) -> None:
+        """Append how far examples are; every other second it reaches the disk.
+
+        Raises:
+            FileProblem: the disk is full, or the system refuses otherwise.
+        """
+        records = [_RECORD.pack(*astuple(one)) for one in standings]
+        try:
+            self._file.write(b"".join(record + _SUM.pack(zlib.crc32(record)) for record in records))
+            self._file.flush()
+            if time.monotonic() - self._synced > _SECONDS_BETWEEN_SYNCS:
+                os.fsync(self._file.fileno())
+                self._synced = time.monotonic()
+        except OSError as error:
+            raise FileProblem(
+                f"cannot write the journal {named(self.path)}: {error.strerror or error}; what was written before "
+                "is kept: make room and run the same command again to go on"
+            ) from None
+
+    def close(self) -> None:
+        """Leave it for a later run."""
+        try:
+            self._file.flush()
+        finally:
+            self._file.close()
+
+    def remove(self) -> None:
+        """The work is done."""
+        self._file.close()
+        self.path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._file.closed:
+            self.close()
+
+
+def _lock(file: IO[bytes], path: Path) -> None:
+    """Keep other runs from writing to the same journal; the lock goes with the process, however it ends."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise CallError(
+            f"another run is writing to {named(path)}; wait for it to end, or give this one another --out"
+        ) from None

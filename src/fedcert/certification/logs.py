@@ -1,0 +1,92 @@
+"""Certification logs of Cohen et al.'s code: tab-separated idx, label, predict, radius, correct (and time)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert.errors import DataProblem, FileProblem, shown
+from fedcert.report.paths import check_readable, named
+
+_COLUMNS = ("idx", "label", "predict", "radius", "correct")
+_LARGEST = 2**30
+
+
+@dataclass(frozen=True)
+class Log:
+    """What a log says, one entry per example.
+
+    Attributes:
+        indices: the examples' indices.
+        labels: their classes.
+        predicted: the predicted class; -1 where CERTIFY abstained.
+        radius: the certified radius.
+    """
+
+    indices: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.int64]
+    predicted: npt.NDArray[np.int64]
+    radius: npt.NDArray[np.float64]
+
+    @property
+    def right(self) -> npt.NDArray[np.bool_]:
+        """Which are predicted right, and certified."""
+        return np.asarray((self.predicted == self.labels) & (self.radius > 0), dtype=np.bool_)
+
+
+def read_log(path: Path) -> Log:
+    """Read a log.
+
+    Raises:
+        CallError: there is no such file.
+        FileProblem: it cannot be read.
+        DataProblem: a line is not what such logs hold, an example stands twice, or `correct` contradicts the rest.
+    """
+    check_readable(path, (".tsv", ".txt", ".log", ""))
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            raise FileProblem(f"{named(path)} is larger than {_LARGEST // 2**20} MiB; not read")
+        lines = data.decode().splitlines()
+    except OSError as error:
+        raise FileProblem(f"cannot read {named(path)}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise DataProblem(f"{named(path)} is not text; give the log that certify.py wrote") from None
+    names = lines[0].split("\t") if lines else []
+    if tuple(names[: len(_COLUMNS)]) != _COLUMNS:
+        raise DataProblem(
+            f"{named(path)} must begin with the line {' '.join(_COLUMNS)} (tabs between), but begins with "
+            f"{shown(lines[0] if lines else '')}; give the log that certify.py wrote"
+        )
+    rows = [_row(line, number, path) for number, line in enumerate(lines[1:], start=2) if line.strip()]
+    if not rows:
+        raise DataProblem(f"{named(path)} holds no example; give a log of a run that went further")
+    indices, labels, predicted, radius, correct = (np.array(column) for column in zip(*rows, strict=True))
+    if len(np.unique(indices)) < len(indices):
+        raise DataProblem(f"{named(path)} holds an example twice; give the log of one run")
+    log = Log(indices, labels, predicted, radius)
+    wrong = np.flatnonzero((predicted == labels) != (correct == 1))
+    if len(wrong):
+        raise DataProblem(
+            f"{named(path)}: example {indices[wrong[0]]} has label {labels[wrong[0]]} and prediction "
+            f"{predicted[wrong[0]]}, which 'correct' contradicts; the log was changed or mixed up"
+        )
+    return log
+
+
+def _row(line: str, number: int, path: Path) -> tuple[int, int, int, float, int]:
+    parts = line.split("\t")
+    try:
+        index, label, predicted = (int(part) for part in parts[:3])
+        radius, correct = float(parts[3]), int(parts[4])
+        if index < 0 or label < 0 or predicted < -1 or not 0 <= radius < float("inf") or correct not in (0, 1):
+            raise ValueError
+    except (ValueError, IndexError):
+        raise DataProblem(
+            f"{named(path)}, line {number}: must hold idx, label, predict, radius and correct, but is {shown(line)}"
+        ) from None
+    return index, label, predicted, radius, correct

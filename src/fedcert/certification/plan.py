@@ -1,0 +1,116 @@
+"""What a client is going to do, checked before hours of work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fedcert.errors import CallError, DataProblem, ModelProblem, shown
+from fedcert.report import DEFAULT_RADII, Request, Smoothing
+from fedcert.report.fields import CLASSES, RADII
+from fedcert.report.kinds import Flag, Kind, Nullable, Number, Text, Whole
+from fedcert.report.smoothing import NORMS
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a client is going to do.
+
+    Attributes:
+        client: the client's name.
+        smoothing: how to smooth and certify.
+        radii: at which radii to count.
+        classes: class names; None takes the model's indices as names.
+        class_counts: whether the report tells counts per class.
+        every: certify every so many-th example only.
+        seed: of the noise; it stays out of the report.
+        batch_size: samples per call of the model; found by itself where None.
+        compile: whether torch is to compile the model; where it pays, if None.
+        time_budget: seconds after which to stop with what is done.
+        request: digest of the request that is answered.
+    """
+
+    client: str
+    smoothing: Smoothing
+    radii: tuple[float, ...] = DEFAULT_RADII
+    classes: tuple[str, ...] | None = None
+    class_counts: bool = False
+    every: int = 1
+    seed: int = 0
+    batch_size: int | None = None
+    compile: bool | None = None
+    time_budget: float | None = None
+    request: str | None = None
+
+    def __post_init__(self) -> None:
+        # Checked now: a report that cannot be written must not cost hours first.
+        for name, kind in _PLAN_KINDS.items():
+            object.__setattr__(self, name, kind.take(getattr(self, name), name))
+
+
+_PLAN_KINDS: dict[str, Kind] = {
+    "client": Text(),
+    "radii": RADII,
+    "classes": Nullable(CLASSES),
+    "every": Whole(least=1),
+    "seed": Whole(least=-(2**63)),
+    "batch_size": Nullable(Whole(least=1)),
+    "compile": Nullable(Flag()),
+    "time_budget": Nullable(Number(above=0)),
+}
+
+
+def make_plan(client: str, request: Request | None, given: dict[str, Any], **rest: Any) -> Plan:
+    """A plan from a request or from single settings, never from both.
+
+    Raises:
+        CallError: a setting is given beside a request, or sigma is given by neither.
+    """
+    if request is not None:
+        if given:
+            raise CallError(
+                f"the request already says {', '.join(given)}: leave {'it' if len(given) == 1 else 'them'} out"
+            )
+        settings = request.smoothing
+        return Plan(client, settings, request.radii, request.classes, request=request.digest, **rest)
+    if "sigma" not in given:
+        raise CallError("sigma is needed (or a request, which says it): the standard deviation of the noise")
+    names = ("sigma", "n0", "n", "failure_probability", "noise", "procedure", "tolerance", "precision")
+    smoothing = {name: given[name] for name in names if name in given}
+    if "noise" in smoothing:
+        smoothing["norm"] = NORMS.get(smoothing["noise"], "l2")
+    radii, classes = given.get("radii"), given.get("classes")
+    return Plan(
+        client,
+        Smoothing(**smoothing),
+        DEFAULT_RADII if radii is None else radii,
+        classes,
+        **rest,
+    )
+
+
+def check_request(request: Request, client: str, model: str, examples: int, now: datetime) -> None:
+    """Check, before hours of work, that the coordinator would take the answer.
+
+    Raises:
+        CallError: the client is not on the roster, or the deadline has passed.
+        ModelProblem: another model is asked for.
+        DataProblem: sites with so few examples are asked not to answer.
+    """
+    if request.roster is not None and client not in request.roster:
+        raise CallError(
+            f"the client {shown(client)} is not on the request's roster; check its name with the coordinator"
+        )
+    if request.late(now):
+        raise CallError(f"the request's deadline {request.deadline} has passed; ask the coordinator for a new request")
+    if model != request.model:
+        raise ModelProblem(
+            f"the request asks for the model {request.model}, but this one is {model}; get the right weights"
+        )
+    least = request.release.minimum_examples
+    if examples < least:
+        raise DataProblem(
+            f"the request asks sites with fewer than {least} examples not to answer, and there are {examples} here; "
+            "nothing was done"
+        )

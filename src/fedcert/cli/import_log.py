@@ -1,0 +1,67 @@
+"""fedcert import-log."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from fedcert.certification.logs import read_log
+from fedcert.cli.console import results
+from fedcert.cli.inputs import from_options, names_in, option, radii_of
+from fedcert.errors import DataProblem
+from fedcert.report import DEFAULT_RADII, Report, Smoothing, check_writable, write_whole
+from fedcert.report.fields import CLASSES, RADII
+from fedcert.report.kinds import ModelName, Text
+from fedcert.show.terminal import plain, report_table
+from fedcert.version import __version__
+
+
+def import_log(
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="A log that Cohen et al.'s certify.py wrote.")],
+    client: Annotated[str, typer.Option(help="The client's name, unique in its federation.")],
+    model_id: Annotated[str, typer.Option(help="Name of the model that was certified.")],
+    sigma: Annotated[float, typer.Option(help="Standard deviation of the noise, in the units of the inputs.")],
+    out: Annotated[Path, typer.Option(help="The report file to write (.json).")],
+    n0: Annotated[int, typer.Option(help="Samples that selected a class (--N0).")] = 100,
+    n: Annotated[int, typer.Option(help="Samples that bounded its probability (--N).")] = 100_000,
+    failure_probability: Annotated[float, typer.Option(help="Of each certificate (--alpha).")] = 0.001,
+    radii: Annotated[str | None, typer.Option(help="0,0.25,0.5 or first:last:step. [default: 0:1:0.05]")] = None,
+    classes: Annotated[Path | None, typer.Option(help="File of class names in index order (.txt or .json).")] = None,
+    class_counts: Annotated[bool, typer.Option(help="Tell counts per class too.")] = False,
+) -> None:
+    """Make a report of existing certificates: idx, label, predict, radius, correct, with tabs between."""
+    check_writable(out, (".json",), [log])
+    smoothing = from_options(Smoothing, sigma=sigma, n0=n0, n=n, failure_probability=failure_probability)
+    wanted = option("--radii", RADII, radii_of(radii)) if radii is not None else DEFAULT_RADII
+    read = read_log(log)
+    named = names_in(classes, CLASSES, "classes") if classes is not None else None
+    width = int(max(read.labels.max(), read.predicted.max())) + 1
+    if named is not None and len(named) < width:
+        raise DataProblem(f"{log} has the class index {width - 1}, but --classes names {len(named)} classes; name all")
+    names = named or tuple(str(index) for index in range(width))
+    right = read.right[:, None] & (read.radius[:, None] >= np.asarray(wanted))
+    certified = np.zeros((len(names), len(wanted)), dtype=np.int64)
+    np.add.at(certified, read.labels, right.astype(np.int64))
+    report = Report(
+        client=option("--client", Text(), client),
+        model=option("--model-id", ModelName(), model_id),
+        smoothing=smoothing,
+        radii=wanted,
+        classes=names,
+        label_counts=tuple(np.bincount(read.labels, minlength=len(names)).tolist()),
+        certified_counts=tuple(certified.sum(axis=0).tolist()),
+        class_certified_counts=tuple(map(tuple, certified.tolist())) if class_counts else None,
+        samples=len(read.labels) * (n0 + n),
+        software=f"fedcert {__version__}",
+        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+    write_whole(out, report.dumps())
+    console = results()
+    count = report.certified_counts[0]
+    console.print(plain(f"{report.client}: {report.examples} examples of {log}, of which {count} count."))
+    console.print(report_table(report))
+    console.print(plain(f"Wrote {out}."))

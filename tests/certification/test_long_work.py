@@ -1,0 +1,224 @@
+"""Long work: journals, kills, time budgets, certificates of single examples."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+
+from fedcert import CallError, FileProblem, Report, certify
+from fedcert.certification.classifiers import ArrayClassifier
+from fedcert.certification.examples import write_examples
+from fedcert.certification.journal import Journal, Standing
+from fedcert.certification.local_data import data_of
+from fedcert.certification.plan import Plan, make_plan
+from fedcert.certification.run import Watcher, carry_out
+from fedcert.report import Smoothing
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.random((60, 4)).astype(np.float32)
+Y = (X[:, 0] > 0.5).astype(np.int64)
+
+
+def threshold(batch: np.ndarray) -> np.ndarray:
+    return (batch[:, 0] > 0.5).astype(np.int64)
+
+
+def plan(**changes: Any) -> Plan:
+    return Plan("site", Smoothing(sigma=0.25, **changes.pop("smoothing", {})), classes=("low", "high"), **changes)
+
+
+def standing(index: int, **changes: Any) -> Standing:
+    values = {"selected": 1, "drawn": 100, "successes": 90, "look": 1, "miss": 0.2, "samples": 200}
+    return Standing(index, **{**values, "estimated": True, "done": False, **changes})
+
+
+def test_a_journal_remembers_the_last_word_on_each_example(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    with Journal(path, {"a": 1}) as journal:
+        assert not journal.resumed
+        journal.write([standing(3), standing(5)])
+        journal.write([standing(3, drawn=300, done=True)])
+    with Journal(path, {"a": 1}) as journal:
+        assert journal.resumed
+        assert journal.standings == {3: standing(3, drawn=300, done=True), 5: standing(5)}
+        journal.remove()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("cut", range(1, 70, 6))
+def test_a_journal_that_is_cut_off_or_damaged_loses_only_its_end(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "j"
+    with Journal(path, {"a": 1}) as journal:
+        journal.write([standing(index) for index in range(4)])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-cut])
+    with Journal(path, {"a": 1}) as journal:
+        assert set(journal.standings) in ({0, 1, 2}, {0, 1})
+        journal.write([standing(9)])
+    with Journal(path, {"a": 1}) as journal:
+        assert 9 in journal.standings
+    path.write_bytes(whole[:-5] + b"12345")
+    with Journal(path, {"a": 1}) as journal:
+        assert set(journal.standings) == {0, 1, 2}
+
+
+def test_a_journal_of_other_settings_is_of_no_use(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    with Journal(path, {"a": 1}) as journal:
+        journal.write([standing(0)])
+    with Journal(path, {"a": 2}) as journal:
+        assert journal.standings == {}
+    path.write_bytes(b"something else entirely")
+    with Journal(path, {"a": 2}) as journal:
+        assert journal.standings == {}
+
+
+def test_two_runs_do_not_share_a_journal(tmp_path: Path) -> None:
+    with (
+        Journal(tmp_path / "j", {}),
+        pytest.raises(CallError, match="another run is writing to .*; wait for it to end"),
+    ):
+        Journal(tmp_path / "j", {})
+
+
+def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no device that is always full")
+    with Journal(tmp_path / "j", {}) as journal, Path("/dev/full").open("wb", buffering=0) as full:
+        journal._file, file = full, journal._file
+        with pytest.raises(FileProblem, match="No space left on device; what was written before is kept"):
+            journal.write([standing(0)])
+        journal._file = file
+
+
+@pytest.mark.parametrize("smoothing", [{"n": 700}, {"n": 5000, "procedure": "sequential"}])
+def test_a_run_that_breaks_off_goes_on_and_ends_the_same(
+    tmp_path: Path, smoothing: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedcert.certification.campaign._SECONDS_PER_ITERATION", 0.0)  # as little at a time as possible
+    calls = 0
+
+    def breaks(batch: np.ndarray) -> np.ndarray:
+        nonlocal calls
+        calls += 1
+        if calls % 23 == 0:
+            raise KeyboardInterrupt
+        return threshold(batch)
+
+    undisturbed = carry_out(plan(smoothing=smoothing), ArrayClassifier(threshold, "t"), data_of(X, Y), Watcher())
+    for _ in range(400):
+        try:
+            done = carry_out(
+                plan(smoothing=smoothing, batch_size=500),
+                ArrayClassifier(breaks, "t"),
+                data_of(X, Y),
+                Watcher(),
+                tmp_path / "j",
+            )
+            break
+        except KeyboardInterrupt:
+            continue
+    else:
+        pytest.fail("it never ended")
+    assert done.outcomes == undisturbed.outcomes
+    assert {**done.report.to_json(), "created": 0} == {**undisturbed.report.to_json(), "created": 0}
+    assert calls > 20
+    assert not (tmp_path / "j").exists()
+
+
+@pytest.mark.slow
+def test_killed_twenty_times_it_ends_with_the_same_report(tmp_path: Path) -> None:
+    """kill -9 at random moments: the report is that of an undisturbed run, and little work is done twice."""
+    (tmp_path / "ward.py").write_text(
+        "import time\n"
+        "def make():\n"
+        "    def predict(batch):\n"
+        "        time.sleep(len(batch) * 2e-6)\n"
+        "        open('calls', 'a').write(f'{len(batch)}\\n')\n"
+        "        return (batch[:, 0] > 0.5).astype(int)\n"
+        "    return predict\n"
+    )
+    np.savez(tmp_path / "d.npz", x=np.tile(X, (20, 1)), y=np.tile(Y, 20))
+    command = [
+        sys.executable, "-m", "fedcert", "certify", "ward:make", "d.npz", "--model-id", "t", "--client", "site",
+        "--sigma", "0.25", "--n", "4000", "--procedure", "sequential", "--out",
+    ]  # fmt: skip
+    subprocess.run([*command, "plain.json"], cwd=tmp_path, check=True, capture_output=True)
+    once = sum(map(int, (tmp_path / "calls").read_text().split()))
+    (tmp_path / "calls").unlink()
+    chance = np.random.default_rng(0)
+    killed = 0
+    for _ in range(200):
+        process = subprocess.Popen(
+            [*command, "killed.json"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            process.wait(timeout=1.2 + chance.random() * 1.0 if killed < 20 else 300)
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            killed += 1
+            continue
+        assert process.returncode == 0
+        break
+    plain, other = (json.loads((tmp_path / name).read_text()) for name in ("plain.json", "killed.json"))
+    assert {**plain, "created": 0} == {**other, "created": 0}
+    assert killed >= 3
+    twice = sum(map(int, (tmp_path / "calls").read_text().split())) - once
+    assert twice < killed * 30 * 500_000  # far below a minute of this model's work for each kill
+    assert not list(tmp_path.glob("*.journal"))
+
+
+@pytest.mark.parametrize("procedure", ["fixed", "sequential"])
+def test_a_time_budget_ends_with_a_smaller_valid_report(procedure: str) -> None:
+    def slow(batch: np.ndarray) -> np.ndarray:
+        time.sleep(len(batch) * 2e-6)
+        return threshold(batch)
+
+    report = certify(
+        slow, np.tile(X, (50, 1)), np.tile(Y, 50), client="site", model_id="slow", sigma=0.25, n=5000,
+        procedure=procedure, time_budget=1.0,
+    )  # fmt: skip
+    assert isinstance(report, Report)
+    assert 0 < report.examples < 3000
+    assert report.certified_counts[0] <= report.examples
+
+
+def test_with_a_time_budget_examples_are_spread_over_the_data() -> None:
+    budgeted = plan(time_budget=100.0)
+    done = carry_out(budgeted, ArrayClassifier(threshold, "t"), data_of(X, Y), Watcher())
+    assert [outcome.index for outcome in done.outcomes] == list(range(60))
+    plain = carry_out(plan(), ArrayClassifier(threshold, "t"), data_of(X, Y), Watcher())
+    assert done.outcomes == plain.outcomes  # in whatever order they come
+
+
+def test_certificates_of_single_examples_go_to_parquet(tmp_path: Path) -> None:
+    made = plan(smoothing={"n": 2000, "procedure": "sequential"})
+    done = carry_out(made, ArrayClassifier(threshold, "t"), data_of(X, Y), Watcher())
+    write_examples(tmp_path / "e.parquet", done, Y)
+    table = parquet.read_table(tmp_path / "e.parquet")
+    rows = table.to_pylist()
+    assert [row["index"] for row in rows] == list(range(60))
+    assert sum(row["correct"] for row in rows) == done.report.certified_counts[0]
+    assert sum(row["samples"] for row in rows) == done.report.samples
+    wrong = [row for row in rows if row["predicted"] != row["label"]]
+    assert all(row["radius"] is None and row["samples"] == 100 for row in wrong)
+    header = json.loads(table.schema.metadata[b"fedcert"])
+    assert header["smoothing"]["procedure"] == "sequential"
+
+
+def test_settings_that_do_not_go_together_are_refused() -> None:
+    with pytest.raises(CallError, match="precision must be 'float32' for this model, but is 'bfloat16'"):
+        certify(threshold, X, Y, client="a", model_id="t", sigma=0.25, precision="bfloat16")
+    with pytest.raises(CallError, match="sigma is needed"):
+        make_plan("a", None, {"procedure": "sequential"})
