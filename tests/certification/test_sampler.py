@@ -202,3 +202,20 @@ def test_a_module_that_answers_nonsense_is_named(layer: object, sentence: str) -
         classifier_of(Odd(), model_id="odd").sampler(3, Gaussian(0.5), STREAMS, 2).counts(
             IMAGES[:1], draws_of([0], Phase.SELECTION, 2)
         )
+
+
+@pytest.mark.parametrize("batch_size", [64, 100, 250, 1000, 100_000])
+def test_the_devices_way_of_counting_fills_up_batches_and_counts_no_filler(batch_size: int) -> None:
+    """The path that a GPU takes, run on the CPU, where only its noise is another one."""
+    sampler = samplers(batch_size)["torch"]
+    draws = [Draw(row, row, Phase.ESTIMATION, 0, 50 * (row + 1)) for row in range(9)]
+    asked: list[int] = []
+    with torch.inference_mode():
+        counts = sampler._on_device(IMAGES, draws, asked.append)  # type: ignore[attr-defined]
+    assert counts.sum(axis=1).tolist() == [50 * (row + 1) for row in range(9)]
+    assert sum(asked) == counts.sum()
+    plain = samplers(None)["torch"].counts(IMAGES, [draw._replace(samples=20_000) for draw in draws])
+    many = [draw._replace(samples=5_000) for draw in draws]
+    with torch.inference_mode():
+        other = sampler._on_device(IMAGES, many, asked.append)  # type: ignore[attr-defined]
+    assert np.abs(other / 5_000 - plain / 20_000).max() < 0.05

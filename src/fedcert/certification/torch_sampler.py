@@ -183,12 +183,9 @@ class TorchSampler:
         return self.batch_size
 
     def _count(self, clean: torch.Tensor, units: Sequence[Unit], counts: torch.Tensor, unusable: torch.Tensor) -> None:
-        sizes = torch.tensor([unit.samples for unit in units])
-        size = max(self._batch(tuple(clean.shape[1:])), int(sizes.sum()))
-        rows = torch.zeros(size, dtype=torch.int64)
-        owners = torch.full((size,), len(counts) // self.classes)  # fillers are counted beyond the last draw
-        rows[: int(sizes.sum())] = torch.tensor([unit.row for unit in units]).repeat_interleave(sizes)
-        owners[: int(sizes.sum())] = torch.tensor([unit.draw for unit in units]).repeat_interleave(sizes)
+        filled = sum(unit.samples for unit in units)
+        size = max(self._batch(tuple(clean.shape[1:])), filled)
+        rows, owners = self._owners(units, filled, size, len(counts) - 1)
         noisy = torch.empty((size, *clean.shape[1:]), dtype=torch.float32, device=self.device)
         start = 0
         for unit in units:
@@ -196,14 +193,25 @@ class TorchSampler:
             self.noise.fill_tensor(self.streams.stream(unit.example, unit.phase, unit.block), part)
             start += unit.samples
         noisy[start:].zero_()
-        noisy += clean[rows.to(self.device)]
+        noisy += clean[rows]
         if noisy.ndim == 4:
             noisy = noisy.contiguous(memory_format=torch.channels_last)
         scores = self._scores(noisy)
-        live = torch.arange(size, device=self.device) < start
+        live = torch.arange(size, device=self.device) < filled
         unusable |= (scores.isnan().any(dim=1) & live).any()
-        cells = owners.to(self.device) * self.classes + torch.where(live, scores.argmax(dim=1), 0)
+        # Fillers are counted beyond the last draw.
+        cells = torch.where(live, owners + scores.argmax(dim=1), owners)
         counts.index_add_(0, cells, torch.ones_like(cells))
+
+    def _owners(self, units: Sequence[Unit], filled: int, size: int, beyond: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The image of each sample, and the first cell of its draw; the host does not wait for the device here."""
+        fillers = ((0, beyond, size - filled),)
+        table = torch.tensor([*((unit.row, unit.draw * self.classes, unit.samples) for unit in units), *fillers])
+        if self.device.type == "cuda":
+            table = table.pin_memory()
+        table = table.to(self.device, non_blocking=True)
+        each = torch.repeat_interleave(table[:, :2], table[:, 2], dim=0, output_size=size)
+        return each[:, 0], each[:, 1]
 
     def _scores(self, batch: torch.Tensor) -> torch.Tensor:
         scores = scores_of(self._forward, batch)
