@@ -222,3 +222,27 @@ def test_settings_that_do_not_go_together_are_refused() -> None:
         certify(threshold, X, Y, client="a", model_id="t", sigma=0.25, precision="bfloat16")
     with pytest.raises(CallError, match="sigma is needed"):
         make_plan("a", None, {"procedure": "sequential"})
+
+
+def test_a_watcher_is_told_how_it_goes(tmp_path: Path) -> None:
+    told: dict[str, int] = {"finished": 0, "at most": 0, "samples": 0}
+
+    class Telling(Watcher):
+        def forecast_at_most(self, samples: int, rate: float, examples: int) -> None:
+            told["at most"] += samples
+            assert rate > 0
+            assert examples == 60
+
+        def finished(self, examples: int) -> None:
+            told["finished"] += examples
+
+        def advance(self, samples: int) -> None:
+            told["samples"] += samples
+
+    done = carry_out(
+        plan(smoothing={"n": 2000, "procedure": "sequential"}),
+        ArrayClassifier(threshold, "t"),
+        data_of(X, Y),
+        Telling(),
+    )
+    assert told == {"finished": 60, "at most": 60 * 2100, "samples": done.report.samples}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,6 +40,12 @@ class Watcher:
 
     def forecast(self, samples: int, rate: float) -> None:
         """Before it starts: samples to draw, and samples per second that were measured."""
+
+    def forecast_at_most(self, samples: int, rate: float, examples: int) -> None:
+        """The same for the sequential procedure, which needs fewer: so many at most, for so many examples."""
+
+    def finished(self, examples: int) -> None:
+        """So many more examples are done."""
 
     def advance(self, samples: int) -> None:
         """So many more samples were drawn."""
@@ -226,6 +232,11 @@ def _outcomes(
     campaign: Campaign | None = None
     outcomes: list[Outcome] = []
 
+    def gather(some: Iterable[Outcome]) -> None:
+        before = len(outcomes)
+        outcomes.extend(some)
+        watcher.finished(len(outcomes) - before)
+
     def late() -> bool:
         return deadline is not None and time.monotonic() >= deadline
 
@@ -234,18 +245,18 @@ def _outcomes(
             if campaign is None:
                 campaign = _begin(plan, sampler, images, -(-len(data) // plan.every), watcher, journal)
             while not campaign.has_room and not late():
-                outcomes.extend(campaign.advance())
+                gather(campaign.advance())
             if late():
                 break
             known = campaign.admit(index, image, int(data.labels[index]))
             if known is not None:
-                outcomes.append(known)
+                gather([known])
         if late():
             break
     while campaign is not None and campaign.busy and not late():
-        outcomes.extend(campaign.advance())
+        gather(campaign.advance())
     if campaign is not None and campaign.busy:
-        outcomes.extend(campaign.abandon())
+        gather(campaign.abandon())
         watcher.late(len(outcomes), -(-len(data) // plan.every))
     return sorted(outcomes, key=lambda outcome: outcome.index)
 
@@ -273,7 +284,10 @@ def _begin(
         if plan.compile or (worth and getattr(sampler, "pays_to_compile", False)):
             sampler.compile(images[:1])
             rate = _rate(sampler, images, most)
-    watcher.forecast(most, rate)
+    if smoothing.procedure == "sequential":
+        watcher.forecast_at_most(most, rate, examples)
+    else:
+        watcher.forecast(most, rate)
     course = Course.of(smoothing, plan.radii, block_size(images.shape[1:]))
     return Campaign(sampler, course, rate, journal, watcher.advance)
 

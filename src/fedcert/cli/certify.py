@@ -142,6 +142,7 @@ class _Bar(Watcher):
     def __init__(self, bar: Progress) -> None:
         self.bar = bar
         self.task: TaskID | None = None
+        self.by_examples = False
         self.done = 0
 
     def resumed(self, examples: int) -> None:
@@ -154,9 +155,19 @@ class _Bar(Watcher):
         tell(f"{samples:,} noisy samples at about {rate:,.0f} a second: {duration(samples / rate)}")
         self.task = self.bar.add_task("certifying", total=samples, rate="")
 
+    def forecast_at_most(self, samples: int, rate: float, examples: int) -> None:
+        at_most = duration(samples / rate)
+        tell(f"at most {samples:,} noisy samples at about {rate:,.0f} a second: {at_most}, and mostly much less")
+        self.task = self.bar.add_task("certifying", total=examples, rate="")
+        self.by_examples = True
+
+    def finished(self, examples: int) -> None:
+        if self.task is not None and self.by_examples:
+            self.bar.update(self.task, advance=examples)
+
     def advance(self, samples: int) -> None:
         self.done += samples
         if self.task is not None:
             elapsed = self.bar.tasks[0].elapsed or 0.0
             rate = f"{self.done / elapsed:,.0f} samples/s" if elapsed > 0 else ""
-            self.bar.update(self.task, advance=samples, rate=rate)
+            self.bar.update(self.task, advance=0 if self.by_examples else samples, rate=rate)
