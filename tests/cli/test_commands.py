@@ -441,3 +441,24 @@ def test_many_weights_go_to_a_file_of_their_own(
     assert run(["estimate", str(reports), "--method", "vw", "--out", str(out)]) == 0
     assert not (tmp_path / "estimate.weights.parquet").exists()
     assert json.loads(out.read_text())["weights_file"] is None
+
+
+def test_a_request_may_ask_for_the_sequential_procedure(site: Path) -> None:
+    ask = ["request", "--model-id", "threshold", "--sigma", "0.25", "--classes", "classes.txt", "--out", "request.json"]
+    assert run([*ask, "--procedure", "sequential", "--n", "3000", "--tolerance", "0.02", "--noise", "uniform"]) == 0
+    asked = Request.from_json(json.loads((site / "request.json").read_text()))
+    assert (asked.smoothing.procedure, asked.smoothing.tolerance, asked.smoothing.norm) == ("sequential", 0.02, "l1")
+    assert run([*CERTIFY, "--request", "request.json", "--out", "report.json"]) == 0
+    report = Report.from_json(json.loads((site / "report.json").read_text()))
+    assert report.smoothing == asked.smoothing
+    assert report.samples is not None
+    assert report.samples < 30 * 3100
+    assert not list(site.glob("*.journal"))
+
+
+def test_certificates_of_single_examples_stay_here(site: Path) -> None:
+    import pyarrow.parquet as parquet
+
+    command = [*CERTIFY, "--sigma", "0.25", "--classes", "classes.txt", "--out", "report.json"]
+    assert run([*command, "--examples", "examples.parquet"]) == 0
+    assert parquet.read_table(site / "examples.parquet").num_rows == 30

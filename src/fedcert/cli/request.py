@@ -16,6 +16,7 @@ from fedcert.estimation.target import target_of
 from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES, RADII, ROSTER
 from fedcert.report.kinds import ModelName
+from fedcert.report.smoothing import NORMS
 from fedcert.show.terminal import plain
 from fedcert.version import __version__
 
@@ -31,6 +32,12 @@ def request(
     n0: Annotated[int, typer.Option(help="Samples that select a class.")] = 100,
     n: Annotated[int, typer.Option(help="Samples that bound its probability.")] = 1000,
     failure_probability: Annotated[float, typer.Option(help="Of each certificate.")] = 0.001,
+    noise: Annotated[str, typer.Option(help="gaussian (radii in L2), or uniform (in L1).")] = "gaussian",
+    procedure: Annotated[str, typer.Option(help="fixed, or sequential (n is then the most).")] = "fixed",
+    tolerance: Annotated[
+        float | None, typer.Option(help="Sequential: what giving up may cost at a radius. [default: 0.005]")
+    ] = None,
+    precision: Annotated[str, typer.Option(help="float32, tf32 or bfloat16.")] = "float32",
     radii: Annotated[str | None, typer.Option(help="0,0.25,0.5 or first:last:step. [default: 0:1:0.05]")] = None,
     target: Annotated[str | None, typer.Option(help="The target's class mix, to tell the sites.")] = None,
     roster: Annotated[Path | None, typer.Option(help="File of the clients that are asked (.txt or .json).")] = None,
@@ -47,7 +54,18 @@ def request(
     made = from_options(
         Request,
         model=_digest(model) if model is not None else option("--model-id", ModelName(), model_id),
-        smoothing=from_options(Smoothing, sigma=sigma, n0=n0, n=n, failure_probability=failure_probability),
+        smoothing=from_options(
+            Smoothing,
+            sigma=sigma,
+            n0=n0,
+            n=n,
+            failure_probability=failure_probability,
+            noise=noise,
+            norm=NORMS.get(noise, "l2"),
+            procedure=procedure,
+            tolerance=tolerance,
+            precision=precision,
+        ),
         radii=option("--radii", RADII, radii_of(radii)) if radii is not None else DEFAULT_RADII,
         classes=names,
         target=target_of(target, names) if target is not None else None,
