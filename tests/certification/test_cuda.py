@@ -7,11 +7,12 @@ import pytest
 import torch
 from scipy import stats
 
-from fedcert import certify
+from fedcert import FedcertWarning, certify
 from fedcert.certification.classifiers import classifier_of
 from fedcert.certification.noise import Gaussian, Phase, Streams
 from fedcert.certification.procedures import certificates
 from fedcert.certification.sampler import draws_of
+from fedcert.lab.networks import resnet18_cifar10
 from fedcert.report import Smoothing
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU on this machine")
@@ -96,3 +97,34 @@ def test_certified_radii_of_a_linear_classifier_hold() -> None:
     wrong = int(np.sum((made.radius > exact) | ((made.selected != 1) & ~made.abstains)))
     assert stats.binomtest(wrong, 10_000, 0.05, alternative="greater").pvalue > 0.001
     assert wrong > 100
+
+
+def resnet_counts(precision: str, samples: int = 2000, batch_size: int | None = None) -> np.ndarray:
+    """Counts of a network with random weights and settled normalisations, in some arithmetic."""
+    torch.manual_seed(0)
+    module = resnet18_cifar10().eval()
+    images = np.random.default_rng(0).random((6, 3, 32, 32)).astype(np.float32)
+    classifier = classifier_of(module, device="cuda")
+    with classifier.running(precision):
+        sampler = classifier.sampler(10, Gaussian(0.5), Streams(3, "site"), batch_size, precision)
+        sampler.fuse(images)  # type: ignore[attr-defined]
+        assert sampler._fused == (precision != "float32")  # type: ignore[attr-defined]
+        return sampler.counts(images, draws_of(range(6), Phase.ESTIMATION, samples))
+
+
+def test_low_precisions_are_fused_and_close_to_float32() -> None:
+    plain = resnet_counts("float32") / 2000
+    for precision, most in (("tf32", 0.03), ("bfloat16", 0.1)):
+        assert np.abs(resnet_counts(precision) / 2000 - plain).max() < most
+
+
+def test_a_low_precision_is_reproducible_and_nearly_the_same_in_other_batches() -> None:
+    first = resnet_counts("bfloat16")
+    assert np.array_equal(first, resnet_counts("bfloat16"))
+    assert np.abs(resnet_counts("bfloat16", batch_size=640) - first).sum() <= 0.01 * first.sum()
+
+
+def test_memory_that_runs_out_halves_the_batch() -> None:
+    with pytest.warns(FedcertWarning, match="the device's memory does not hold"):
+        few = resnet_counts("bfloat16", samples=200, batch_size=2**23)
+    assert few.sum(axis=1).tolist() == [200] * 6
