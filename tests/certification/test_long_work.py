@@ -137,7 +137,7 @@ def test_a_run_that_breaks_off_goes_on_and_ends_the_same(
 
 
 @pytest.mark.slow
-def test_killed_twenty_times_it_ends_with_the_same_report(tmp_path: Path) -> None:
+def test_killed_at_random_moments_it_ends_with_the_same_report(tmp_path: Path) -> None:
     """kill -9 at random moments: the report is that of an undisturbed run, and little work is done twice."""
     (tmp_path / "ward.py").write_text(
         "import time\n"
