@@ -1,12 +1,13 @@
 """Speed of certification, all sides in one run, and what the sequential procedure saves and costs.
 
     python benchmarks/certify.py DATA --weights WEIGHTS [--network fedcert.lab.networks:resnet18_cifar10] --sigma 0.5
-        [--device cuda] [--pairs] [--out results.json]
+        [--device cuda] [--speed float32:5,tf32:60,bfloat16:100] [--pairs] [--agreement] [--out results.json]
 
-DATA is what `fedcert certify` takes. The published loop is that of Cohen et al.'s code: one image at a time, float32 as
-torch runs it by default, predictions counted on the host after every batch. ART is IBM's Adversarial Robustness
-Toolbox, where it is installed. `--pairs` certifies every image by the fixed and by the sequential procedure and
-compares them, radius by radius.
+DATA is what `fedcert certify` takes. The others are in `rivals.py`: the published loop at two batch sizes, and ART if
+it is installed. Times of fedcert are those of the public way in, from a loaded model to a report: noise, counting,
+looking for a batch size and for fused layers are in them. `--pairs` certifies every image by the fixed and by the
+sequential procedure and compares them, radius by radius. `--agreement` compares the counts of low precisions with those
+of float32.
 """
 
 from __future__ import annotations
@@ -19,74 +20,147 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy import stats
 
 from fedcert.certification.data import load_data
 from fedcert.certification.models import load_classifier
+from fedcert.certification.noise import Gaussian, Phase, Streams
 from fedcert.certification.plan import make_plan
 from fedcert.certification.run import Watcher, carry_out
+from fedcert.certification.sampler import draws_of
 from machine import describe_machine
+from rivals import published, toolbox
 
 
-def published(module: torch.nn.Module, image: np.ndarray, sigma: float, n: int, batch: int, device: str) -> float:
-    """Samples per second of the published loop on one image, after a first run that pays for kernels."""
-    clean = torch.from_numpy(image).to(device)
-    for samples in (min(n, 2 * batch), n):
+class Bench:
+    """One network, one data set, one device.
+
+    Args:
+        options: the command's.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.data = load_data(options.data)
+        self.images = next(iter(self.data.pieces()))[1]
+        self.radii = tuple(np.arange(0, options.largest_radius + 1e-9, 0.05).round(9).tolist())
+
+    def classifier(self) -> Any:
+        """The network, freshly loaded."""
+        options = self.options
+        return load_classifier(options.network, weights=options.weights, model_id=None, device=options.device)
+
+    def rivals(self) -> dict[str, Any]:
+        """Speeds of the others."""
+        options, made = self.options, {}
+        module = self.classifier().module.eval()
+        for batch, images in zip((1000, 64), options.published_images, strict=True):
+            name = f"published, batch {batch}"
+            made[name] = published(module, self.images[:images], options.sigma, options.n, batch, options.device)
+            told(name, made[name])
+        width = int(module(torch.from_numpy(self.images[:1]).to(options.device)).shape[1])
+        some = self.images[: options.toolbox_images]
+        found = toolbox(module, some, options.sigma, options.n, 1000, width, options.device)
+        if found is not None:
+            made["ART, batch 1000"] = found
+            told("ART, batch 1000", found)
+        return made
+
+    def run(self, every: int = 1, **settings: Any) -> dict[str, Any]:
+        """One certification: its time, its samples and its curve."""
+        options = self.options
+        classifier = self.classifier()
+        given = {"sigma": options.sigma, "failure_probability": 0.001, "radii": self.radii, "n": options.n, **settings}
+        plan = make_plan("benchmark", None, given, every=every)
         start = time.perf_counter()
-        counts = np.zeros(10_000, dtype=int)
-        left = samples
-        with torch.no_grad():
-            while left > 0:
-                size = min(batch, left)
-                left -= size
-                noisy = clean.repeat((size, *[1] * clean.ndim))
-                predictions = module(noisy + torch.randn_like(noisy) * sigma).argmax(1)
-                for label in predictions.cpu().numpy():
-                    counts[label] += 1
+        report = carry_out(plan, classifier, self.data, Watcher()).report
         seconds = time.perf_counter() - start
-    return n / seconds
+        return {
+            **settings, "seconds": seconds, "samples": report.samples, "images": report.examples,
+            "samples_per_second": (report.samples or 0) / seconds, "certified": list(report.certified_counts),
+        }  # fmt: skip
+
+    def speeds(self) -> dict[str, Any]:
+        """Speeds of the fixed procedure in each precision, on some images."""
+        made = {}
+        for part in self.options.speed.split(","):
+            precision, images = part.split(":")
+            name = f"fedcert fixed, {precision}"
+            made[name] = self.run(-(-len(self.data) // int(images)), precision=precision)
+            told(name, made[name])
+        return made
+
+    def pairs(self, rate: float) -> dict[str, Any]:
+        """Fixed and sequential on every image; `rate` is that of the published loop, to which times are compared."""
+        precision = self.options.pair_precision
+        pairs = {
+            "sequential": self.run(precision=precision, procedure="sequential"),
+            "sequential, tolerance 0.02": self.run(precision=precision, procedure="sequential", tolerance=0.02),
+            "fixed": self.run(precision=precision),
+        }
+        fixed = pairs["fixed"]
+        for name, made in pairs.items():
+            lost = np.array(fixed["certified"]) - made["certified"]
+            made["points_lost_at_worst_radius"] = float(100 * lost.max() / made["images"])
+            made["times_fewer_samples"] = fixed["samples"] / made["samples"]
+            made["times_faster_than_published"] = fixed["samples"] / rate / made["seconds"]
+            told(name, made)
+            print(
+                f"  {made['times_fewer_samples']:.2f} times fewer samples, {made['points_lost_at_worst_radius']:.2f} "
+                f"points lost, {made['times_faster_than_published']:.1f} times faster than the published loop",
+                flush=True,
+            )
+        return pairs
+
+    def agreement(self, images: int, samples: int) -> dict[str, Any]:
+        """Counts of low precisions beside float32's, with the same noise and with other noise."""
+        some = self.images[:: max(1, len(self.images) // images)][:images]
+        draws = draws_of(range(len(some)), Phase.ESTIMATION, samples)
+
+        def counts(precision: str, seed: int) -> np.ndarray:
+            classifier = self.classifier()
+            with classifier.running(precision):
+                width = classifier.width(some[:1])
+                noise = Gaussian(self.options.sigma)
+                sampler = classifier.sampler(width, noise, Streams(seed, "benchmark"), None, precision)
+                sampler.fuse(some)
+                return sampler.counts(some, draws)
+
+        plain, made = counts("float32", 0), {}
+        for precision in self.options.agreement.split(","):
+            same, other = counts(precision, 0), counts(precision, 1)
+            made[precision] = {
+                "images": len(some), "samples": samples,
+                "samples_that_moved": float(np.abs(same - plain).sum() / 2 / same.sum()),
+                "selected_that_differ": int((same.argmax(axis=1) != plain.argmax(axis=1)).sum()),
+                "chi_squared_p_value_with_other_noise": homogeneous(other, plain),
+            }  # fmt: skip
+            print(precision, made[precision], flush=True)
+        made["float32"] = {"chi_squared_p_value_with_other_noise": homogeneous(counts("float32", 1), plain)}
+        return made
 
 
-def art(module: torch.nn.Module, image: np.ndarray, sigma: float, n: int, batch: int, classes: int) -> float | None:
-    """Samples per second of ART's CERTIFY on one image; None where it is not installed."""
-    try:
-        from art.estimators.certification.randomized_smoothing import PyTorchRandomizedSmoothing
-    except ImportError:
-        return None
-    smoothed = PyTorchRandomizedSmoothing(
-        model=module, loss=torch.nn.CrossEntropyLoss(), input_shape=image.shape, nb_classes=classes,
-        sample_size=100, scale=sigma, alpha=0.001,
-    )  # fmt: skip
-    smoothed.certify(image[None], n=100, batch_size=batch)
-    start = time.perf_counter()
-    smoothed.certify(image[None], n=n, batch_size=batch)
-    return (n + 100) / (time.perf_counter() - start)
+def homogeneous(first: np.ndarray, second: np.ndarray) -> float:
+    """The p-value of: on each image, both have the same probabilities of classes. Rare classes are put together."""
+    statistic, freedom = 0.0, 0
+    for row, other in zip(first, second, strict=True):
+        table = np.stack([row, other])
+        rare = table.sum(axis=0) < 20
+        table = np.column_stack([table[:, ~rare], table[:, rare].sum(axis=1)])
+        table = table[:, table.sum(axis=0) >= 20]
+        if table.shape[1] > 1:
+            answer = stats.chi2_contingency(table, correction=False)
+            statistic, freedom = statistic + answer.statistic, freedom + answer.dof
+    return float(stats.chi2.sf(statistic, freedom)) if freedom else 1.0
 
 
-def run(options: argparse.Namespace, data: Any, **settings: Any) -> dict[str, Any]:
-    """One certification through the public way in: its time, its samples and its curve."""
-    classifier = load_classifier(options.network, weights=options.weights, model_id=None, device=options.device)
-    given = {"sigma": options.sigma, "failure_probability": 0.001, "radii": radii_of(options), **settings}
-    every = given.pop("every", options.every)
-    plan = make_plan("benchmark", None, given, every=every)
-    start = time.perf_counter()
-    done = carry_out(plan, classifier, data, _Telling())
-    seconds = time.perf_counter() - start
-    report = done.report
-    return {
-        **settings, "every": every, "seconds": seconds, "samples": report.samples,
-        "samples_per_second": (report.samples or 0) / seconds, "examples": report.examples,
-        "certified": list(report.certified_counts),
-    }  # fmt: skip
-
-
-class _Telling(Watcher):
-    def forecast(self, samples: int, rate: float) -> None:
-        print(f"  at most {samples:,} samples at {rate:,.0f}/s", flush=True)
-
-
-def radii_of(options: argparse.Namespace) -> tuple[float, ...]:
-    """Radii 0.05 apart."""
-    return tuple(np.arange(0, options.largest_radius + 1e-9, 0.05).round(9).tolist())
+def told(name: str, made: dict[str, Any]) -> None:
+    """Print a speed."""
+    print(
+        f"{name}: {made['samples_per_second']:,.0f} samples/s "
+        f"({made['images']} images, {made['samples']:,} samples, {made['seconds']:.1f} s)",
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -98,68 +172,37 @@ def main() -> None:
     parser.add_argument("--sigma", type=float, required=True)
     parser.add_argument("--largest-radius", type=float, default=1.0)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--precisions", default="float32,tf32,bfloat16")
-    parser.add_argument("--n", type=int, default=100_000, help="samples of the fixed procedure in --pairs")
-    parser.add_argument("--speed-n", type=int, default=20_000)
-    parser.add_argument("--speed-every", type=int, default=200)
-    parser.add_argument("--every", type=int, default=10)
+    parser.add_argument("--speed", default="float32:5", help="precision:images, …")
+    parser.add_argument("--n", type=int, default=100_000, help="samples for each image")
+    parser.add_argument("--published-images", type=int, nargs=2, default=(20, 5), help="at batch 1000 and at 64")
+    parser.add_argument("--toolbox-images", type=int, default=3)
     parser.add_argument("--pairs", action="store_true")
-    parser.add_argument("--pair-precision", default="bfloat16")
+    parser.add_argument("--pair-precision", default="float32")
+    parser.add_argument("--agreement", help="precision, …")
+    parser.add_argument("--agreement-images", type=int, default=100)
+    parser.add_argument("--agreement-samples", type=int, default=10_000)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    on_gpu = options.device.startswith("cuda")
+    bench = Bench(options)
     result: dict[str, Any] = {
-        "machine": describe_machine("torch", "numpy"),
-        "device": options.device,
-        "sigma": options.sigma,
-    }
-    if options.device.startswith("cuda"):
-        result["device"] = torch.cuda.get_device_name()
-    data = load_data(options.data)
-    image = next(iter(data.pieces()))[1][0]
-    classifier: Any = load_classifier(options.network, weights=options.weights, model_id=None, device=options.device)
-    classifier.module.eval()
-    speeds: dict[str, Any] = {}
-    for batch in (1000, 64):
-        speeds[f"published, batch {batch}"] = published(
-            classifier.module, image, options.sigma, options.speed_n, batch, options.device
-        )
-        print(f"published, batch {batch}: {speeds[f'published, batch {batch}']:,.0f} samples/s", flush=True)
-    speeds["art, batch 1000"] = art(classifier.module, image, options.sigma, options.speed_n, 1000, 10)
-    print("art:", speeds["art, batch 1000"], flush=True)
-    for precision in options.precisions.split(","):
-        made = run(options, data, precision=precision, n=options.speed_n, every=options.speed_every)
-        speeds[f"fedcert fixed, {precision}"] = made["samples_per_second"]
-        print(
-            f"fedcert fixed, {precision}: {made['samples_per_second']:,.0f} samples/s ({made['seconds']:.1f} s)",
-            flush=True,
-        )
-    result["samples_per_second"] = speeds
+        "machine": describe_machine("torch", "numpy", "scipy"),
+        "device": torch.cuda.get_device_name() if on_gpu else "cpu",
+        "threads": torch.get_num_threads(),
+        "network": options.network, "sigma": options.sigma, "n": options.n,
+    }  # fmt: skip
+
+    def keep(**figures: Any) -> None:
+        result.update(figures)
+        if options.out is not None:
+            options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+    rivals = bench.rivals()
+    keep(speeds={**rivals, **bench.speeds()})
     if options.pairs:
-        precision = options.pair_precision
-        pairs = {
-            "sequential": run(options, data, precision=precision, n=options.n, procedure="sequential"),
-            "sequential, tolerance 0.02": run(
-                options, data, precision=precision, n=options.n, procedure="sequential", tolerance=0.02
-            ),
-            "fixed": run(options, data, precision=precision, n=options.n),
-        }
-        fixed = np.array(pairs["fixed"]["certified"]) / pairs["fixed"]["examples"]
-        for name, made in pairs.items():
-            lost = (fixed - np.array(made["certified"]) / made["examples"]).max()
-            made["points_lost_at_worst_radius"] = float(100 * lost)
-            made["times_fewer_samples"] = pairs["fixed"]["samples"] / made["samples"]
-            published_seconds = pairs["fixed"]["samples"] / speeds["published, batch 1000"]
-            made["times_faster_than_published"] = published_seconds / made["seconds"]
-            print(
-                f"{name}: {made['seconds']:.1f} s, {made['samples']:,} samples, "
-                f"{made['times_fewer_samples']:.2f} times fewer, {100 * lost:.2f} points lost, "
-                f"{made['times_faster_than_published']:.1f} times faster than published",
-                flush=True,
-            )
-        result["pairs"] = pairs
-        result["radii"] = radii_of(options)
-    if options.out is not None:
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
+        keep(radii=bench.radii, pairs=bench.pairs(rivals["published, batch 1000"]["samples_per_second"]))
+    if options.agreement:
+        keep(agreement=bench.agreement(options.agreement_images, options.agreement_samples))
 
 
 if __name__ == "__main__":

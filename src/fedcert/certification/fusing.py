@@ -27,19 +27,22 @@ class FusedConvolution(nn.Module):
 
     def __init__(self, convolution: nn.Conv2d, dtype: torch.dtype, *, rectified: bool) -> None:
         super().__init__()
-        weight = convolution.weight.detach().to(dtype).contiguous(memory_format=torch.channels_last)
+        weight = convolution.weight.detach().to(dtype)
+        if convolution.groups == 1:
+            weight = nn.functional.pad(weight, (0, 0, 0, 0, 0, -convolution.in_channels % _ALIGNMENT))
+        weight = weight.contiguous(memory_format=torch.channels_last)
         bias = convolution.bias
         self.weight = nn.Parameter(weight, requires_grad=False)
         plain = torch.zeros(len(weight), device=weight.device) if bias is None else bias.detach()
         self.bias = nn.Parameter(plain.to(dtype), requires_grad=False)
         self.places: Any = (convolution.stride, convolution.padding, convolution.dilation, convolution.groups)
         self.rectified = rectified
-        self.aligned = convolution.in_channels % _ALIGNMENT == 0 and convolution.groups == 1
+        self.dense = convolution.groups == 1
 
     def forward(self, batch: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
         """The answer, plus another tensor where given, rectified where asked."""
-        batch = batch.to(self.weight.dtype, memory_format=torch.channels_last)
-        if self.rectified and self.aligned and batch.is_cuda:
+        batch = self._aligned(batch)
+        if self.rectified and self.dense and batch.is_cuda:
             if other is None:
                 return torch.cudnn_convolution_relu(batch, self.weight, self.bias, *self.places)
             return torch.cudnn_convolution_add_relu(
@@ -53,6 +56,18 @@ class FusedConvolution(nn.Module):
         answer = torch.nn.functional.conv2d(batch, self.weight, self.bias, *self.places)
         answer = answer if other is None else answer + other
         return answer.relu() if self.rectified else answer
+
+    def _aligned(self, batch: torch.Tensor) -> torch.Tensor:
+        """The batch as the kernels want it: in the weights' type, channels last, empty channels filling up."""
+        channels = batch.shape[1]
+        wanted = self.weight.shape[1] if self.dense else channels
+        if channels == wanted:
+            return batch.to(self.weight.dtype, memory_format=torch.channels_last)
+        shape = (len(batch), wanted, *batch.shape[2:])
+        filled = torch.empty(shape, dtype=self.weight.dtype, device=batch.device, memory_format=torch.channels_last)
+        filled[:, :channels] = batch
+        filled[:, channels:] = 0
+        return filled
 
 
 def fused(module: nn.Module, dtype: torch.dtype) -> nn.Module | None:
