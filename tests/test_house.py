@@ -63,6 +63,7 @@ def test_the_exported_names_are_frozen() -> None:
         "CannotCombine",
         "Comparison",
         "DataProblem",
+        "DeviceProblem",
         "Estimate",
         "EstimationProblem",
         "FedcertError",

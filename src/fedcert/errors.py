@@ -8,6 +8,7 @@
     ├── CannotCombine        reports that do not belong together
     ├── ModelProblem         the model cannot be loaded, or answers nonsense
     ├── DataProblem          the local data cannot be used
+    ├── DeviceProblem        a device failed while it was working
     └── EstimationProblem    the reports are fine, but no estimate follows from them
 
     FedcertWarning           something that a person should look at, while the work goes on
@@ -91,6 +92,10 @@ class CannotCombine(FedcertError, ValueError):
 
 class ModelProblem(FedcertError):
     """The model cannot be loaded, or answers something that is not a prediction."""
+
+
+class DeviceProblem(FedcertError):
+    """A device failed while it was working: a GPU that fell off the bus, or whose driver gave up."""
 
 
 class DataProblem(FedcertError, ValueError):

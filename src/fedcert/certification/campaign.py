@@ -6,7 +6,9 @@ for their next look. Examples that are done leave, others take their place.
 
 from __future__ import annotations
 
+import math
 import time
+import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,10 +22,11 @@ from fedcert.certification.noise import Noise, Phase, block_size, noise_of
 from fedcert.certification.sampler import Draw, Images, Sampler, Spent, nobody
 from fedcert.report import Smoothing
 
-_SECONDS_PER_ITERATION = 5.0
+_SECONDS_PER_ITERATION = 3.0
+"""What a kill can cost: long enough to keep a device full, short enough to be done again."""
 _WINDOW = 2048
 """Examples under way at most."""
-_FEWEST_SAMPLES = 2_000
+_FEWEST_SAMPLES = 100
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class _Under:
     label: int
     standing: Standing | None
     index: int
+    checksum: int
 
 
 class Campaign:
@@ -125,21 +129,24 @@ class Campaign:
         return max(_FEWEST_SAMPLES, self.rate * _SECONDS_PER_ITERATION)
 
     def admit(self, index: int, image: npt.NDArray[np.float32], label: int) -> Outcome | None:
-        """Take an example in; one that an earlier run finished is done at once."""
+        """Take an example in; one that an earlier run finished is done at once, unless its image is another now."""
         standing = self._known.get(index)
+        checksum = zlib.crc32(image.tobytes()) if self.journal is not None else 0
+        if standing is not None and standing.image != checksum:
+            standing = None
         if standing is not None and standing.done:
             return self._outcome(standing)
-        self._under.append(_Under(image, label, standing, index))
+        self._under.append(_Under(image, label, standing, index, checksum))
         return None
 
-    def advance(self) -> Iterator[Outcome]:
-        """Draw some seconds' worth of samples, and give the examples that are done."""
-        chosen, draws = self._choose()
+    def advance(self, seconds: float = math.inf) -> Iterator[Outcome]:
+        """Draw some seconds' worth of samples, or fewer seconds' if so given, and give the examples that are done."""
+        chosen, draws = self._choose(min(self._allowance, max(self.rate * seconds, 1)))
         images: Images = np.stack([one.image for one in chosen])
         before = time.perf_counter()
         counts = self.sampler.counts(images, draws, self.spent)
-        seconds = max(time.perf_counter() - before, 1e-6)
-        self.rate = 0.5 * self.rate + 0.5 * sum(draw.samples for draw in draws) / seconds
+        taken = max(time.perf_counter() - before, 1e-6)
+        self.rate = 0.5 * self.rate + 0.5 * sum(draw.samples for draw in draws) / taken
         for one, draw, row in zip(chosen, draws, counts, strict=True):
             one.standing = self._after(one, draw, row)
         self._look(chosen)
@@ -163,11 +170,11 @@ class Campaign:
             if one.standing is not None and self.course.stops_early:
                 yield self._outcome(one.standing)
 
-    def _choose(self) -> tuple[list[_Under], list[Draw]]:
+    def _choose(self, allowance: float) -> tuple[list[_Under], list[Draw]]:
         """Examples for the next iteration, and what to draw of each, within the allowance."""
         chosen: list[_Under] = []
         draws: list[Draw] = []
-        left = self._allowance
+        left = allowance
         while self._under and (left > 0 or not chosen):
             one = self._under.popleft()
             step = block_size(one.image.shape)
@@ -188,7 +195,7 @@ class Campaign:
         if draw.phase == Phase.SELECTION:
             selected = int(counts.argmax())
             wrong = self.course.skips_wrong and selected != one.label
-            return Standing(one.index, selected, 0, 0, 0, 1.0, draw.samples, False, wrong)
+            return Standing(one.index, selected, 0, 0, 0, 1.0, draw.samples, one.checksum, False, wrong)
         standing = one.standing
         assert standing is not None  # noqa: S101
         return replace(

@@ -94,6 +94,12 @@ def fused(module: nn.Module, dtype: torch.dtype) -> nn.Module | None:
     return traced
 
 
+def mostly_fused(network: nn.Module) -> bool:
+    """Whether most convolutions of a network that `fused` made are one kernel with what follows them."""
+    kernels = [part.dense and part.rectified for part in network.modules() if isinstance(part, FusedConvolution)]
+    return 2 * sum(kernels) > len(kernels)
+
+
 def alike(first: torch.Tensor, second: torch.Tensor) -> bool:
     """Whether scores agree as well as rounding allows."""
     scale = first.float().norm()

@@ -23,7 +23,7 @@ from fedcert.errors import CallError, FileProblem
 from fedcert.report.paths import named
 
 _MAGIC = b"fedcert journal 1\n"
-_RECORD = struct.Struct("<qqqqqdq??")
+_RECORD = struct.Struct("<qqqqqdqI??")
 _SUM = struct.Struct("<I")
 _SECONDS_BETWEEN_SYNCS = 2.0
 
@@ -40,6 +40,7 @@ class Standing:
         look: the next look.
         miss: the best bound so far.
         samples: noisy samples spent, selection included.
+        image: the checksum of the example itself.
         estimated: whether anything was bounded; False where selection chose a wrong class and that was the end.
         done: whether no more is needed.
     """
@@ -51,6 +52,7 @@ class Standing:
     look: int
     miss: float
     samples: int
+    image: int
     estimated: bool
     done: bool
 
@@ -58,8 +60,10 @@ class Standing:
 class Journal:
     """What is known of each example, on disk.
 
+    It stays there until whoever began it removes it, once the result is safe.
+
     Raises:
-        CallError: another run is writing to it.
+        CallError: another run is writing to it, or it is of a run with other settings.
         FileProblem: it cannot be read or written.
     """
 
@@ -77,7 +81,7 @@ class Journal:
             raise FileProblem(f"cannot use the journal {named(path)}: {error.strerror or error}") from None
 
     def _read(self) -> bool:
-        """Read what an earlier run left; whatever belongs to other settings is discarded."""
+        """Read what an earlier run left."""
         content = self._file.read()
         place = len(self._header)
         size = _RECORD.size + _SUM.size
@@ -89,6 +93,12 @@ class Journal:
                 standing = Standing(*_RECORD.unpack(record))
                 self.standings[standing.index] = standing
                 place += size
+        elif content[: len(_MAGIC)] == _MAGIC and len(content) > place:
+            self._file.close()
+            raise CallError(
+                f"{named(self.path)} is the journal of a run with other settings, model or data; run that again to go "
+                "on with it, give this one another --out, or remove the journal"
+            )
         else:
             self._file.seek(0)
             self._file.write(self._header)
@@ -121,11 +131,6 @@ class Journal:
             self._file.flush()
         finally:
             self._file.close()
-
-    def remove(self) -> None:
-        """The work is done."""
-        self._file.close()
-        self.path.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,17 +21,15 @@ from fedcert.certification.classifiers import Classifier, classifier_of
 from fedcert.certification.journal import Journal
 from fedcert.certification.local_data import LocalData, data_of
 from fedcert.certification.models import onnx_classifier
-from fedcert.certification.noise import Phase, Streams, block_size, noise_of
+from fedcert.certification.noise import Streams, block_size, noise_of
 from fedcert.certification.plan import Plan, check_request, make_plan
 from fedcert.certification.procedures import Certificates
-from fedcert.certification.sampler import Images, Sampler, check_width, draws_of
+from fedcert.certification.sampler import Images, Sampler, check_width
+from fedcert.certification.speed import prepare
 from fedcert.errors import DataProblem, FedcertWarning
 from fedcert.report import Report, Request
 from fedcert.version import __version__
 
-_TRIAL = 1000
-_WORTH_COMPILING = 120.0
-"""Seconds of work from which on a minute of compiling pays."""
 _SPREAD = (0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15)
 """Every sixteenth example, from these on: at any moment those begun are spread over all of the data."""
 
@@ -167,12 +166,12 @@ def carry_out(
         classifier: the model.
         data: the client's test examples.
         watcher: told about progress.
-        journal: where to remember how far the work is; it is removed when the work is done.
+        journal: where to remember how far the work is; remove it when the result is safe.
 
     Raises:
         ModelProblem: the model fails.
         DataProblem: the data cannot be used.
-        CallError: another run is writing to the journal.
+        CallError: another run is writing to the journal, or it is of other work.
         FileProblem: the journal cannot be used.
     """
     deadline = None if plan.time_budget is None else time.monotonic() + plan.time_budget
@@ -189,10 +188,8 @@ def carry_out(
         sampler = classifier.sampler(
             len(classes), noise_of(plan.smoothing), streams, plan.batch_size, plan.smoothing.precision
         )
-        outcomes = _outcomes(plan, sampler, data, watcher, notes, deadline)
+        outcomes, complete = _outcomes(plan, sampler, data, watcher, notes, deadline)
         tally = _Tally.of(outcomes, data.labels, len(classes), plan.radii)
-        if notes is not None:
-            notes.remove()
     report = Report(
         client=plan.client,
         model=classifier.identity,
@@ -209,7 +206,7 @@ def carry_out(
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         **_grouping(data, [outcome.index for outcome in outcomes], len(plan.radii)),
     )
-    return Certified(report, tuple(outcomes))
+    return Certified(report, tuple(outcomes), complete)
 
 
 @dataclass(frozen=True)
@@ -219,46 +216,54 @@ class Certified:
     Attributes:
         report: what may leave.
         outcomes: what became of each example, by index; it stays.
+        complete: whether no example was left out or broken off for want of time.
     """
 
     report: Report
     outcomes: tuple[Outcome, ...]
+    complete: bool = True
 
 
 def _outcomes(
     plan: Plan, sampler: Sampler, data: LocalData, watcher: Watcher, journal: Journal | None, deadline: float | None
-) -> list[Outcome]:
-    """What becomes of each example, or, where time runs out, of those that were begun in time."""
+) -> tuple[list[Outcome], bool]:
+    """What becomes of each example, or, where time runs out, of those that were begun in time; whether it did not."""
     campaign: Campaign | None = None
     outcomes: list[Outcome] = []
+    examples = -(-len(data) // plan.every)
 
     def gather(some: Iterable[Outcome]) -> None:
         before = len(outcomes)
         outcomes.extend(some)
         watcher.finished(len(outcomes) - before)
 
-    def late() -> bool:
-        return deadline is not None and time.monotonic() >= deadline
+    def left() -> float:
+        return math.inf if deadline is None else deadline - time.monotonic()
 
+    for index, image, piece in _one_by_one(data, plan):
+        if campaign is None:
+            campaign = _begin(plan, sampler, piece, examples, watcher, journal)
+        while not campaign.has_room and left() > 0:
+            gather(campaign.advance(left()))
+        if left() <= 0:
+            break
+        known = campaign.admit(index, image, int(data.labels[index]))
+        if known is not None:
+            gather([known])
+    while campaign is not None and campaign.busy and left() > 0:
+        gather(campaign.advance(left()))
+    complete = len(outcomes) == examples
+    if campaign is not None and not complete:
+        gather(campaign.abandon())
+        watcher.late(len(outcomes), examples)
+    return sorted(outcomes, key=lambda outcome: outcome.index), complete
+
+
+def _one_by_one(data: LocalData, plan: Plan) -> Iterator[tuple[int, Images, Images]]:
+    """Each example's index and image, and the piece of data that it came with."""
     for indices, images in _in_order(data, plan):
         for index, image in zip(indices, images, strict=True):
-            if campaign is None:
-                campaign = _begin(plan, sampler, images, -(-len(data) // plan.every), watcher, journal)
-            while not campaign.has_room and not late():
-                gather(campaign.advance())
-            if late():
-                break
-            known = campaign.admit(index, image, int(data.labels[index]))
-            if known is not None:
-                gather([known])
-        if late():
-            break
-    while campaign is not None and campaign.busy and not late():
-        gather(campaign.advance())
-    if campaign is not None and campaign.busy:
-        gather(campaign.abandon())
-        watcher.late(len(outcomes), -(-len(data) // plan.every))
-    return sorted(outcomes, key=lambda outcome: outcome.index)
+            yield index, image, images
 
 
 def _in_order(data: LocalData, plan: Plan) -> Iterator[tuple[list[int], Images]]:
@@ -275,15 +280,8 @@ def _begin(
 ) -> Campaign:
     smoothing = plan.smoothing
     _check_range(images, smoothing.sigma)
-    if hasattr(sampler, "fuse"):
-        sampler.fuse(images)
-    rate = _rate(sampler, images, examples * (smoothing.n0 + smoothing.n))
     most = examples * (smoothing.n0 + smoothing.n)
-    if plan.compile is not False and hasattr(sampler, "compile"):
-        worth = most / rate * (1.0 if smoothing.procedure == "fixed" else 0.2) > _WORTH_COMPILING
-        if plan.compile or (worth and getattr(sampler, "pays_to_compile", False)):
-            sampler.compile(images[:1])
-            rate = _rate(sampler, images, most)
+    rate = prepare(sampler, images, most, sequential=smoothing.procedure == "sequential", compile=plan.compile)
     if smoothing.procedure == "sequential":
         watcher.forecast_at_most(most, rate, examples)
     else:
@@ -374,13 +372,3 @@ def _check_range(images: Images, sigma: float) -> None:
             FedcertWarning,
             stacklevel=3,
         )
-
-
-def _rate(sampler: Sampler, images: Images, samples: int) -> float:
-    """Samples per second, measured. The first call pays for caches and kernels; the second tells the speed."""
-    full = sampler.trial(images.shape[1:]) if hasattr(sampler, "trial") else None
-    trial = min(samples, full or _TRIAL)
-    for size in (trial if full else min(trial, _TRIAL // 10), trial):
-        start = time.perf_counter()
-        sampler.counts(images[:1], draws_of([0], Phase.FORECAST, size))
-    return trial / max(time.perf_counter() - start, 1e-9)

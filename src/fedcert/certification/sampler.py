@@ -158,9 +158,19 @@ def batches(draws: Sequence[Draw], batch_size: int, block: int) -> Iterator[list
         yield units
 
 
-def fitting_batch(shape: tuple[int, ...]) -> int:
-    """A batch size that keeps the noisy inputs of one call around 16 MB."""
-    return max(1, min(_LARGEST_BATCH, _FLOATS_PER_BATCH // max(1, int(np.prod(shape)))))
+def fitting_batch(shape: tuple[int, ...], largest: int = 0) -> int:
+    """A batch size that keeps the noisy inputs of one call, and the largest array between layers, around 16 MB.
+
+    It is found from sizes, not by timing: another batch may round differently, and runs are to repeat.
+
+    Args:
+        shape: of an example.
+        largest: floats of the largest array that the model makes of an example, where that is known.
+    """
+    most = max(1, min(_LARGEST_BATCH, _FLOATS_PER_BATCH // max(1, int(np.prod(shape)), largest)))
+    block = block_size(shape)
+    # A block is split evenly: 100 samples as two times 50, not as 64 and 36.
+    return most if most >= block else -(-block // -(-block // most))
 
 
 def labels_of(answer: object, examples: int, classes: int | None) -> Labels:
@@ -228,7 +238,7 @@ def guarded(call: Callable[[], object], shape: tuple[int, ...]) -> object:
     except FedcertError:
         raise
     except (Exception, SystemExit) as error:  # a user's model may raise anything
-        if type(error).__name__ == "OutOfMemoryError":  # torch's: the sampler takes less at a time
+        if type(error).__name__ in ("OutOfMemoryError", "AcceleratorError"):  # a device's: the sampler knows what to do
             raise
         first = str(error).strip().splitlines()[:1]
         reason = f"{type(error).__name__}: {first[0][:300] if first else 'no message'}"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedcert.certification.fusing import alike, fused
+from fedcert.certification.fusing import alike, fused, mostly_fused
 from fedcert.certification.noise import Noise, Streams, block_size
 from fedcert.certification.sampler import (
     NAN_SCORES,
@@ -28,7 +28,7 @@ from fedcert.certification.sampler import (
     nobody,
     noisy_batch,
 )
-from fedcert.errors import FedcertWarning, ModelProblem
+from fedcert.errors import DeviceProblem, FedcertWarning, ModelProblem
 
 _DEVICE_BATCH = 16_000
 """Samples per call on a GPU, where memory allows: enough to fill it, and a multiple of both 100 and 128."""
@@ -65,12 +65,12 @@ class TorchSampler:
 
     def __post_init__(self) -> None:
         self._forward = self.module
-        self._fused = False
+        self._fused = self._mostly_fused = False
 
     @property
     def pays_to_compile(self) -> bool:
-        """Whether compiling makes long work shorter here: not where layers are fused already."""
-        return self.device.type == "cuda" and not self._fused
+        """Whether compiling makes long work shorter here: not where fused kernels do most of it already."""
+        return self.device.type == "cuda" and not self._mostly_fused
 
     @torch.inference_mode()
     def fuse(self, images: Images) -> None:
@@ -83,22 +83,19 @@ class TorchSampler:
             return
         chance = torch.randn(images[:_COMPARED].shape, generator=torch.Generator().manual_seed(0))
         batch = (torch.from_numpy(images[:_COMPARED]) + self.noise.sigma * chance).to(self.device)
-        if batch.ndim == 4:
-            batch = batch.contiguous(memory_format=torch.channels_last)
+        batch = _channels_last(batch)
         try:
             if alike(scores_of(self.module, batch), scores_of(made, batch)):
-                self._forward, self._fused = made, True
+                self._forward, self._fused, self._mostly_fused = made, True, mostly_fused(made)
         except ModelProblem:  # the network as it is says what is wrong with it, if anything is
             return
 
     @torch.inference_mode()
     def compile(self, images: Images) -> None:
         """Have torch compile the module for batches of such images; where that fails, go on without."""
-        compiled = torch.compile(self.module, dynamic=False)
+        compiled = torch.compile(self._forward, dynamic=False)
         shape = images.shape[1:]
-        batch = torch.zeros((self._batch(shape), *shape), device=self.device)
-        if batch.ndim == 4:
-            batch = batch.contiguous(memory_format=torch.channels_last)
+        batch = _channels_last(torch.zeros((self._batch(shape), *shape), device=self.device))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -120,22 +117,31 @@ class TorchSampler:
     @torch.inference_mode()
     def counts(self, images: Images, draws: Sequence[Draw], spent: Spent = nobody) -> Counts:
         """See `sampler.Sampler.counts`."""
-        step = self._on_cpu if self.device.type == "cpu" else self._on_device
-        return step(images, draws, spent)
+        if self.device.type == "cpu":
+            return self._on_cpu(images, draws, spent)
+        with working(self.device):
+            return self._on_device(images, draws, spent)
 
     def _on_cpu(self, images: Images, draws: Sequence[Draw], spent: Spent) -> Counts:
         counts = np.zeros(len(draws) * self.classes, dtype=np.int64)
-        batch_size = self.batch_size or fitting_batch(images.shape[1:])
+        batch_size = self._cpu_batch(images)
         work = batches(draws, batch_size, block_size(images.shape[1:]))
         for noisy, owners in ahead(lambda units: noisy_batch(images, units, self.noise, self.streams), work):
             for start in range(0, len(noisy), batch_size):
-                scores = self._scores(torch.from_numpy(noisy[start : start + batch_size]))
+                scores = self._scores(_channels_last(torch.from_numpy(noisy[start : start + batch_size])))
                 if bool(scores.isnan().any()):
                     raise ModelProblem(NAN_SCORES)
                 cells = owners[start : start + batch_size] * self.classes + scores.argmax(dim=1).numpy()
                 counts += np.bincount(cells, minlength=len(counts))
                 spent(len(scores))
         return counts.reshape(len(draws), self.classes)
+
+    def _cpu_batch(self, images: Images) -> int:
+        """The batch on a CPU: activations that fit into its caches, and into memory that is used again."""
+        if self.batch_size is None:
+            shape = images.shape[1:]
+            self.batch_size = fitting_batch(shape, largest_activation(self.module, torch.from_numpy(images[:1])))
+        return self.batch_size
 
     def _on_device(self, images: Images, draws: Sequence[Draw], spent: Spent) -> Counts:
         clean = torch.from_numpy(images).to(self.device)
@@ -194,9 +200,7 @@ class TorchSampler:
             start += unit.samples
         noisy[start:].zero_()
         noisy += clean[rows]
-        if noisy.ndim == 4:
-            noisy = noisy.contiguous(memory_format=torch.channels_last)
-        scores = self._scores(noisy)
+        scores = self._scores(_channels_last(noisy))
         live = torch.arange(size, device=self.device) < filled
         unusable |= (scores.isnan().any(dim=1) & live).any()
         # Fillers are counted beyond the last draw.
@@ -217,6 +221,52 @@ class TorchSampler:
         scores = scores_of(self._forward, batch)
         check_width(scores.shape[1], self.classes)
         return scores
+
+
+@contextmanager
+def working(device: torch.device) -> Iterator[None]:
+    """Say in one sentence what a device's own failure means.
+
+    Raises:
+        DeviceProblem: the device failed; memory that runs out is not meant.
+    """
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        text = str(error)
+        if type(error).__name__ != "AcceleratorError" and "CUDA error" not in text and "cuDNN error" not in text:
+            raise
+        raise DeviceProblem(
+            f"the device {str(device)!r} failed: {(text.splitlines() or ['no message'])[0][:200]}; see whether it is "
+            "still there (nvidia-smi), then run the same again, or with another --device (device=)"
+        ) from None
+
+
+def _channels_last(batch: torch.Tensor) -> torch.Tensor:
+    """Images with their channels last in memory, as convolutions like them on any device."""
+    return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
+
+
+def largest_activation(module: torch.nn.Module, example: torch.Tensor) -> int:
+    """Numbers in the largest tensor that the parts of a module make of an example; 0 where that cannot be seen."""
+    sizes = [0]
+
+    def see(_part: torch.nn.Module, _given: object, made: object) -> None:
+        if isinstance(made, torch.Tensor):
+            sizes.append(made.numel())
+
+    handles = []
+    try:
+        handles = [part.register_forward_hook(see) for part in module.modules()]
+        scores_of(module, _channels_last(example))
+    except RuntimeError:  # scripted modules may refuse hooks
+        return 0
+    finally:
+        for handle in handles:
+            handle.remove()
+    return max(sizes)
 
 
 def scores_of(module: Callable[[torch.Tensor], Any], batch: torch.Tensor) -> torch.Tensor:

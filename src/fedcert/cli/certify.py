@@ -16,7 +16,7 @@ from fedcert.certification.plan import check_request, make_plan
 from fedcert.certification.run import Watcher, carry_out
 from fedcert.cli.console import duration, print_json, progress, results, tell
 from fedcert.cli.inputs import files_among, names_in, option, radii_of, seconds_of, wrong_option
-from fedcert.errors import CallError, InvalidValue, require
+from fedcert.errors import CallError, DeviceProblem, InvalidValue, require
 from fedcert.report import Report, Request, check_writable, read_one, write_whole
 from fedcert.report.fields import CLASSES, RADII
 from fedcert.report.kinds import Text
@@ -100,7 +100,7 @@ def certify(
     try:
         with progress() as bar:
             done = carry_out(plan, classifier, local, _Bar(bar), journal)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, DeviceProblem):
         if journal is not None and journal.exists():
             tell(f"note: what was done is kept in {journal}; run the same command again to go on")
         raise
@@ -109,6 +109,10 @@ def certify(
         write_examples(examples, done, local.labels)
     if not dry_run and out is not None:
         write_whole(out, report.dumps())
+    if journal is not None and done.complete:
+        journal.unlink(missing_ok=True)
+    elif journal is not None:
+        tell(f"note: what was done is kept in {journal}; run the same command again for more examples")
     if dry_run or as_json:
         print_json(report)
     if dry_run:
