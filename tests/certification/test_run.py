@@ -254,3 +254,8 @@ def test_groups_become_one_design_effect() -> None:
     for wrong in ([1] * 39, [0.5] * 40, [[1]] * 40):
         with pytest.raises(DataProblem, match="groups must name the group of each of the 40 examples"):
             run(groups=wrong)
+
+
+def test_compiling_what_cannot_be_compiled_is_a_warning() -> None:
+    with pytest.warns(FedcertWarning, match="only torch modules on a GPU are compiled; going on without"):
+        run(compile=True)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
-from fedcert import ModelProblem
+from fedcert import DeviceProblem, ModelProblem
 from fedcert.certification.classifiers import ArrayClassifier, classifier_of
+from fedcert.certification.cpu_sampler import CpuSampler
+from fedcert.certification.device_sampler import DeviceSampler
 from fedcert.certification.noise import Gaussian, Phase, Streams
 from fedcert.certification.sampler import ArraySampler, Draw, Sampler, batches, draws_of, fitting_batch
 
@@ -207,15 +213,86 @@ def test_a_module_that_answers_nonsense_is_named(layer: object, sentence: str) -
 @pytest.mark.parametrize("batch_size", [64, 100, 250, 1000, 100_000])
 def test_the_devices_way_of_counting_fills_up_batches_and_counts_no_filler(batch_size: int) -> None:
     """The path that a GPU takes, run on the CPU, where only its noise is another one."""
-    sampler = samplers(batch_size)["torch"]
+    sampler = DeviceSampler(linear(), 3, Gaussian(0.5), STREAMS, torch.device("cpu"), batch_size)
     draws = [Draw(row, row, Phase.ESTIMATION, 0, 50 * (row + 1)) for row in range(9)]
     asked: list[int] = []
     with torch.inference_mode():
-        counts = sampler._on_device(IMAGES, draws, asked.append)  # type: ignore[attr-defined]
+        counts = sampler.counts(IMAGES, draws, asked.append)
     assert counts.sum(axis=1).tolist() == [50 * (row + 1) for row in range(9)]
     assert sum(asked) == counts.sum()
     plain = samplers(None)["torch"].counts(IMAGES, [draw._replace(samples=20_000) for draw in draws])
     many = [draw._replace(samples=5_000) for draw in draws]
     with torch.inference_mode():
-        other = sampler._on_device(IMAGES, many, asked.append)  # type: ignore[attr-defined]
+        other = sampler.counts(IMAGES, many, asked.append)
     assert np.abs(other / 5_000 - plain / 20_000).max() < 0.05
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """Tests that change torch's threads put them back."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+class Absent(torch.nn.Module):
+    """A module that keeps things in itself while it works, as some do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = linear()
+        self.held: torch.Tensor | None = None
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        self.held = batch
+        time.sleep(0.001)
+        scores: torch.Tensor = self.linear(self.held)
+        return scores
+
+
+@pytest.mark.usefixtures("threads")
+def test_the_number_of_cores_changes_nothing_not_even_for_a_module_that_keeps_things_in_itself() -> None:
+    made = []
+    for count in (1, 2, 5):
+        torch.set_num_threads(count)
+        sampler = CpuSampler(Absent(), 3, Gaussian(0.5), STREAMS, 50)
+        made.append(sampler.counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 700)))
+        assert torch.get_num_threads() == count
+    plain = samplers(None)["torch"].counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 700))
+    assert all(np.array_equal(counts, plain) for counts in made)
+
+
+@pytest.mark.usefixtures("threads")
+def test_a_module_that_cannot_be_copied_works_alone() -> None:
+    class Locked(Absent):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lock = threading.Lock()
+
+    torch.set_num_threads(3)
+    sampler = CpuSampler(Locked(), 3, Gaussian(0.5), STREAMS, 50)
+    counts = sampler.counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 300))
+    assert np.array_equal(counts, samplers(None)["torch"].counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 300)))
+
+
+def test_the_batch_fits_the_largest_activation() -> None:
+    wide = torch.nn.Sequential(torch.nn.Linear(6, 2**17), torch.nn.Linear(2**17, 3, bias=False))
+    sampler = CpuSampler(wide, 3, Gaussian(0.5), STREAMS)
+    sampler.counts(IMAGES, draws_of([0], Phase.ESTIMATION, 10))
+    assert sampler.batch_size == 25  # four times in a block of 100; 32 would fit
+    assert fitting_batch((6,)) == 4096
+
+
+@pytest.mark.parametrize("text", ["CUDA error: unspecified launch failure\nand more", "cuDNN error: it is gone"])
+def test_a_device_that_fails_is_one_sentence(text: str) -> None:
+    class Gone(torch.nn.Module):
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            raise AcceleratorError(text)
+
+    class AcceleratorError(RuntimeError):
+        """As torch calls it."""
+
+    sampler = DeviceSampler(Gone(), 3, Gaussian(0.5), STREAMS, torch.device("cpu"))
+    first = text.splitlines()[0]
+    with pytest.raises(DeviceProblem, match=f"^the device 'cpu' failed: {first}; see whether it is still there"):
+        sampler.counts(IMAGES, draws_of([0], Phase.ESTIMATION, 10))

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from fedcert import Estimate, Report, Request, WhatIf, certify
+from fedcert.certification.journal import is_empty
 from fedcert.cli.console import duration
 from fedcert.cli.inputs import radii_of
 from fedcert.cli.main import run
@@ -229,7 +230,10 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing_but_the_journal(site: Path) -> 
     )  # fmt: skip
     assert process.stderr is not None
     assert "noisy samples at about" in process.stderr.readline()
-    time.sleep(0.3)
+    journal = site / "report.json.journal"
+    while not journal.exists() or is_empty(journal):
+        assert process.poll() is None
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130

@@ -103,7 +103,7 @@ class TorchClassifier:
         """See `Classifier.width`."""
         import torch
 
-        from fedcert.certification.torch_sampler import scores_of
+        from fedcert.certification.torch_module import scores_of
 
         with torch.inference_mode():
             width = int(scores_of(self.module, torch.from_numpy(example).to(self.device)).shape[1])
@@ -114,13 +114,17 @@ class TorchClassifier:
         self, classes: int, noise: Noise, streams: Streams, batch_size: int | None, precision: str = "float32"
     ) -> Sampler:
         """See `Classifier.sampler`."""
-        from fedcert.certification.torch_sampler import TorchSampler
+        if self.device.type == "cpu":
+            from fedcert.certification.cpu_sampler import CpuSampler
 
-        return TorchSampler(self.module, classes, noise, streams, self.device, batch_size, precision)
+            return CpuSampler(self.module, classes, noise, streams, batch_size, precision)
+        from fedcert.certification.device_sampler import DeviceSampler
+
+        return DeviceSampler(self.module, classes, noise, streams, self.device, batch_size, precision)
 
     def running(self, precision: str) -> AbstractContextManager[None]:
         """Evaluation mode and the stated arithmetic, for as long as the context lasts."""
-        from fedcert.certification.torch_sampler import as_certified
+        from fedcert.certification.torch_module import as_certified
 
         if precision == "tf32" and self.device.type != "cuda":
             raise CallError("precision 'tf32' is a GPU's; use 'float32' here")

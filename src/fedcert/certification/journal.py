@@ -57,13 +57,17 @@ class Standing:
     done: bool
 
 
+class JournalInUse(CallError):
+    """Another run is writing to a journal, or it is of other work: it is not this run's to touch."""
+
+
 class Journal:
     """What is known of each example, on disk.
 
     It stays there until whoever began it removes it, once the result is safe.
 
     Raises:
-        CallError: another run is writing to it, or it is of a run with other settings.
+        JournalInUse: another run is writing to it, or it is of a run with other settings.
         FileProblem: it cannot be read or written.
     """
 
@@ -95,7 +99,7 @@ class Journal:
                 place += size
         elif content[: len(_MAGIC)] == _MAGIC and len(content) > place:
             self._file.close()
-            raise CallError(
+            raise JournalInUse(
                 f"{named(self.path)} is the journal of a run with other settings, model or data; run that again to go "
                 "on with it, give this one another --out, or remove the journal"
             )
@@ -142,6 +146,11 @@ class Journal:
             self.close()
 
 
+def is_empty(path: Path) -> bool:
+    """Whether a journal knows nothing of any example."""
+    return path.stat().st_size < len(_MAGIC) + 65 + _RECORD.size
+
+
 def _lock(file: IO[bytes], path: Path) -> None:
     """Keep other runs from writing to the same journal; the lock goes with the process, however it ends."""
     try:
@@ -155,6 +164,6 @@ def _lock(file: IO[bytes], path: Path) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         file.close()
-        raise CallError(
+        raise JournalInUse(
             f"another run is writing to {named(path)}; wait for it to end, or give this one another --out"
         ) from None

@@ -1,12 +1,13 @@
 """Noisy predictions, counted: the only hot loop, here for models that take numpy arrays.
 
-Its twin for torch modules, which draws and counts on the module's device, is `torch_sampler`.
+Its twins for torch modules are `cpu_sampler` and `device_sampler`.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -128,17 +129,26 @@ def noisy_batch(images: Images, units: Sequence[Unit], noise: Noise, streams: St
     return noisy, np.repeat(np.array([unit.draw for unit in units], dtype=np.int64), sizes)
 
 
-def ahead(make: Callable[[Given], Made], items: Iterable[Given]) -> Iterator[Made]:
-    """Make things one ahead, in a thread of its own: noise is drawn while the model is busy with the last batch."""
-    with ThreadPoolExecutor(1, thread_name_prefix="fedcert noise") as pool:
-        pending = None
-        for item in items:
-            following = pool.submit(make, item)
-            if pending is not None:
-                yield pending.result()
-            pending = following
-        if pending is not None:
-            yield pending.result()
+def ahead(make: Callable[[Given], Made], items: Iterable[Given], workers: int = 1) -> Iterator[Made]:
+    """Make things ahead, in order, in threads of their own: noise is drawn while a model is busy with the last batch.
+
+    Args:
+        make: makes one.
+        items: of what.
+        workers: how many are made at a time; about as many more wait to be taken.
+    """
+    pending: deque[Future[Made]] = deque()
+    with ThreadPoolExecutor(workers, thread_name_prefix="fedcert") as pool:
+        try:
+            for item in items:
+                pending.append(pool.submit(make, item))
+                if len(pending) > 2 * workers:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:  # whoever took them may have had enough
+            for one in pending:
+                one.cancel()
 
 
 def batches(draws: Sequence[Draw], batch_size: int, block: int) -> Iterator[list[Unit]]:

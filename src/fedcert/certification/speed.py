@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+import warnings
 
 from fedcert.certification.noise import Phase
 from fedcert.certification.sampler import Images, Sampler, draws_of
+from fedcert.errors import FedcertWarning
 
 _FEWEST = 100
 _LONG_ENOUGH = 0.2
@@ -34,7 +36,11 @@ def prepare(sampler: Sampler, images: Images, most: int, *, sequential: bool, co
     if hasattr(sampler, "fuse"):
         sampler.fuse(images)
     rate = measured_rate(sampler, images, most)
-    if compile is False or not hasattr(sampler, "compile"):
+    if not hasattr(sampler, "compile"):
+        if compile:
+            warnings.warn("only torch modules on a GPU are compiled; going on without", FedcertWarning, stacklevel=3)
+        return rate
+    if compile is False:
         return rate
     seconds = most / rate * (_SEQUENTIAL_SHARE if sequential else 1.0)
     if compile or (seconds > _WORTH_COMPILING and getattr(sampler, "pays_to_compile", False)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,12 +13,13 @@ from rich.progress import Progress, TaskID
 
 from fedcert.certification.data import load_data
 from fedcert.certification.examples import write_examples
+from fedcert.certification.journal import JournalInUse, is_empty
 from fedcert.certification.models import load_classifier
 from fedcert.certification.plan import check_request, make_plan
 from fedcert.certification.run import Watcher, carry_out
 from fedcert.cli.console import duration, print_json, progress, results, tell
 from fedcert.cli.inputs import files_among, names_in, option, radii_of, seconds_of, wrong_option
-from fedcert.errors import CallError, DeviceProblem, InvalidValue, require
+from fedcert.errors import CallError, InvalidValue, require
 from fedcert.report import Report, Request, check_writable, read_one, write_whole
 from fedcert.report.fields import CLASSES, RADII
 from fedcert.report.kinds import Text
@@ -97,18 +100,14 @@ def certify(
         if asked.release.class_counts and not class_counts:
             tell("note: the request asks for counts per class; add --class-counts if you agree to give them")
     journal = out.with_name(f"{out.name}.journal") if out is not None and not dry_run else None
-    try:
+    with _kept(journal):
         with progress() as bar:
             done = carry_out(plan, classifier, local, _Bar(bar), journal)
-    except (KeyboardInterrupt, DeviceProblem):
-        if journal is not None and journal.exists():
-            tell(f"note: what was done is kept in {journal}; run the same command again to go on")
-        raise
-    report = done.report
-    if examples is not None:
-        write_examples(examples, done, local.labels)
-    if not dry_run and out is not None:
-        write_whole(out, report.dumps())
+        report = done.report
+        if examples is not None:
+            write_examples(examples, done, local.labels)
+        if not dry_run and out is not None:
+            write_whole(out, report.dumps())
     if journal is not None and done.complete:
         journal.unlink(missing_ok=True)
     elif journal is not None:
@@ -119,6 +118,22 @@ def certify(
         tell("note: this is exactly what would leave; nothing was written")
     elif not as_json:
         _summary(report, out)
+
+
+@contextmanager
+def _kept(journal: Path | None) -> Iterator[None]:
+    """Whatever ends the work early: say where it is kept, or keep nothing if there is nothing."""
+    try:
+        yield
+    except JournalInUse:
+        raise
+    except BaseException:
+        if journal is not None and journal.exists():
+            if is_empty(journal):
+                journal.unlink()
+            else:
+                tell(f"note: what was done is kept in {journal}; run the same command again to go on")
+        raise
 
 
 def _summary(report: Report, out: Path | None) -> None:

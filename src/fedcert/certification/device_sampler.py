@@ -1,10 +1,9 @@
-"""The hot loop for torch modules: noise, prediction and counting stay on the module's device."""
+"""The hot loop for torch modules on a GPU: noise, prediction and counting stay there."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,15 +19,12 @@ from fedcert.certification.sampler import (
     Images,
     Spent,
     Unit,
-    ahead,
     batches,
     check_width,
-    fitting_batch,
-    guarded,
     nobody,
-    noisy_batch,
 )
-from fedcert.errors import DeviceProblem, FedcertWarning, ModelProblem
+from fedcert.certification.torch_module import channels_last, scores_of, working
+from fedcert.errors import FedcertWarning, ModelProblem
 
 _DEVICE_BATCH = 16_000
 """Samples per call on a GPU, where memory allows: enough to fill it, and a multiple of both 100 and 128."""
@@ -38,10 +34,10 @@ _COMPARED = 64
 
 
 @dataclass
-class TorchSampler:
-    """Samples a torch module, in the mode in which it is (put it into evaluation mode before).
+class DeviceSampler:
+    """Samples a torch module on a GPU, in the mode in which it is (put it into evaluation mode before).
 
-    On a GPU every call has the same number of samples, the last one filled up, so that what an example gets does not
+    Every call has the same number of samples, the last one filled up, so that what an example gets does not
     depend on its company.
 
     Attributes:
@@ -75,7 +71,7 @@ class TorchSampler:
     @torch.inference_mode()
     def fuse(self, images: Images) -> None:
         """Fuse the layers of a convolutional network, where that gives the same scores on some images."""
-        if self.device.type != "cuda" or self.precision == "float32":
+        if self.precision == "float32":
             return
         dtype = torch.bfloat16 if self.precision == "bfloat16" else torch.float32
         made = fused(self.module, dtype)
@@ -83,7 +79,7 @@ class TorchSampler:
             return
         chance = torch.randn(images[:_COMPARED].shape, generator=torch.Generator().manual_seed(0))
         batch = (torch.from_numpy(images[:_COMPARED]) + self.noise.sigma * chance).to(self.device)
-        batch = _channels_last(batch)
+        batch = channels_last(batch)
         try:
             if alike(scores_of(self.module, batch), scores_of(made, batch)):
                 self._forward, self._fused, self._mostly_fused = made, True, mostly_fused(made)
@@ -95,7 +91,7 @@ class TorchSampler:
         """Have torch compile the module for batches of such images; where that fails, go on without."""
         compiled = torch.compile(self._forward, dynamic=False)
         shape = images.shape[1:]
-        batch = _channels_last(torch.zeros((self._batch(shape), *shape), device=self.device))
+        batch = channels_last(torch.zeros((self._batch(shape), *shape), device=self.device))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -117,33 +113,10 @@ class TorchSampler:
     @torch.inference_mode()
     def counts(self, images: Images, draws: Sequence[Draw], spent: Spent = nobody) -> Counts:
         """See `sampler.Sampler.counts`."""
-        if self.device.type == "cpu":
-            return self._on_cpu(images, draws, spent)
         with working(self.device):
-            return self._on_device(images, draws, spent)
+            return self._counted(images, draws, spent)
 
-    def _on_cpu(self, images: Images, draws: Sequence[Draw], spent: Spent) -> Counts:
-        counts = np.zeros(len(draws) * self.classes, dtype=np.int64)
-        batch_size = self._cpu_batch(images)
-        work = batches(draws, batch_size, block_size(images.shape[1:]))
-        for noisy, owners in ahead(lambda units: noisy_batch(images, units, self.noise, self.streams), work):
-            for start in range(0, len(noisy), batch_size):
-                scores = self._scores(_channels_last(torch.from_numpy(noisy[start : start + batch_size])))
-                if bool(scores.isnan().any()):
-                    raise ModelProblem(NAN_SCORES)
-                cells = owners[start : start + batch_size] * self.classes + scores.argmax(dim=1).numpy()
-                counts += np.bincount(cells, minlength=len(counts))
-                spent(len(scores))
-        return counts.reshape(len(draws), self.classes)
-
-    def _cpu_batch(self, images: Images) -> int:
-        """The batch on a CPU: activations that fit into its caches, and into memory that is used again."""
-        if self.batch_size is None:
-            shape = images.shape[1:]
-            self.batch_size = fitting_batch(shape, largest_activation(self.module, torch.from_numpy(images[:1])))
-        return self.batch_size
-
-    def _on_device(self, images: Images, draws: Sequence[Draw], spent: Spent) -> Counts:
+    def _counted(self, images: Images, draws: Sequence[Draw], spent: Spent) -> Counts:
         clean = torch.from_numpy(images).to(self.device)
         counts = torch.zeros(len(draws) * self.classes + 1, dtype=torch.int64, device=self.device)
         # A flag on the device: looking at it once per call keeps the device from waiting for the host.
@@ -200,7 +173,7 @@ class TorchSampler:
             start += unit.samples
         noisy[start:].zero_()
         noisy += clean[rows]
-        scores = self._scores(_channels_last(noisy))
+        scores = self._scores(channels_last(noisy))
         live = torch.arange(size, device=self.device) < filled
         unusable |= (scores.isnan().any(dim=1) & live).any()
         # Fillers are counted beyond the last draw.
@@ -221,117 +194,3 @@ class TorchSampler:
         scores = scores_of(self._forward, batch)
         check_width(scores.shape[1], self.classes)
         return scores
-
-
-@contextmanager
-def working(device: torch.device) -> Iterator[None]:
-    """Say in one sentence what a device's own failure means.
-
-    Raises:
-        DeviceProblem: the device failed; memory that runs out is not meant.
-    """
-    try:
-        yield
-    except torch.cuda.OutOfMemoryError:
-        raise
-    except RuntimeError as error:
-        text = str(error)
-        if type(error).__name__ != "AcceleratorError" and "CUDA error" not in text and "cuDNN error" not in text:
-            raise
-        raise DeviceProblem(
-            f"the device {str(device)!r} failed: {(text.splitlines() or ['no message'])[0][:200]}; see whether it is "
-            "still there (nvidia-smi), then run the same again, or with another --device (device=)"
-        ) from None
-
-
-def _channels_last(batch: torch.Tensor) -> torch.Tensor:
-    """Images with their channels last in memory, as convolutions like them on any device."""
-    return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
-
-
-def largest_activation(module: torch.nn.Module, example: torch.Tensor) -> int:
-    """Numbers in the largest tensor that the parts of a module make of an example; 0 where that cannot be seen."""
-    sizes = [0]
-
-    def see(_part: torch.nn.Module, _given: object, made: object) -> None:
-        if isinstance(made, torch.Tensor):
-            sizes.append(made.numel())
-
-    handles = []
-    try:
-        handles = [part.register_forward_hook(see) for part in module.modules()]
-        scores_of(module, _channels_last(example))
-    except RuntimeError:  # scripted modules may refuse hooks
-        return 0
-    finally:
-        for handle in handles:
-            handle.remove()
-    return max(sizes)
-
-
-def scores_of(module: Callable[[torch.Tensor], Any], batch: torch.Tensor) -> torch.Tensor:
-    """A module's scores, one row per example.
-
-    Raises:
-        ModelProblem: it raises an error, or answers something else.
-    """
-    scores = guarded(lambda: module(batch), tuple(batch.shape))
-    usable = isinstance(scores, torch.Tensor) and scores.is_floating_point()
-    if not isinstance(scores, torch.Tensor) or not usable or scores.ndim != 2 or len(scores) != len(batch):
-        came = (
-            f"{scores.dtype} of shape {tuple(scores.shape)}"
-            if isinstance(scores, torch.Tensor)
-            else type(scores).__name__
-        )
-        raise ModelProblem(
-            f"the module must answer {len(batch)} examples with floating-point scores of shape "
-            f"({len(batch)}, classes), but gave {came}; wrap it in one that does"
-        )
-    return scores
-
-
-@contextmanager
-def as_certified(module: torch.nn.Module, device: torch.device, precision: str = "float32") -> Iterator[None]:
-    """Run a module as its certificate says: in evaluation mode, in the stated arithmetic.
-
-    By default cuDNN rounds the operands of float32 convolutions to 10 bits (TF32), and a surrounding autocast would
-    round everything: that is another classifier. All modes are put back afterwards.
-
-    Args:
-        module: the module.
-        device: where it is.
-        precision: "float32", "tf32" (GPUs: operands of matrix products rounded to 10 bits) or "bfloat16" (autocast).
-    """
-    modes = {part: part.training for part in module.modules()}
-    module.eval()
-    low = precision == "bfloat16"
-    try:
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=low), _rounding(device, precision == "tf32"):
-            yield
-    finally:
-        for part, training in modes.items():
-            part.training = training
-
-
-@contextmanager
-def _rounding(device: torch.device, tf32: bool) -> Iterator[None]:
-    """Switch TF32 on or off on a GPU; torch has two ways to say so, which must not be mixed."""
-    if device.type != "cuda":
-        yield
-        return
-    backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.cuda.matmul)
-    name: str = "allow_tf32"
-    wanted: Any = tf32
-    try:
-        before: list[Any] = [getattr(backend, name) for backend in backends]
-    except RuntimeError:  # the program uses the newer way
-        backends = (torch.backends.cudnn.conv, torch.backends.cudnn.rnn, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
-        name, wanted = "fp32_precision", "tf32" if tf32 else "ieee"
-        before = [getattr(backend, name) for backend in backends]
-    for backend in backends:
-        setattr(backend, name, wanted)
-    try:
-        yield
-    finally:
-        for backend, value in zip(backends, before, strict=True):
-            setattr(backend, name, value)

@@ -1,0 +1,125 @@
+"""The hot loop for torch modules on a CPU: a worker for each core, each with its own batches."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedcert.certification.noise import Noise, Streams, block_size
+from fedcert.certification.sampler import (
+    NAN_SCORES,
+    Counts,
+    Draw,
+    Images,
+    Spent,
+    Unit,
+    ahead,
+    batches,
+    check_width,
+    fitting_batch,
+    nobody,
+    noisy_batch,
+)
+from fedcert.certification.torch_module import channels_last, largest_activation, scores_of
+from fedcert.errors import ModelProblem
+
+
+@dataclass
+class CpuSampler:
+    """Samples a torch module on a CPU, in the mode in which it is (put it into evaluation mode before).
+
+    Each worker does whole batches alone, noise and counting included, with one thread: nobody waits for others in the
+    middle of a layer, and results do not depend on the number of cores.
+
+    Attributes:
+        module: float32 batch -> scores, one column per class.
+        classes: number of classes.
+        noise: what is added to the input.
+        streams: where it is drawn from.
+        batch_size: samples per call; found from the module's activations where None.
+        precision: the arithmetic in which it is running.
+    """
+
+    module: torch.nn.Module
+    classes: int
+    noise: Noise
+    streams: Streams
+    batch_size: int | None = None
+    precision: str = "float32"
+    _own: threading.local = field(init=False, repr=False, default_factory=threading.local)
+
+    def counts(self, images: Images, draws: Sequence[Draw], spent: Spent = nobody) -> Counts:
+        """See `sampler.Sampler.counts`."""
+        counts = np.zeros(len(draws) * self.classes, dtype=np.int64)
+        work = batches(draws, self._batch(images), block_size(images.shape[1:]))
+        with self._workers() as workers:
+            for cells in ahead(lambda units: self._cells(images, units), work, workers):
+                counts += np.bincount(cells, minlength=len(counts))
+                spent(len(cells))
+        return counts.reshape(len(draws), self.classes)
+
+    @torch.inference_mode()
+    def _batch(self, images: Images) -> int:
+        """Activations that fit into caches, and into memory that is used again."""
+        if self.batch_size is None:
+            shape = images.shape[1:]
+            self.batch_size = fitting_batch(shape, largest_activation(self.module, torch.from_numpy(images[:1])))
+        return self.batch_size
+
+    def _cells(self, images: Images, units: Sequence[Unit]) -> Counts:
+        """Draw and prediction of each sample of a batch, as one number."""
+        module = self._module()
+        noisy, owners = noisy_batch(images, units, self.noise, self.streams)
+        size = self.batch_size or len(noisy)
+        labels = np.empty(len(noisy), dtype=np.int64)
+        # The modes of torch are a thread's own.
+        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=self.precision == "bfloat16"):
+            for start in range(0, len(noisy), size):
+                part = slice(start, start + size)
+                scores = scores_of(module, channels_last(torch.from_numpy(noisy[part])))
+                check_width(scores.shape[1], self.classes)
+                if bool(scores.isnan().any()):
+                    raise ModelProblem(NAN_SCORES)
+                labels[part] = scores.argmax(dim=1).numpy()
+        return owners * self.classes + labels
+
+    def _module(self) -> torch.nn.Module:
+        """This worker's own module, for one that keeps things in itself while it works; the weights are shared."""
+        if not self._copies:
+            return self.module
+        if not hasattr(self._own, "module"):
+            torch.set_num_threads(1)
+            self._own.module = _copy(self.module)
+        module: torch.nn.Module = self._own.module
+        return module
+
+    @contextmanager
+    def _workers(self) -> Iterator[int]:
+        """As many workers as torch has threads, or one with all of them; torch's setting is put back afterwards."""
+        threads = torch.get_num_threads()
+        try:
+            yield threads if self._copies else 1
+        finally:
+            torch.set_num_threads(threads)
+
+    @cached_property
+    def _copies(self) -> bool:
+        """Whether each worker can have a module of its own."""
+        try:
+            _copy(self.module)
+        except Exception:  # noqa: BLE001 (whatever a module holds may refuse in any way)
+            return False
+        return True
+
+
+def _copy(module: torch.nn.Module) -> torch.nn.Module:
+    shared: dict[int, Any] = {id(tensor): tensor for tensor in module.parameters()}
+    return copy.deepcopy(module, shared)
