@@ -27,7 +27,9 @@ def threshold(batch: np.ndarray) -> np.ndarray:
 
 def run(**changes: Any) -> Report:
     """Certify the threshold with small settings."""
-    values: dict[str, Any] = {"sigma": 0.25, "client": "a", "n": 200, "model_id": "threshold"}
+    values: dict[str, Any] = {"sigma": 0.25, "client": "a", "n": 200, "model_id": "threshold", "procedure": "fixed"}
+    if "request" in changes:  # which says it
+        del values["procedure"]
     return certify(changes.pop("model", threshold), changes.pop("x", X), changes.pop("y", Y), **{**values, **changes})
 
 
@@ -259,3 +261,10 @@ def test_groups_become_one_design_effect() -> None:
 def test_compiling_what_cannot_be_compiled_is_a_warning() -> None:
     with pytest.warns(FedcertWarning, match="only torch modules on a GPU are compiled; going on without"):
         run(compile=True)
+
+
+def test_the_usual_settings_are_sequential_with_at_most_ten_thousand_samples() -> None:
+    report = certify(threshold, X, Y, sigma=0.25, client="a", model_id="threshold")
+    assert (report.smoothing.procedure, report.smoothing.n, report.smoothing.tolerance) == ("sequential", 10_000, 0.005)
+    fixed = certify(threshold, X, Y, sigma=0.25, client="a", model_id="threshold", procedure="fixed")
+    assert (fixed.smoothing.n, fixed.smoothing.tolerance, fixed.samples) == (1000, None, 40 * 1100)

@@ -350,6 +350,7 @@ def test_progress_comes_with_every_batch(site: Path) -> None:
         np.zeros(50, int),
         sigma=0.2,
         n=1000,
+        procedure="fixed",
         client="a",
         model_id="m",
         classes=["a", "b"],

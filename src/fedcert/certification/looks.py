@@ -36,7 +36,7 @@ class Looks:
 
     Attributes:
         sizes: samples drawn by each look, increasing.
-        shares: the failure probability of each; they add up to that of the certificate.
+        shares: the failure probability of each; they add up to no more than that of the certificate.
     """
 
     sizes: tuple[int, ...]
@@ -45,6 +45,9 @@ class Looks:
     @classmethod
     def of(cls, n: int, failure_probability: float, step: int) -> Looks:
         """Looks that grow by some 20%, at multiples of a step, the last one at n.
+
+        The last look keeps its share, and no earlier one can certify more than it, so that the largest radius follows
+        from the settings alone (`Smoothing.largest_radius`).
 
         Args:
             n: the most samples to draw.
@@ -59,9 +62,9 @@ class Looks:
                 sizes.append(size)
             wanted *= _GROWTH
         sizes = [size for size in sizes if size < n]
-        early = failure_probability * (1 - LAST_SHARE)
-        shares = [early / len(sizes)] * len(sizes) if sizes else []
-        return cls((*sizes, n), (*shares, failure_probability - sum(shares)))
+        last = failure_probability * LAST_SHARE
+        each = (failure_probability - last) / max(1, len(sizes))
+        return cls((*sizes, n), (*(min(each, last ** (size / n)) for size in sizes), last))
 
     def miss(self, look: int, successes: npt.ArrayLike) -> Floats:
         """The bound on a class's probability of being missed, by one look."""

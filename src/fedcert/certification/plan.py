@@ -10,7 +10,6 @@ from fedcert.errors import CallError, DataProblem, ModelProblem, shown
 from fedcert.report import DEFAULT_RADII, Request, Smoothing
 from fedcert.report.fields import CLASSES, RADII
 from fedcert.report.kinds import Flag, Kind, Nullable, Number, Text, Whole
-from fedcert.report.smoothing import NORMS
 
 
 @dataclass(frozen=True)
@@ -78,12 +77,10 @@ def make_plan(client: str, request: Request | None, given: dict[str, Any], **res
         raise CallError("sigma is needed (or a request, which says it): the standard deviation of the noise")
     names = ("sigma", "n0", "n", "failure_probability", "noise", "procedure", "tolerance", "precision")
     smoothing = {name: given[name] for name in names if name in given}
-    if "noise" in smoothing:
-        smoothing["norm"] = NORMS.get(smoothing["noise"], "l2")
     radii, classes = given.get("radii"), given.get("classes")
     return Plan(
         client,
-        Smoothing(**smoothing),
+        Smoothing.usual(**smoothing),
         DEFAULT_RADII if radii is None else radii,
         classes,
         **rest,

@@ -105,7 +105,8 @@ def certify(
         request: a coordinator's request to answer; it then says sigma, n0, n, failure probability,
             radii and classes, and which model.
         n0: samples that select a class (100 where None).
-        n: samples that bound its probability (1,000 where None).
+        n: samples that bound its probability: the most of them (10,000 where None), or all of them with the fixed
+            procedure (1,000 where None).
         failure_probability: of each certificate (0.001 where None).
         radii: increasing radii (0 to 1 in steps of 0.05 where None).
         classes: class names in the order of the model's outputs.
@@ -116,7 +117,7 @@ def certify(
         batch_size: samples per call of the model.
         model_id: name of a bare callable.
         noise: "gaussian" (radii in L2; where None) or "uniform" (radii in L1).
-        procedure: "fixed" (n samples for each example; where None) or "sequential" (no more than the radii need).
+        procedure: "sequential" (no more samples than the radii need; where None) or "fixed" (n for each example).
         tolerance: sequential: about the most certified accuracy that giving up on examples may cost at any radius
             (0.005 where None).
         precision: "float32" (where None), "tf32" or "bfloat16": the certificate is about the model as it ran.

@@ -39,7 +39,9 @@ def certify(
         float | None, typer.Option(help="Standard deviation of the noise, in the units of the inputs.")
     ] = None,
     n0: Annotated[int | None, typer.Option(help="Samples that select a class. [default: 100]")] = None,
-    n: Annotated[int | None, typer.Option(help="Samples that bound its probability. [default: 1000]")] = None,
+    n: Annotated[
+        int | None, typer.Option(help="The most samples for each example. [default: 10000; fixed: 1000]")
+    ] = None,
     failure_probability: Annotated[float | None, typer.Option(help="Of each certificate. [default: 0.001]")] = None,
     radii: Annotated[str | None, typer.Option(help="0,0.25,0.5 or first:last:step. [default: 0:1:0.05]")] = None,
     classes: Annotated[Path | None, typer.Option(help="File of class names in index order (.txt or .json).")] = None,
@@ -53,7 +55,7 @@ def certify(
     model_id: Annotated[str | None, typer.Option(help="Name of a model that is a bare callable.")] = None,
     noise: Annotated[str | None, typer.Option(help="gaussian (L2), or uniform (L1). [default: gaussian]")] = None,
     procedure: Annotated[
-        str | None, typer.Option(help="fixed, or sequential (n is then the most). [default: fixed]")
+        str | None, typer.Option(help="sequential, or fixed (always n samples). [default: sequential]")
     ] = None,
     tolerance: Annotated[
         float | None, typer.Option(help="Sequential: what giving up may cost at a radius. [default: 0.005]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -72,7 +73,7 @@ def option(name: str, kind: Kind, value: Any) -> Any:
         raise CallError(str(error)) from None
 
 
-def from_options(kind: type[Made], **options: Any) -> Made:
+def from_options(kind: Callable[..., Made], **options: Any) -> Made:
     """A value whose fields are options of the same names.
 
     Raises:

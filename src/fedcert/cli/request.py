@@ -16,7 +16,6 @@ from fedcert.estimation.target import target_of
 from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES, RADII, ROSTER
 from fedcert.report.kinds import ModelName
-from fedcert.report.smoothing import NORMS
 from fedcert.show.terminal import plain
 from fedcert.version import __version__
 
@@ -30,10 +29,12 @@ def request(
     ] = None,
     model_id: Annotated[str | None, typer.Option(help="The model's digest or name, instead of --model.")] = None,
     n0: Annotated[int, typer.Option(help="Samples that select a class.")] = 100,
-    n: Annotated[int, typer.Option(help="Samples that bound its probability.")] = 1000,
+    n: Annotated[
+        int | None, typer.Option(help="The most samples for each example. [default: 10000; fixed: 1000]")
+    ] = None,
     failure_probability: Annotated[float, typer.Option(help="Of each certificate.")] = 0.001,
     noise: Annotated[str, typer.Option(help="gaussian (radii in L2), or uniform (in L1).")] = "gaussian",
-    procedure: Annotated[str, typer.Option(help="fixed, or sequential (n is then the most).")] = "fixed",
+    procedure: Annotated[str, typer.Option(help="sequential, or fixed (always n samples).")] = "sequential",
     tolerance: Annotated[
         float | None, typer.Option(help="Sequential: what giving up may cost at a radius. [default: 0.005]")
     ] = None,
@@ -55,16 +56,15 @@ def request(
         Request,
         model=_digest(model) if model is not None else option("--model-id", ModelName(), model_id),
         smoothing=from_options(
-            Smoothing,
+            Smoothing.usual,
             sigma=sigma,
             n0=n0,
-            n=n,
             failure_probability=failure_probability,
             noise=noise,
-            norm=NORMS.get(noise, "l2"),
             procedure=procedure,
             tolerance=tolerance,
             precision=precision,
+            **({} if n is None else {"n": n}),
         ),
         radii=option("--radii", RADII, radii_of(radii)) if radii is not None else DEFAULT_RADII,
         classes=names,

@@ -102,7 +102,7 @@ def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> 
     shares = np.bincount(labels[in_target], minlength=len(CLASSES)) / len(in_target)
     request = Request(
         model=digest_of_module(network),
-        smoothing=Smoothing(sigma=SIGMA),
+        smoothing=Smoothing.usual(SIGMA),
         classes=CLASSES,
         target=Target(name="demo population", distribution=dict(zip(CLASSES, shares.tolist(), strict=True))),
         roster=tuple(names),

@@ -23,10 +23,15 @@ LAST_SHARE = 0.3
 
 DEFAULT_TOLERANCE = 0.005
 
+USUAL_SAMPLES = {"sequential": 10_000, "fixed": 1000}
+"""n where it is not given: the most samples of an example, or all of them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Smoothing(Value):
     """Settings of randomized smoothing (CERTIFY).
+
+    What a file does not say means the published procedure. Settings for new work come from `usual`.
 
     Attributes:
         noise: the distribution that is added to the input: "gaussian", or "uniform" on [-√3·sigma, √3·sigma].
@@ -62,6 +67,25 @@ class Smoothing(Value):
             raise InvalidValue("tolerance", "null with the fixed procedure, which never gives up", self.tolerance)
         if self.procedure == "sequential" and self.tolerance is None:
             object.__setattr__(self, "tolerance", DEFAULT_TOLERANCE)
+
+    @classmethod
+    def usual(cls, sigma: float, **given: Any) -> Smoothing:
+        """Settings for new work: what is not given is as usual, the sequential procedure with at most 10,000 samples.
+
+        Args:
+            sigma: standard deviation of the noise.
+            given: other settings by name; the norm follows from the noise.
+
+        Examples:
+            >>> Smoothing.usual(0.25).n, Smoothing.usual(0.25, procedure="fixed").n
+            (10000, 1000)
+        """
+        given = {"procedure": "sequential", **given}
+        if isinstance(given["procedure"], str):
+            given.setdefault("n", USUAL_SAMPLES.get(given["procedure"], 1000))
+        if isinstance(given.get("noise"), str):
+            given.setdefault("norm", NORMS.get(given["noise"], "l2"))
+        return cls(sigma=sigma, **given)
 
     def to_json(self) -> dict[str, Any]:
         """The settings; those that a procedure does not have are left out, so that digests of requests stay."""
