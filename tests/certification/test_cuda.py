@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -12,7 +15,7 @@ from fedcert.certification.classifiers import classifier_of
 from fedcert.certification.noise import Gaussian, Phase, Streams
 from fedcert.certification.procedures import certificates
 from fedcert.certification.sampler import draws_of
-from fedcert.lab.networks import resnet18_cifar10
+from fedcert.lab.networks import mobilenet_v2_cifar10, resnet18_cifar10
 from fedcert.report import Smoothing
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU on this machine")
@@ -128,3 +131,44 @@ def test_memory_that_runs_out_halves_the_batch() -> None:
     with pytest.warns(FedcertWarning, match="the device's memory does not hold"):
         few = resnet_counts("bfloat16", samples=200, batch_size=2**23)
     assert few.sum(axis=1).tolist() == [200] * 6
+
+
+def test_a_compiled_network_counts_the_same_but_for_ties() -> None:
+    """A network whose layers are hardly fused is compiled where the work is long; here because it is asked for."""
+    torch.manual_seed(0)
+    module = mobilenet_v2_cifar10().eval()
+    images = np.random.default_rng(0).random((4, 3, 32, 32)).astype(np.float32)
+    made = []
+    for compiled in (False, True):
+        classifier = classifier_of(module, device="cuda")
+        with classifier.running("bfloat16"):
+            sampler = classifier.sampler(10, Gaussian(0.5), Streams(3, "site"), 800, "bfloat16")
+            sampler.fuse(images)  # type: ignore[attr-defined]
+            assert sampler.pays_to_compile  # type: ignore[attr-defined]
+            if compiled:
+                sampler.compile(images)  # type: ignore[attr-defined]
+            made.append(sampler.counts(images, draws_of(range(4), Phase.ESTIMATION, 2000)))
+    assert np.abs(made[0] - made[1]).sum() / 2 <= 0.05 * made[0].sum()
+
+
+def test_a_device_that_fails_is_one_sentence() -> None:
+    """In a process of its own: a device that failed is lost to it."""
+    code = """
+import numpy as np, torch, fedcert
+class Breaking(torch.nn.Module):
+    calls = 0
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(6, 2)
+    def forward(self, batch):
+        Breaking.calls += 1
+        torch._assert_async(torch.tensor(Breaking.calls < 12, device=batch.device))
+        return self.linear(batch)
+try:
+    fedcert.certify(Breaking(), np.random.rand(200, 6), np.arange(200) % 2, client="a", sigma=0.5, n=100_000,
+                    procedure="fixed", device="cuda")
+except fedcert.DeviceProblem as error:
+    print("told:", error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("told: the device 'cuda' failed: CUDA error: device-side assert triggered"), done
