@@ -86,7 +86,7 @@ class Bench:
         for part in self.options.speed.split(","):
             precision, images = part.split(":")
             name = f"fedcert fixed, {precision}"
-            made[name] = self.run(-(-len(self.data) // int(images)), precision=precision)
+            made[name] = self.run(-(-len(self.data) // int(images)), precision=precision, procedure="fixed")
             told(name, made[name])
         return made
 
@@ -96,7 +96,7 @@ class Bench:
         pairs = {
             "sequential": self.run(precision=precision, procedure="sequential"),
             "sequential, tolerance 0.02": self.run(precision=precision, procedure="sequential", tolerance=0.02),
-            "fixed": self.run(precision=precision),
+            "fixed": self.run(precision=precision, procedure="fixed"),
         }
         fixed = pairs["fixed"]
         for name, made in pairs.items():
