@@ -17,7 +17,8 @@ from fedcert.estimation.compare import Comparison, compare
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.run import estimate
 from fedcert.lab.digits import CLASSES, load_digits
-from fedcert.lab.partition import dirichlet_partition, draw_mix
+from fedcert.lab.populations.mixes import draw_mix
+from fedcert.lab.populations.partition import Dirichlet
 from fedcert.report import Report, Request, Smoothing, Target, write_whole
 from fedcert.report.paths import kind_of_path
 from fedcert.show.figures import plot
@@ -84,7 +85,7 @@ def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> 
     images, labels = load_digits()
     in_target = draw_mix(labels, np.array(TARGET_MIX), TARGET_SIZE, generator)
     rest = np.setdiff1d(np.arange(len(labels)), in_target)
-    parts = [rest[part] for part in dirichlet_partition(labels[rest], CLIENTS, CONCENTRATION, generator)]
+    parts = [rest[part] for part in Dirichlet(CONCENTRATION).spread(labels[rest], CLIENTS, generator)]
     # Half for training, half for certification: digits is small, the paper's 80:20 would leave too few.
     train_parts, test_parts = [part[::2] for part in parts], [part[1::2] for part in parts]
 
