@@ -79,7 +79,8 @@ def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> 
     from fedcert.lab.fedavg import Training, train
     from fedcert.lab.networks import digits_network
 
-    # The network is so small that a second thread waits longer than it works.
+    # In training the network is so small that a second thread waits longer than it works.
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     generator = np.random.default_rng(seed)
     images, labels = load_digits()
@@ -96,6 +97,7 @@ def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> 
     tell("training", 0, ROUNDS)
     for number, _ in enumerate(train(network, local, settings, torch.Generator().manual_seed(seed)), 1):
         tell("training", number, ROUNDS)
+    torch.set_num_threads(threads)
     weights = safetensors.save({name: tensor.contiguous() for name, tensor in network.state_dict().items()})
     write_whole(folder / "model.safetensors", weights)
 
