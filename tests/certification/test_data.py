@@ -259,3 +259,54 @@ def test_groups_come_from_files_and_functions_too(tmp_path: Path, monkeypatch: p
         DataProblem, match="groups must hold numbers, but holds Python objects|groups holds Python objects"
     ):
         load_data(save(tmp_path / "o.npz", x=X, y=Y, groups=np.array([{}] * 50)))
+
+
+@pytest.mark.parametrize("ending", ["png", "tif"])
+def test_grey_images_of_sixteen_bits_keep_their_range(tmp_path: Path, ending: str) -> None:
+    from PIL import Image
+
+    ramp = np.linspace(0, 65535, 64).reshape(8, 8).astype(np.uint16)
+    Image.fromarray(ramp).save(tmp_path / f"a.{ending}")
+    (tmp_path / "d.csv").write_text(f"path,label\na.{ending},0\n")
+    data = load_data(str(tmp_path / "d.csv"))
+    ((_, images),) = data.pieces()
+    assert data.shape == (1, 8, 8)
+    assert np.array_equal(images[0, 0], ramp.astype(np.float32) / np.float32(65535))
+
+
+@pytest.mark.parametrize(("mode", "channels"), [("1", 1), ("LA", 1), ("P", 3), ("RGBA", 3), ("CMYK", 3)])
+def test_other_images_become_grey_or_coloured(tmp_path: Path, mode: str, channels: int) -> None:
+    from PIL import Image
+
+    Image.new("L", (4, 4), 255).convert(mode).save(tmp_path / ("a.tif" if mode == "CMYK" else "a.png"))
+    (tmp_path / "d.csv").write_text(f"path,label\n{'a.tif' if mode == 'CMYK' else 'a.png'},0\n")
+    ((_, images),) = load_data(str(tmp_path / "d.csv")).pieces()
+    assert images.shape == (1, channels, 4, 4)
+    assert images.max() == 1.0
+
+
+def test_images_whose_range_is_unknown_are_refused(tmp_path: Path) -> None:
+    from PIL import Image
+
+    Image.fromarray(np.ones((4, 4), dtype=np.float32)).save(tmp_path / "a.tif")
+    (tmp_path / "d.csv").write_text("path,label\na.tif,0\n")
+    with pytest.raises(DataProblem, match=r"a\.tif has pixels of 32 bits \(mode F\), whose range is unknown"):
+        load_data(str(tmp_path / "d.csv"))
+
+
+def test_a_group_is_given_in_every_row_or_in_none(tmp_path: Path) -> None:
+    saved_images(tmp_path)
+    (tmp_path / "d.csv").write_text("path,label,group\n0.png,0,\n1.png,0,p1\n2.png,0,p1\n")
+    with pytest.raises(DataProblem, match=r"d\.csv, line 2: group must be given in every row or in none"):
+        load_data(str(tmp_path / "d.csv"))
+    (tmp_path / "d.csv").write_text("path,label,group\n0.png,0,\n1.png,0,\n2.png,0,\n")
+    assert load_data(str(tmp_path / "d.csv")).groups is None
+
+
+def test_only_the_wanted_images_are_opened(tmp_path: Path) -> None:
+    saved_images(tmp_path)
+    (tmp_path / "d.csv").write_text("path,label\n0.png,0\n1.png,0\n2.png,0\n")
+    data = load_data(str(tmp_path / "d.csv"))
+    (tmp_path / "1.png").unlink()
+    ((indices, _),) = data.pieces(every=2)
+    assert indices == [0, 2]

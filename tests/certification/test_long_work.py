@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
-from fedcert import CallError, FileProblem, Report, certify
+from fedcert import CallError, FedcertWarning, FileProblem, certify
 from fedcert.certification.classifiers import ArrayClassifier
 from fedcert.certification.examples import write_examples
-from fedcert.certification.journal import Journal, Standing
+from fedcert.certification.journal import _RECORD, _SUM, Journal, Standing
 from fedcert.certification.local_data import data_of
 from fedcert.certification.plan import Plan, make_plan
 from fedcert.certification.run import Watcher, carry_out
@@ -59,15 +59,21 @@ def test_a_journal_that_is_cut_off_or_damaged_loses_only_its_end(tmp_path: Path,
     with Journal(path, {"a": 1}) as journal:
         journal.write([standing(index) for index in range(4)])
     whole = path.read_bytes()
+    size = _RECORD.size + _SUM.size
     path.write_bytes(whole[:-cut])
     with Journal(path, {"a": 1}) as journal:
         assert set(journal.standings) in ({0, 1, 2}, {0, 1})
         journal.write([standing(9)])
     with Journal(path, {"a": 1}) as journal:
         assert 9 in journal.standings
-    path.write_bytes(whole[:-5] + b"12345")
-    with Journal(path, {"a": 1}) as journal:
-        assert set(journal.standings) == {0, 1, 2}
+    damaged = bytearray(whole)
+    damaged[-size - 5 : -size] = b"12345"
+    path.write_bytes(damaged)
+    with (
+        pytest.warns(FedcertWarning, match="1 records of the journal .* are damaged"),
+        Journal(path, {"a": 1}) as journal,
+    ):
+        assert set(journal.standings) == {0, 1, 3}
 
 
 def test_a_journal_of_other_settings_is_not_thrown_away(tmp_path: Path) -> None:
@@ -78,14 +84,19 @@ def test_a_journal_of_other_settings_is_not_thrown_away(tmp_path: Path) -> None:
         Journal(path, {"a": 2})
     with Journal(path, {"a": 1}) as journal:
         assert journal.standings == {0: standing(0)}
+    whole = path.read_bytes()
     path.unlink()
     with Journal(path, {"a": 1}):
         pass
-    with Journal(path, {"a": 2}) as journal:  # nothing was in it
-        assert journal.standings == {}
+    assert not path.exists()  # nothing was in it
+    for start in (0, 5, 18, 40, 83):  # a header that was cut off, by a crash at the very start
+        path.write_bytes(whole[:start])
+        with Journal(path, {"a": 2}) as journal:
+            assert journal.standings == {}
     path.write_bytes(b"something else entirely")
-    with Journal(path, {"a": 2}) as journal:
-        assert journal.standings == {}
+    with pytest.raises(CallError, match="is no journal of fedcert, or a damaged one, give this one another --out"):
+        Journal(path, {"a": 2})
+    assert path.read_bytes() == b"something else entirely"
 
 
 def test_two_runs_do_not_share_a_journal(tmp_path: Path) -> None:
@@ -204,18 +215,79 @@ def test_killed_twenty_times_at_random_moments_it_ends_with_the_same_report(tmp_
 
 
 @pytest.mark.parametrize("procedure", ["fixed", "sequential"])
-def test_a_time_budget_ends_with_a_smaller_valid_report(procedure: str) -> None:
+def test_a_time_budget_ends_in_time_with_examples_that_are_wholly_certified(procedure: str) -> None:
+    """What each example got is what it gets without a budget, whatever it took: so the part stands for the whole."""
+
     def slow(batch: np.ndarray) -> np.ndarray:
         time.sleep(len(batch) * 2e-6)
         return threshold(batch)
 
-    report = certify(
-        slow, np.tile(X, (50, 1)), np.tile(Y, 50), client="site", model_id="slow", sigma=0.25, n=5000,
-        procedure=procedure, time_budget=1.0,
-    )  # fmt: skip
-    assert isinstance(report, Report)
-    assert 0 < report.examples < 3000
-    assert report.certified_counts[0] <= report.examples
+    smoothing = {"n": 5000, "procedure": procedure}
+    x, y = np.tile(X, (50, 1)), np.tile(Y, 50)
+    began = time.monotonic()
+    done = carry_out(plan(smoothing=smoothing, time_budget=2.0), ArrayClassifier(slow, "t"), data_of(x, y), Watcher())
+    assert time.monotonic() - began < 20
+    assert not done.complete
+    assert 0 < len(done.outcomes) < 3000
+    assert done.report.examples == len(done.outcomes)
+    plain = carry_out(plan(smoothing=smoothing), ArrayClassifier(threshold, "t"), data_of(x, y), Watcher())
+    whole = {outcome.index: outcome for outcome in plain.outcomes}
+    assert all(outcome == whole[outcome.index] for outcome in done.outcomes)
+
+
+def test_runs_with_a_time_budget_and_a_journal_certify_more_and_more(tmp_path: Path) -> None:
+    def slow(batch: np.ndarray) -> np.ndarray:
+        time.sleep(len(batch) * 1e-4)
+        return threshold(batch)
+
+    smoothing = {"n": 1000, "procedure": "sequential"}
+    seen: list[set[int]] = [set()]
+    for _ in range(60):
+        done = carry_out(
+            plan(smoothing=smoothing, time_budget=0.4),
+            ArrayClassifier(slow, "t"),
+            data_of(X, Y),
+            Watcher(),
+            tmp_path / "j",
+        )
+        seen.append({outcome.index for outcome in done.outcomes})
+        assert seen[-1] >= seen[-2]
+        if done.complete:
+            break
+    assert done.complete
+    assert len(seen) > 2
+    assert (
+        done.outcomes
+        == carry_out(plan(smoothing=smoothing), ArrayClassifier(threshold, "t"), data_of(X, Y), Watcher()).outcomes
+    )
+
+
+def test_a_time_budget_that_is_too_short_for_one_example_says_so() -> None:
+    def slow(batch: np.ndarray) -> np.ndarray:
+        time.sleep(0.05 * len(batch))
+        return threshold(batch)
+
+    began = time.monotonic()
+    with pytest.raises(
+        CallError, match=r"of 0.5 s was over before any example was certified: at .* samples a second, one"
+    ):
+        certify(slow, X, Y, client="a", model_id="t", sigma=0.25, time_budget=0.5)
+    assert time.monotonic() - began < 30
+
+
+def test_a_journal_belongs_to_its_looks_and_its_share_of_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(**changes: Any) -> None:
+        made = plan(smoothing={"n": 3000, "procedure": "sequential"}, **changes)
+        carry_out(made, ArrayClassifier(threshold, "t"), data_of(X, Y), Watcher(), tmp_path / "j")
+
+    work()
+    with pytest.raises(CallError, match="is the journal of a run with other settings"):
+        work(every=2)
+    monkeypatch.setattr("fedcert.certification.looks._GROWTH", 1.5)
+    with pytest.raises(CallError, match="is the journal of a run with other settings"):
+        work()
 
 
 def test_with_a_time_budget_examples_are_spread_over_the_data() -> None:

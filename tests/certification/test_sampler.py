@@ -275,6 +275,37 @@ def test_a_module_that_cannot_be_copied_works_alone() -> None:
     assert np.array_equal(counts, samplers(None)["torch"].counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 300)))
 
 
+class Remembering(torch.nn.Module):
+    """A module whose layers are read by hooks, or by functions that remember: copies would share what they write."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.inner = linear()
+        held: dict[str, torch.Tensor] = {}
+        if way == "hook":
+            self.inner.register_forward_hook(lambda _part, _given, made: held.__setitem__("made", made))
+            self.read = torch.nn.Identity()
+        else:
+            self.write = lambda made: held.__setitem__("made", made)
+        self.way, self.held = way, (lambda: held["made"])
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        made = self.inner(batch)
+        if self.way != "hook":
+            self.write(made)
+        time.sleep(0.001)
+        return self.held()
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("way", ["hook", "function"])
+def test_a_module_whose_copies_would_share_state_works_alone(way: str) -> None:
+    torch.set_num_threads(4)
+    sampler = CpuSampler(Remembering(way), 3, Gaussian(0.5), STREAMS, 50)
+    counts = sampler.counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 700))
+    assert np.array_equal(counts, samplers(None)["torch"].counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 700)))
+
+
 def test_the_batch_fits_the_largest_activation() -> None:
     wide = torch.nn.Sequential(torch.nn.Linear(6, 2**17), torch.nn.Linear(2**17, 3, bias=False))
     sampler = CpuSampler(wide, 3, Gaussian(0.5), STREAMS)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from fedcert import Estimate, Report, Request, WhatIf, certify
-from fedcert.certification.journal import is_empty
+from fedcert.certification.journal import Journal
 from fedcert.cli.console import duration
 from fedcert.cli.inputs import radii_of
 from fedcert.cli.main import run
@@ -231,7 +231,7 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing_but_the_journal(site: Path) -> 
     assert process.stderr is not None
     assert "noisy samples at about" in process.stderr.readline()
     journal = site / "report.json.journal"
-    while not journal.exists() or is_empty(journal):
+    while not journal.exists() or journal.stat().st_size < 100:
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
@@ -467,3 +467,29 @@ def test_certificates_of_single_examples_stay_here(site: Path) -> None:
     command = [*CERTIFY, "--sigma", "0.25", "--classes", "classes.txt", "--out", "report.json"]
     assert run([*command, "--examples", "examples.parquet"]) == 0
     assert parquet.read_table(site / "examples.parquet").num_rows == 30
+
+
+def test_a_dry_run_writes_no_examples_either(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*CERTIFY, "--sigma", "0.25", "--dry-run", "--examples", "e.parquet"]) == 2
+    assert "--dry-run writes nothing: leave --examples out" in capsys.readouterr().err
+    assert not (site / "e.parquet").exists()
+
+
+def test_a_run_that_fails_at_once_leaves_another_ones_journal_alone(site: Path) -> None:
+    """Even while it is still empty: it belongs to a run that has just begun."""
+    with Journal(site / "report.json.journal", {"another": "run"}):
+        given = [*CERTIFY, "--sigma", "0.25", "--out", "report.json"]
+        assert run([*given, "--precision", "bfloat16"]) == 2
+        assert (site / "report.json.journal").exists()
+        assert run(given) == 2
+        assert (site / "report.json.journal").exists()
+
+
+def test_a_journals_name_that_is_taken_is_refused_before_any_work(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (site / "report.json.journal").mkdir()
+    assert run([*CERTIFY, "--sigma", "0.25", "--out", "report.json"]) == 1
+    error = capsys.readouterr().err
+    assert "cannot use the journal report.json.journal: Is a directory" in error
+    assert "what was done is kept" not in error

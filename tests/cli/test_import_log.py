@@ -30,8 +30,8 @@ def test_a_log_becomes_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "a: 4 examples of" in capsys.readouterr().out
     report = Report.from_json(json.loads((tmp_path / "report.json").read_text()))
     assert report.label_counts == (1, 1, 0, 2)
-    assert report.certified_counts == (2, 2, 1, 0)
-    assert report.class_certified_counts == ((1, 1, 0, 0), (0,) * 4, (0,) * 4, (1, 1, 1, 0))
+    assert report.certified_counts == (2, 1, 1, 0)  # 0.05 may be 0.04996
+    assert report.class_certified_counts == ((1, 0, 0, 0), (0,) * 4, (0,) * 4, (1, 1, 1, 0))
     assert (report.smoothing.n, report.samples) == (100_000, 4 * 100_100)
 
 

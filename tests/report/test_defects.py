@@ -157,7 +157,7 @@ def smoothing() -> Iterator[Row]:
     )
     yield from word("smoothing.procedure", "'fixed' or 'sequential'")
     yield from word("smoothing.precision", "'float32', 'tf32' or 'bfloat16'")
-    never = "null with the fixed procedure, which never gives up, but is 0.01"
+    never = "left out (null) with the fixed procedure, which never gives up, but is 0.01"
     yield "smoothing.tolerance", "with the fixed procedure", 0.01, "smoothing.tolerance", never
     chance = "a finite number of at least 0 and below 1, or null"
     for wrong, came in ((-0.1, "-0.1"), (1.0, "1.0"), ("a", "'a'"), (True, "true")):

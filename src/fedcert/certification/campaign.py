@@ -27,6 +27,8 @@ _SECONDS_PER_ITERATION = 3.0
 _WINDOW = 2048
 """Examples under way at most."""
 _FEWEST_SAMPLES = 100
+_SHARE_OF_TIME = 0.9
+"""Of the time that is left, what examples may need at most: speed is not that even."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class Campaign:
         self.sampler, self.course, self.rate = sampler, course, rate
         self.journal, self.spent = journal, spent
         self._under: deque[_Under] = deque()
+        self._needed = 0
         self._known = journal.standings if journal is not None else {}
 
     @property
@@ -128,16 +131,29 @@ class Campaign:
     def _allowance(self) -> float:
         return max(_FEWEST_SAMPLES, self.rate * _SECONDS_PER_ITERATION)
 
-    def admit(self, index: int, image: npt.NDArray[np.float32], label: int) -> Outcome | None:
-        """Take an example in; one that an earlier run finished is done at once, unless its image is another now."""
+    def fits(self, seconds: float) -> bool:
+        """Whether one more example could be finished in some seconds, all that are under way needing their most."""
+        return self._needed + self._missing(None) <= self.rate * seconds * _SHARE_OF_TIME
+
+    def _missing(self, standing: Standing | None) -> int:
+        smoothing = self.course.smoothing
+        return smoothing.n0 + smoothing.n if standing is None else smoothing.n - standing.drawn
+
+    def recall(self, index: int, image: npt.NDArray[np.float32]) -> Outcome | None:
+        """What an earlier run made of an example, if it finished it, and its image is the same."""
+        standing = self._standing(index, image)
+        return self._outcome(standing) if standing is not None and standing.done else None
+
+    def _standing(self, index: int, image: npt.NDArray[np.float32]) -> Standing | None:
         standing = self._known.get(index)
-        checksum = zlib.crc32(image.tobytes()) if self.journal is not None else 0
-        if standing is not None and standing.image != checksum:
-            standing = None
-        if standing is not None and standing.done:
-            return self._outcome(standing)
+        return standing if standing is not None and standing.image == _checksum(image) else None
+
+    def admit(self, index: int, image: npt.NDArray[np.float32], label: int) -> None:
+        """Take an example in, where an earlier run left it."""
+        checksum = _checksum(image) if self.journal is not None else 0
+        standing = self._standing(index, image)
+        self._needed += self._missing(standing)
         self._under.append(_Under(image, label, standing, index, checksum))
-        return None
 
     def advance(self, seconds: float = math.inf) -> Iterator[Outcome]:
         """Draw some seconds' worth of samples, or fewer seconds' if so given, and give the examples that are done."""
@@ -155,19 +171,9 @@ class Campaign:
             self.journal.write(standings)
         # Those who were first stay first: what is begun is finished before more is begun.
         self._under.extendleft(one for one in reversed(chosen) if one.standing is None or not one.standing.done)
+        self._needed = sum(self._missing(one.standing) for one in self._under)
         for one in chosen:
             if one.standing is not None and one.standing.done:
-                yield self._outcome(one.standing)
-
-    def abandon(self) -> Iterator[Outcome]:
-        """Give what is under way as it stands: with the sequential procedure every look so far is valid.
-
-        With the fixed procedure, and before the first look, there is nothing to say: those examples are left out. Their
-        being left out does not depend on how they came out.
-        """
-        while self._under:
-            one = self._under.popleft()
-            if one.standing is not None and self.course.stops_early:
                 yield self._outcome(one.standing)
 
     def _choose(self, allowance: float) -> tuple[list[_Under], list[Draw]]:
@@ -229,3 +235,7 @@ class Campaign:
     def _outcome(self, standing: Standing) -> Outcome:
         radius = float(self.course.noise.radius(standing.miss)) if standing.estimated else 0.0
         return Outcome(standing.index, standing.selected, radius, standing.samples, standing.estimated)
+
+
+def _checksum(image: npt.NDArray[np.float32]) -> int:
+    return zlib.crc32(image.tobytes())

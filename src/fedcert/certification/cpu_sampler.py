@@ -7,7 +7,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,10 @@ from fedcert.errors import ModelProblem
 class CpuSampler:
     """Samples a torch module on a CPU, in the mode in which it is (put it into evaluation mode before).
 
-    Each worker does whole batches alone, noise and counting included, with one thread: nobody waits for others in the
-    middle of a layer, and results do not depend on the number of cores.
+    Each worker does whole batches alone, noise and counting included, with one thread and a copy of the module: nobody
+    waits for others in the middle of a layer, and results do not depend on the number of cores. A module whose copies
+    would share more than weights (hooks, functions that remember) has one worker, with all of torch's threads. What
+    a module keeps in global variables cannot be seen: let torch have one thread (OMP_NUM_THREADS=1) for such a one.
 
     Attributes:
         module: float32 batch -> scores, one column per class.
@@ -113,11 +116,25 @@ class CpuSampler:
     @cached_property
     def _copies(self) -> bool:
         """Whether each worker can have a module of its own."""
+        if any(map(_shares_state, self.module.modules())):
+            return False
         try:
             _copy(self.module)
         except Exception:  # noqa: BLE001 (whatever a module holds may refuse in any way)
             return False
         return True
+
+
+def _shares_state(part: torch.nn.Module) -> bool:
+    """Whether copies of a module would share state: functions are not copied, and some remember things."""
+    hooks = (part._forward_hooks, part._forward_pre_hooks)
+    return any(hooks) or any(map(_remembers, [*vars(part).values(), getattr(type(part), "forward", None)]))
+
+
+def _remembers(held: object) -> bool:
+    if isinstance(held, partial):
+        return True
+    return isinstance(held, MethodType) or bool(getattr(held, "__closure__", None))
 
 
 def _copy(module: torch.nn.Module) -> torch.nn.Module:

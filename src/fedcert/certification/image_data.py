@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedcert.certification.local_data import LocalData, rows_per_piece
+from fedcert.certification.local_data import LocalData, parts_of, rows_per_piece
 from fedcert.errors import DataProblem, FileProblem, require, shown
 from fedcert.report.paths import check_readable, named
 
@@ -24,7 +24,8 @@ def csv_data(path: Path, classes: Sequence[str] | None) -> LocalData:
     """The images that a CSV names, as pixels in [0, 1], channels first.
 
     The CSV has a header with `path` (relative to the CSV) and `label`, and perhaps `group`. Labels are class names
-    where these are known, or class indices. All images must have one size; grey ones have one channel, others three.
+    where these are known, or class indices. All images must have one size; grey ones (of 8 or 16 bits, or black and
+    white) have one channel, others three.
 
     Raises:
         CallError: there is no such file.
@@ -36,14 +37,13 @@ def csv_data(path: Path, classes: Sequence[str] | None) -> LocalData:
     rows = _rows(path)
     labels = np.array([_label(row, number, path, classes) for number, row in rows], dtype=np.int64)
     files = [path.parent / row["path"] for _, row in rows]
-    grouped = bool(rows) and bool(rows[0][1].get("group"))
-    groups = np.array([row.get("group") or "" for _, row in rows]) if grouped else None
+    groups = _groups(rows, path)
     shape = _pixels(pillow, files[0], None).shape if files else (1, 1, 1)
     size = rows_per_piece(shape)
 
-    def read() -> Iterator[npt.NDArray[Any]]:
-        for start in range(0, len(files), size):
-            yield np.stack([_pixels(pillow, file, shape) for file in files[start : start + size]])
+    def read(wanted: range) -> Iterator[npt.NDArray[Any]]:
+        for part in parts_of(wanted, size):
+            yield np.stack([_pixels(pillow, files[index], shape) for index in part])
 
     return LocalData(labels, shape, read, groups)
 
@@ -74,10 +74,10 @@ def binary_folder(folder: Path) -> LocalData:
     shape = (3, 32, 32)
     size = rows_per_piece(shape)
 
-    def read() -> Iterator[npt.NDArray[Any]]:
-        for start in range(0, len(records), size):
-            part = records[start : start + size, before:]
-            yield part.reshape(-1, *shape).astype(np.float32) / np.float32(255)
+    def read(wanted: range) -> Iterator[npt.NDArray[Any]]:
+        for part in parts_of(wanted, size):
+            pixels = records[part.start : part.stop : part.step, before:]
+            yield pixels.reshape(-1, *shape).astype(np.float32) / np.float32(255)
 
     return LocalData(records[:, before - 1].astype(np.int64), shape, read)
 
@@ -106,6 +106,20 @@ def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
         raise DataProblem(f"{named(path)} is not a CSV in UTF-8: {error}") from None
 
 
+def _groups(rows: Sequence[tuple[int, dict[str, str]]], path: Path) -> npt.NDArray[Any] | None:
+    """The group of each row, or None where the CSV has none."""
+    named_groups = [(row.get("group") or "").strip() for _, row in rows]
+    if not any(named_groups):
+        return None
+    if "" in named_groups:
+        line = rows[named_groups.index("")][0]
+        raise DataProblem(
+            f"{named(path)}, line {line}: group must be given in every row or in none; give single examples groups of "
+            "their own"
+        )
+    return np.array(named_groups)
+
+
 def _label(row: dict[str, str], line: int, path: Path, classes: Sequence[str] | None) -> int:
     text = row["label"].strip()
     if classes is not None and text in classes:
@@ -119,11 +133,24 @@ def _label(row: dict[str, str], line: int, path: Path, classes: Sequence[str] | 
     )
 
 
+def _in_unit_range(image: Any, file: Path) -> npt.NDArray[np.float32]:
+    """An image's pixels in [0, 1]: height x width where it is grey, height x width x 3 otherwise."""
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG"):  # as older Pillows call it
+        return np.asarray(image, dtype=np.float32) / np.float32(65535)
+    if image.mode in ("I", "F"):  # no telling what is black and what is white
+        raise DataProblem(
+            f"the image {named(file)} has pixels of 32 bits (mode {image.mode}), whose range is unknown; save it with "
+            "8 or 16 bits, or give the data as an .npz file"
+        )
+    wanted = "L" if image.mode in ("1", "L", "LA", "La") else "RGB"
+    plain = image if image.mode == wanted else image.convert(wanted)
+    return np.asarray(plain, dtype=np.float32) / np.float32(255)
+
+
 def _pixels(pillow: Any, file: Path, shape: tuple[int, ...] | None) -> npt.NDArray[np.float32]:
     try:
         with pillow.open(file) as image:
-            plain = image if image.mode in ("L", "RGB") else image.convert("RGB")
-            pixels = np.asarray(plain, dtype=np.float32) / np.float32(255)
+            pixels = _in_unit_range(image, file)
     except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError) as error:
         missing = isinstance(error, FileNotFoundError)
         reason = "there is no such file" if missing else str(error).splitlines()[0][:200]

@@ -12,6 +12,7 @@ import os
 import struct
 import sys
 import time
+import warnings
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
@@ -19,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from fedcert.errors import CallError, FileProblem
+from fedcert.errors import CallError, FedcertWarning, FileProblem
 from fedcert.report.paths import named
 
 _MAGIC = b"fedcert journal 1\n"
@@ -90,22 +91,33 @@ class Journal:
         place = len(self._header)
         size = _RECORD.size + _SUM.size
         if content[:place] == self._header:
+            bad = 0
             while place + size <= len(content):
                 record, check = content[place : place + _RECORD.size], content[place + _RECORD.size : place + size]
-                if _SUM.unpack(check)[0] != zlib.crc32(record):
-                    break
-                standing = Standing(*_RECORD.unpack(record))
-                self.standings[standing.index] = standing
+                if _SUM.unpack(check)[0] == zlib.crc32(record):
+                    standing = Standing(*_RECORD.unpack(record))
+                    self.standings[standing.index] = standing
+                else:
+                    bad += 1
                 place += size
-        elif content[: len(_MAGIC)] == _MAGIC and len(content) > place:
-            self._file.close()
-            raise JournalInUse(
-                f"{named(self.path)} is the journal of a run with other settings, model or data; run that again to go "
-                "on with it, give this one another --out, or remove the journal"
-            )
-        else:
+            if bad:
+                warnings.warn(
+                    f"{bad} records of the journal {named(self.path)} are damaged; what they told is done again",
+                    FedcertWarning,
+                    stacklevel=3,
+                )
+        elif self._header.startswith(content) or _is_blank(content):
             self._file.seek(0)
             self._file.write(self._header)
+            place = len(self._header)
+        else:
+            self._file.close()
+            what = (
+                "is the journal of a run with other settings, model or data; run that again to go on with it"
+                if content.startswith(_MAGIC)
+                else "is no journal of fedcert, or a damaged one"
+            )
+            raise JournalInUse(f"{named(self.path)} {what}, give this one another --out, or remove the file")
         self._file.truncate(place)
         self._file.seek(place)
         return bool(self.standings)
@@ -130,9 +142,11 @@ class Journal:
             ) from None
 
     def close(self) -> None:
-        """Leave it for a later run."""
+        """Leave it for a later run, or nothing where there is nothing to tell."""
         try:
             self._file.flush()
+            if self._file.tell() <= len(self._header):
+                self.path.unlink(missing_ok=True)
         finally:
             self._file.close()
 
@@ -146,9 +160,9 @@ class Journal:
             self.close()
 
 
-def is_empty(path: Path) -> bool:
-    """Whether a journal knows nothing of any example."""
-    return path.stat().st_size < len(_MAGIC) + 65 + _RECORD.size
+def _is_blank(content: bytes) -> bool:
+    """Whether a journal has a header, of whatever settings, and no record."""
+    return content.startswith(_MAGIC) and len(content) < len(_MAGIC) + 65 + _RECORD.size + _SUM.size
 
 
 def _lock(file: IO[bytes], path: Path) -> None:

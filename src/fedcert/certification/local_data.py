@@ -27,12 +27,12 @@ class LocalData:
         labels: class index of each example.
         groups: which examples belong together (several images of one patient); None where all are independent.
         shape: shape of one example.
-        read: opens the examples anew and gives them in order, some at a time.
+        read: opens the examples anew and gives those of an increasing range of indices in order, some at a time.
     """
 
     labels: Labels
     shape: tuple[int, ...]
-    read: Callable[[], Iterator[npt.NDArray[Any]]]
+    read: Callable[[range], Iterator[npt.NDArray[Any]]]
     groups: npt.NDArray[Any] | None = None
 
     def __len__(self) -> int:
@@ -44,15 +44,12 @@ class LocalData:
         Raises:
             DataProblem: an example holds NaN or infinity, or the file is cut off.
         """
+        wanted = range(offset, len(self), every)
         start = 0
-        for piece in self.read():
-            first = (offset - start) % every if start + len(piece) > offset else len(piece)
-            first = max(first, offset - start)
-            kept = list(range(start + first, start + len(piece), every))
-            images = np.array(piece[first::every], dtype=np.float32, order="C")
+        for piece in self.read(wanted):
+            kept = list(wanted[start : start + len(piece)])
             start += len(piece)
-            if not kept:
-                continue
+            images = np.array(piece, dtype=np.float32, order="C")
             finite = np.isfinite(images.reshape(len(images), -1)).all(axis=1)
             if not finite.all():
                 first = kept[int(np.argmin(finite))]
@@ -60,8 +57,6 @@ class LocalData:
                     f"x[{first}] must hold finite numbers, but holds NaN or infinity; mend or leave it out"
                 )
             yield kept, images
-        if start != len(self):
-            raise DataProblem(f"x and y must have the same length, but x has {start} examples and y {len(self)}")
 
 
 def data_of(x: npt.ArrayLike, y: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> LocalData:
@@ -80,9 +75,9 @@ def data_of(x: npt.ArrayLike, y: npt.ArrayLike, groups: npt.ArrayLike | None = N
     _check_shapes(images.shape, len(labels))
     size = rows_per_piece(images.shape[1:])
 
-    def read() -> Iterator[npt.NDArray[Any]]:
-        for start in range(0, len(images), size):
-            yield images[start : start + size]
+    def read(wanted: range) -> Iterator[npt.NDArray[Any]]:
+        for part in parts_of(wanted, size):
+            yield images[part.start : part.stop : part.step]
 
     together = None if groups is None else _groups(np.asarray(groups), len(labels))
     return LocalData(labels, images.shape[1:], read, together)
@@ -118,13 +113,16 @@ def npz_data(path: Path) -> LocalData:
     _check_shapes(shape, len(labels))
     size = rows_per_piece(shape[1:])
 
-    def read() -> Iterator[npt.NDArray[Any]]:
+    def read(wanted: range) -> Iterator[npt.NDArray[Any]]:
         with _archive(path) as archive, archive.open("x.npy") as file:
             _header(file, "x")
             row = int(np.prod(shape[1:])) * dtype.itemsize
             for start in range(0, shape[0], size):
                 rows = min(size, shape[0] - start)
-                yield np.frombuffer(_exactly(file, rows * row), dtype=dtype).reshape(rows, *shape[1:])
+                piece = np.frombuffer(_exactly(file, rows * row), dtype=dtype).reshape(rows, *shape[1:])
+                first = max(wanted.start - start, -(start - wanted.start) % wanted.step)
+                if first < rows:
+                    yield piece[first :: wanted.step]
 
     return LocalData(labels, shape[1:], read, groups)
 
@@ -202,6 +200,12 @@ def _check_shapes(shape: tuple[int, ...], labels: int) -> None:
         raise DataProblem(f"x must have one row per example, at least 2 axes and no empty one, but has shape {shape}")
     if (shape[0] if shape else 0) != labels:
         raise DataProblem(f"x and y must have the same length, but x has {shape[0]} examples and y {labels}")
+
+
+def parts_of(wanted: range, size: int) -> Iterator[range]:
+    """A range in parts of some indices each."""
+    for start in range(0, len(wanted), size):
+        yield wanted[start : start + size]
 
 
 def rows_per_piece(shape: tuple[int, ...]) -> int:

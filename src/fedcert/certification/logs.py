@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert.errors import DataProblem, FileProblem, shown
+from fedcert.report.fields import MOST_CLASSES
 from fedcert.report.paths import check_readable, named
 
 _COLUMNS = ("idx", "label", "predict", "radius", "correct")
@@ -23,7 +24,8 @@ class Log:
         indices: the examples' indices.
         labels: their classes.
         predicted: the predicted class; -1 where CERTIFY abstained.
-        radius: the certified radius.
+        radius: the certified radius. Logs have three digits of it, perhaps rounded up: half a unit of the third is
+            taken off.
     """
 
     indices: npt.NDArray[np.int64]
@@ -68,7 +70,7 @@ def read_log(path: Path) -> Log:
     indices, labels, predicted, radius, correct = (np.array(column) for column in zip(*rows, strict=True))
     if len(np.unique(indices)) < len(indices):
         raise DataProblem(f"{named(path)} holds an example twice; give the log of one run")
-    log = Log(indices, labels, predicted, radius)
+    log = Log(indices, labels, predicted, _rounded_down(radius))
     wrong = np.flatnonzero((predicted == labels) != (correct == 1))
     if len(wrong):
         raise DataProblem(
@@ -78,12 +80,19 @@ def read_log(path: Path) -> Log:
     return log
 
 
+def _rounded_down(radius: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    unit = 10.0 ** (np.floor(np.log10(np.where(radius > 0, radius, 1.0))) - 2)
+    return np.where(radius > 0, radius - unit / 2, 0.0)
+
+
 def _row(line: str, number: int, path: Path) -> tuple[int, int, int, float, int]:
     parts = line.split("\t")
     try:
         index, label, predicted = (int(part) for part in parts[:3])
         radius, correct = float(parts[3]), int(parts[4])
-        if index < 0 or label < 0 or predicted < -1 or not 0 <= radius < float("inf") or correct not in (0, 1):
+        if not 0 <= index < 2**62 or not 0 <= label < MOST_CLASSES or not -1 <= predicted < MOST_CLASSES:
+            raise ValueError
+        if not 0 <= radius < float("inf") or correct not in (0, 1):
             raise ValueError
     except (ValueError, IndexError):
         raise DataProblem(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import time
 import warnings
@@ -23,10 +24,10 @@ from fedcert.certification.local_data import LocalData, data_of
 from fedcert.certification.models import onnx_classifier
 from fedcert.certification.noise import Streams, block_size, noise_of
 from fedcert.certification.plan import Plan, check_request, make_plan
-from fedcert.certification.procedures import Certificates
 from fedcert.certification.sampler import Images, Sampler, check_width
 from fedcert.certification.speed import prepare
-from fedcert.errors import DataProblem, FedcertWarning
+from fedcert.certification.tally import Tally, grouping
+from fedcert.errors import CallError, DataProblem, FedcertWarning
 from fedcert.report import Report, Request
 from fedcert.version import __version__
 
@@ -51,6 +52,9 @@ class Watcher:
 
     def resumed(self, examples: int) -> None:
         """An earlier run left a journal in which so many examples are done."""
+
+    def keeping(self, journal: Path) -> None:
+        """What is done is being kept in a journal."""
 
     def late(self, done: int, of: int) -> None:
         """The time budget is spent; so many examples were certified."""
@@ -183,6 +187,7 @@ def carry_out(
         if journal is not None:
             settings = _what_decides(plan, classifier.identity, classes, data)
             notes = stack.enter_context(Journal(journal, settings))
+            watcher.keeping(journal)
             if notes.resumed:
                 watcher.resumed(sum(standing.done for standing in notes.standings.values()))
         streams = Streams(plan.seed, plan.client)
@@ -190,7 +195,7 @@ def carry_out(
             len(classes), noise_of(plan.smoothing), streams, plan.batch_size, plan.smoothing.precision
         )
         outcomes, complete = _outcomes(plan, sampler, data, watcher, notes, deadline)
-        tally = _Tally.of(outcomes, data.labels, len(classes), plan.radii)
+        tally = Tally.of(outcomes, data.labels, len(classes), plan.radii)
     report = Report(
         client=plan.client,
         model=classifier.identity,
@@ -205,7 +210,7 @@ def carry_out(
         samples=int(sum(outcome.samples for outcome in outcomes)),
         software=f"fedcert {__version__}",
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        **_grouping(data, [outcome.index for outcome in outcomes], len(plan.radii)),
+        **grouping(data, [outcome.index for outcome in outcomes], len(plan.radii)),
     )
     return Certified(report, tuple(outcomes), complete)
 
@@ -217,7 +222,7 @@ class Certified:
     Attributes:
         report: what may leave.
         outcomes: what became of each example, by index; it stays.
-        complete: whether no example was left out or broken off for want of time.
+        complete: whether no example was left out for want of time.
     """
 
     report: Report
@@ -241,23 +246,50 @@ def _outcomes(
     def left() -> float:
         return math.inf if deadline is None else deadline - time.monotonic()
 
+    order: list[int] = []
     for index, image, piece in _one_by_one(data, plan):
         if campaign is None:
             campaign = _begin(plan, sampler, piece, examples, watcher, journal)
-        while not campaign.has_room and left() > 0:
-            gather(campaign.advance(left()))
-        if left() <= 0:
-            break
-        known = campaign.admit(index, image, int(data.labels[index]))
+        known = campaign.recall(index, image)
         if known is not None:
+            order.append(index)
             gather([known])
+            continue
+        while campaign.busy and left() > 0 and not (campaign.has_room and campaign.fits(left())):
+            gather(campaign.advance(left()))
+        # The first is tried in any case; later ones are begun only if they can be finished.
+        if left() <= 0 or (order and not campaign.fits(left())):
+            break
+        campaign.admit(index, image, int(data.labels[index]))
+        order.append(index)
     while campaign is not None and campaign.busy and left() > 0:
         gather(campaign.advance(left()))
-    complete = len(outcomes) == examples
-    if campaign is not None and not complete:
-        gather(campaign.abandon())
+    if examples and not outcomes:
+        raise CallError(_too_short(plan, campaign))
+    if len(outcomes) < examples:
+        outcomes = _before_the_first_unfinished(order, outcomes)
         watcher.late(len(outcomes), examples)
-    return sorted(outcomes, key=lambda outcome: outcome.index), complete
+    return sorted(outcomes, key=lambda outcome: outcome.index), len(outcomes) == examples
+
+
+def _before_the_first_unfinished(order: Sequence[int], outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The outcomes that came in time, up to the first in order that did not.
+
+    Hard examples take longer. So which ones count must not depend on how long each took itself.
+    """
+    done = {outcome.index: outcome for outcome in outcomes}
+    return [done[index] for index in itertools.takewhile(done.__contains__, order)]
+
+
+def _too_short(plan: Plan, campaign: Campaign | None) -> str:
+    most = plan.smoothing.n0 + plan.smoothing.n
+    speed = (
+        f"at {campaign.rate:,.3g} samples a second, one needs up to {most / campaign.rate:,.3g} s" if campaign else ""
+    )
+    return (
+        f"time_budget (--time-budget) of {plan.time_budget:g} s was over before any example was certified: {speed}; "
+        "give more time, or a smaller n"
+    )
 
 
 def _one_by_one(data: LocalData, plan: Plan) -> Iterator[tuple[int, Images, Images]]:
@@ -293,6 +325,8 @@ def _begin(
 
 def _what_decides(plan: Plan, model: str, classes: tuple[str, ...], data: LocalData) -> dict[str, Any]:
     """All that the outcome of an example depends on: a journal of anything else is of no use."""
+    block = block_size(data.shape)
+    looks = Course.of(plan.smoothing, plan.radii, block).aim.looks
     return {
         "model": model,
         "classes": classes,
@@ -300,43 +334,12 @@ def _what_decides(plan: Plan, model: str, classes: tuple[str, ...], data: LocalD
         "radii": plan.radii,
         "client": plan.client,
         "seed": plan.seed,
+        "every": plan.every,
+        "looks": (looks.sizes, looks.shares),
+        "block": block,
         "labels": hashlib.sha256(np.ascontiguousarray(data.labels).tobytes()).hexdigest(),
         "shape": data.shape,
     }
-
-
-@dataclass(frozen=True)
-class _Tally:
-    """Counts of a report."""
-
-    labels: npt.NDArray[np.int64]
-    certified: npt.NDArray[np.int64]
-    abstained: int
-
-    @classmethod
-    def of(
-        cls, outcomes: Sequence[Outcome], labels: npt.NDArray[np.int64], classes: int, radii: Sequence[float]
-    ) -> _Tally:
-        made = Certificates.of(outcomes)
-        mine = labels[[outcome.index for outcome in outcomes]] if outcomes else np.zeros(0, dtype=np.int64)
-        counts, certified = np.zeros(classes, dtype=np.int64), np.zeros((classes, len(radii)), dtype=np.int64)
-        np.add.at(counts, mine, 1)
-        np.add.at(certified, mine, made.certified(mine, radii).astype(np.int64))
-        return cls(counts, certified, int(((made.selected == mine) & made.abstains).sum()))
-
-
-def _grouping(data: LocalData, indices: Sequence[int], radii: int) -> dict[str, Any]:
-    """What a report tells of examples that come in groups.
-
-    The design effect is Σ m²/n over the groups' sizes m: the most that examples which belong together can inflate a
-    variance. It is reached when all examples of a group are alike, and it keeps Hoeffding's inequality exact, in which
-    a group of m examples is one variable between 0 and m.
-    """
-    if data.groups is None or not len(indices):
-        return {}
-    _, sizes = np.unique(data.groups[list(indices)], return_counts=True)
-    effect = float(np.sum(sizes.astype(np.float64) ** 2) / sizes.sum())
-    return {"design_effect": (effect,) * radii, "largest_group": int(sizes.max())}
 
 
 def _classes(plan: Plan, classifier: Classifier, data: LocalData) -> tuple[str, ...]:

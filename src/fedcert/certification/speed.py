@@ -9,7 +9,6 @@ from fedcert.certification.noise import Phase
 from fedcert.certification.sampler import Images, Sampler, draws_of
 from fedcert.errors import FedcertWarning
 
-_FEWEST = 100
 _LONG_ENOUGH = 0.2
 """Seconds from which on a trial tells the speed."""
 _LARGEST_SHARE = 0.05
@@ -50,9 +49,12 @@ def prepare(sampler: Sampler, images: Images, most: int, *, sequential: bool, co
 
 
 def measured_rate(sampler: Sampler, images: Images, most: int) -> float:
-    """Samples per second. The first call pays for caches and kernels; the following, ever longer, tell the speed."""
+    """Samples per second. The first call pays for caches and kernels; the following, ever longer, tell the speed.
+
+    It begins with a single sample (with a batch on a GPU): some models take seconds for one.
+    """
     full = sampler.trial(images.shape[1:]) if hasattr(sampler, "trial") else None
-    size = max(1, min(most, full or _FEWEST))
+    size = max(1, min(most, full or 1))
     sampler.counts(images[:1], draws_of([0], Phase.FORECAST, size))
     while True:
         start = time.perf_counter()

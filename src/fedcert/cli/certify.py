@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +11,6 @@ from rich.progress import Progress, TaskID
 
 from fedcert.certification.data import load_data
 from fedcert.certification.examples import write_examples
-from fedcert.certification.journal import JournalInUse, is_empty
 from fedcert.certification.models import load_classifier
 from fedcert.certification.plan import check_request, make_plan
 from fedcert.certification.run import Watcher, carry_out
@@ -78,6 +75,8 @@ def certify(
         check_writable(out, (".json",), files_among(model, data, request, weights, classes))
     asked: Request | None = read_one(request, Request) if request is not None else None
     if examples is not None:
+        if dry_run:
+            raise CallError("--dry-run writes nothing: leave --examples out")
         check_writable(examples, (".parquet",), files_among(model, data, request, weights, classes))
         require("pyarrow", "certificates of single examples", "parquet")
     given: dict[str, Any] = {
@@ -102,14 +101,18 @@ def certify(
         if asked.release.class_counts and not class_counts:
             tell("note: the request asks for counts per class; add --class-counts if you agree to give them")
     journal = out.with_name(f"{out.name}.journal") if out is not None and not dry_run else None
-    with _kept(journal):
-        with progress() as bar:
-            done = carry_out(plan, classifier, local, _Bar(bar), journal)
+    watcher = _Bar()
+    try:
+        with progress() as watcher.bar:
+            done = carry_out(plan, classifier, local, watcher, journal)
         report = done.report
         if examples is not None:
             write_examples(examples, done, local.labels)
         if not dry_run and out is not None:
             write_whole(out, report.dumps())
+    except BaseException:
+        watcher.broken_off()
+        raise
     if journal is not None and done.complete:
         journal.unlink(missing_ok=True)
     elif journal is not None:
@@ -120,22 +123,6 @@ def certify(
         tell("note: this is exactly what would leave; nothing was written")
     elif not as_json:
         _summary(report, out)
-
-
-@contextmanager
-def _kept(journal: Path | None) -> Iterator[None]:
-    """Whatever ends the work early: say where it is kept, or keep nothing if there is nothing."""
-    try:
-        yield
-    except JournalInUse:
-        raise
-    except BaseException:
-        if journal is not None and journal.exists():
-            if is_empty(journal):
-                journal.unlink()
-            else:
-                tell(f"note: what was done is kept in {journal}; run the same command again to go on")
-        raise
 
 
 def _summary(report: Report, out: Path | None) -> None:
@@ -160,11 +147,21 @@ def _summary(report: Report, out: Path | None) -> None:
 class _Bar(Watcher):
     """Shows the forecast, then a bar with the rate."""
 
-    def __init__(self, bar: Progress) -> None:
-        self.bar = bar
+    bar: Progress
+
+    def __init__(self) -> None:
+        self.journal: Path | None = None
         self.task: TaskID | None = None
         self.by_examples = False
         self.done = 0
+
+    def keeping(self, journal: Path) -> None:
+        self.journal = journal
+
+    def broken_off(self) -> None:
+        """Say where the work is kept, if any was done."""
+        if self.journal is not None and self.journal.exists():
+            tell(f"note: what was done is kept in {self.journal}; run the same command again to go on")
 
     def resumed(self, examples: int) -> None:
         tell(f"note: going on where an earlier run was: {examples:,} examples are done")
