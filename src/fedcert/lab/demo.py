@@ -96,8 +96,8 @@ def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> 
     torch.manual_seed(seed)
     network = digits_network()
     settings = Training(
-        rounds=ROUNDS, clients_per_round=CLIENTS, epochs=2, batch_size=16, learning_rate=0.05, momentum=0.9, sigma=SIGMA,
-        padding=0, flip=False, seed=seed,
+        rounds=ROUNDS, clients_per_round=CLIENTS, epochs=2, batch_size=16, learning_rate=0.05, momentum=0.9,
+        sigma=SIGMA, padding=0, flip=False, seed=seed,
     )  # fmt: skip
     tell("training", 0, ROUNDS)
     federation = Federation(network, torch.from_numpy(pixels), torch.from_numpy(labels), train_parts, settings)

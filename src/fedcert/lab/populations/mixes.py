@@ -41,7 +41,7 @@ def counts_of_mix(mix: Mix, size: int) -> npt.NDArray[np.int64]:
     exact = mix / mix.sum() * size
     counts = np.floor(exact).astype(np.int64)
     counts[np.argsort(-(exact - counts), kind="stable")[: size - counts.sum()]] += 1
-    return counts
+    return np.asarray(counts)
 
 
 def largest_set(labels: Labels, mix: Mix) -> int:
@@ -84,7 +84,7 @@ def mix_at_distance(start: Mix, distance: float, generator: np.random.Generator,
             continue
         moved = start + (mix - start) * (distance / reached)
         if moved.min() > 0:
-            return moved / moved.sum()
+            return np.asarray(moved / moved.sum())
     raise CallError(
         f"no mix of {classes} classes at an L2 distance of {distance:g} was found in 200,000 draws; "
         "ask for a smaller distance"

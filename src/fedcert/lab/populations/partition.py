@@ -110,7 +110,7 @@ class Pareto(Partition):
     def shares(self, classes: int, clients: int, generator: np.random.Generator) -> Shares:
         """One draw for each class and client, divided by the class's sum."""
         draws = generator.pareto(self.shape, size=(classes, clients)) + 1
-        return draws / draws.sum(axis=1, keepdims=True)
+        return np.asarray(draws / draws.sum(axis=1, keepdims=True))
 
     def __str__(self) -> str:
         return f"{self.NAME}:{self.shape:g}"
@@ -141,7 +141,7 @@ class Limited(Partition):
         for label in np.flatnonzero(holds.sum(axis=1) == 0):
             holds[label, generator.integers(clients)] = 1
         draws = holds * volumes
-        return draws / draws.sum(axis=1, keepdims=True)
+        return np.asarray(draws / draws.sum(axis=1, keepdims=True))
 
     def __str__(self) -> str:
         return f"{self.NAME}:{self.held}:{self.shape:g}"
