@@ -64,7 +64,9 @@ class Smoothing(Value):
         if self.norm != NORMS[self.noise]:
             raise InvalidValue("norm", f"'{NORMS[self.noise]}', which {self.noise} noise certifies radii in", self.norm)
         if self.procedure == "fixed" and self.tolerance is not None:
-            raise InvalidValue("tolerance", "left out (null) with the fixed procedure, which never gives up", self.tolerance)
+            raise InvalidValue(
+                "tolerance", "left out (null) with the fixed procedure, which never gives up", self.tolerance
+            )
         if self.procedure == "sequential" and self.tolerance is None:
             object.__setattr__(self, "tolerance", DEFAULT_TOLERANCE)
 
