@@ -16,7 +16,7 @@ from fedcert.lab.training.batches import Course, chosen_clients, pictures
 from fedcert.lab.training.checkpoint import load_checkpoint, save_checkpoint
 from fedcert.lab.training.rounds import Federation
 from fedcert.lab.training.rows import Layout
-from fedcert.lab.training.settings import Training, read_training
+from fedcert.lab.training.settings import Training
 
 RANDOM = np.random.default_rng(0)
 IMAGES = torch.from_numpy(RANDOM.integers(0, 256, size=(90, 3, 8, 8), dtype=np.uint8))
@@ -211,23 +211,6 @@ def test_training_learns() -> None:
     federation = Federation(network(), bright, LABELS, PARTS, settings)
     losses = [made.loss for made in federation.rounds()]
     assert losses[-1] < 0.6 * losses[0]
-
-
-def test_settings_go_through_toml(tmp_path: Path) -> None:
-    settings = Training(**{**SMALL, "algorithm": "fedprox", "figures": {"proximal": 0.1}, "bfloat16": True})
-    (tmp_path / "t.toml").write_text(settings.to_toml())
-    assert read_training(tmp_path / "t.toml") == settings
-    (tmp_path / "e.toml").write_text("")
-    assert read_training(tmp_path / "e.toml") == Training()
-    assert (Training().rounds, Training().clients_per_round, Training().epochs, Training().learning_rate) == (
-        1000, 10, 5, 0.01,
-    )  # fmt: skip
-    (tmp_path / "w.toml").write_text("round = 3\n")
-    with pytest.raises(CallError, match="there is no setting 'round'; the settings are algorithm, batch_size"):
-        read_training(tmp_path / "w.toml")
-    (tmp_path / "b.toml").write_text("rounds == 3\n")
-    with pytest.raises(DataProblem, match="must be TOML, but is not"):
-        read_training(tmp_path / "b.toml")
 
 
 def test_what_cannot_be_trained_is_refused() -> None:

@@ -7,6 +7,7 @@ server's state and the algorithm's.
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import safetensors
@@ -58,5 +59,5 @@ def load_checkpoint(federation: Federation, path: Path) -> None:
 
 def _settings(federation: Federation) -> str:
     """All that decides how training goes on; how long it is to go on does not."""
-    lines = [line for line in federation.settings.to_toml().splitlines() if not line.startswith("rounds ")]
-    return json.dumps([*lines, federation.sizes.tolist()])
+    settings = {name: value for name, value in asdict(federation.settings).items() if name != "rounds"}
+    return json.dumps([settings, federation.sizes.tolist()], sort_keys=True)

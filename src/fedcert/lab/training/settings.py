@@ -1,15 +1,10 @@
-"""Settings of federated training, as a value and as TOML."""
+"""Settings of federated training."""
 
 from __future__ import annotations
 
-import tomllib
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
 
-from fedcert.errors import CallError, DataProblem, FileProblem, shown
 from fedcert.report.kinds import Flag, Kind, Number, OneOf, Whole
-from fedcert.report.paths import check_readable, named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,14 +52,6 @@ class Training:
         """Local steps in a round of a client with so many training examples."""
         return max(1, self.epochs * examples // self.batch_size) if examples else 0
 
-    def to_toml(self) -> str:
-        """The settings as a TOML file."""
-        plain = {key: value for key, value in asdict(self).items() if key != "figures"}
-        lines = [f"{key} = {_toml(value)}" for key, value in plain.items()]
-        if self.figures:
-            lines += ["", "[figures]", *(f"{key} = {_toml(value)}" for key, value in self.figures.items())]
-        return "\n".join(lines) + "\n"
-
 
 _KINDS: dict[str, Kind] = {
     "rounds": Whole(least=1),
@@ -81,33 +68,3 @@ _KINDS: dict[str, Kind] = {
     "bfloat16": Flag(),
     "seed": Whole(),
 }
-
-
-def read_training(path: Path) -> Training:
-    """Settings from a TOML file; what it does not say is as the paper has it.
-
-    Raises:
-        CallError: the file is not there.
-        FileProblem: it cannot be read.
-        DataProblem: it is no TOML, or names something that is no setting.
-    """
-    check_readable(path, (".toml",))
-    try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FileProblem(f"cannot read {named(path)}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataProblem(f"{named(path)} must be TOML, but is not: {error}") from None
-    known = {one.name for one in fields(Training)}
-    unknown = sorted(set(given) - known)
-    if unknown:
-        raise CallError(
-            f"{named(path)}: there is no setting {shown(unknown[0])}; the settings are {', '.join(sorted(known))}"
-        )
-    return Training(**given)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f'"{value}"' if isinstance(value, str) else repr(value)
