@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from fedcert import CallError, DataProblem
-from fedcert.lab.cifar import CIFAR10, CIFAR100, Layout, read_cifar
+from fedcert.lab.datasets.cifar import CIFAR10, CIFAR100, Layout, read_cifar
 
 # The real data sets, in the folders that their archives unpack to, for whoever has them.
 REAL = Path(os.environ.get("FEDCERT_CIFAR", "/nowhere"))

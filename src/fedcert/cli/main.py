@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from fedcert.cli import certify, demo, estimate, import_log, merge, plan, request, schema, validate, what_if
+from fedcert.cli import certify, demo, estimate, import_log, lab, merge, plan, request, schema, validate, what_if
 from fedcert.cli.console import show_warning, tell
 from fedcert.errors import FedcertError
 from fedcert.version import __version__
@@ -41,6 +41,7 @@ app.command("plan")(plan.plan)
 app.command("estimate")(estimate.estimate)
 app.command("what-if")(what_if.what_if)
 app.command("schema")(schema.schema)
+app.add_typer(lab.app, name="lab")
 
 
 def _version(wanted: bool) -> None:

@@ -16,8 +16,10 @@ from fedcert.errors import CallError, FileProblem, require
 from fedcert.estimation.compare import Comparison, compare
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.run import estimate
-from fedcert.lab.digits import CLASSES, load_digits
-from fedcert.lab.partition import dirichlet_partition, draw_mix
+from fedcert.lab.datasets.dataset import as_floats
+from fedcert.lab.datasets.digits import CLASSES, load_digits
+from fedcert.lab.populations.mixes import draw_mix
+from fedcert.lab.populations.partition import Dirichlet
 from fedcert.report import Report, Request, Smoothing, Target, write_whole
 from fedcert.report.paths import kind_of_path
 from fedcert.show.figures import plot
@@ -75,27 +77,32 @@ def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> 
             raise FileProblem(f"cannot make the folder {str(place)!r}: {error.strerror or error}") from None
 
     from fedcert.certification.classifiers import digest_of_module
-    from fedcert.lab.fedavg import Training, train
     from fedcert.lab.networks import digits_network
+    from fedcert.lab.training.rounds import Federation
+    from fedcert.lab.training.settings import Training
 
     # In training the network is so small that a second thread waits longer than it works.
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     generator = np.random.default_rng(seed)
-    images, labels = load_digits()
+    pixels, labels = load_digits()
+    images = as_floats(pixels)
     in_target = draw_mix(labels, np.array(TARGET_MIX), TARGET_SIZE, generator)
     rest = np.setdiff1d(np.arange(len(labels)), in_target)
-    parts = [rest[part] for part in dirichlet_partition(labels[rest], CLIENTS, CONCENTRATION, generator)]
+    parts = [rest[part] for part in Dirichlet(CONCENTRATION).spread(labels[rest], CLIENTS, generator)]
     # Half for training, half for certification: digits is small, the paper's 80:20 would leave too few.
     train_parts, test_parts = [part[::2] for part in parts], [part[1::2] for part in parts]
 
     torch.manual_seed(seed)
     network = digits_network()
-    local = [(torch.from_numpy(images[part]), torch.from_numpy(labels[part])) for part in train_parts]
-    settings = Training(ROUNDS, epochs=2, batch_size=16, learning_rate=0.05, momentum=0.9, sigma=SIGMA)
+    settings = Training(
+        rounds=ROUNDS, clients_per_round=CLIENTS, epochs=2, batch_size=16, learning_rate=0.05, momentum=0.9,
+        sigma=SIGMA, padding=0, flip=False, seed=seed,
+    )  # fmt: skip
     tell("training", 0, ROUNDS)
-    for number, _ in enumerate(train(network, local, settings, torch.Generator().manual_seed(seed)), 1):
-        tell("training", number, ROUNDS)
+    federation = Federation(network, torch.from_numpy(pixels), torch.from_numpy(labels), train_parts, settings)
+    for made in federation.rounds():
+        tell("training", made.number, ROUNDS)
     torch.set_num_threads(threads)
     weights = safetensors.save({name: tensor.contiguous() for name, tensor in network.state_dict().items()})
     write_whole(folder / "model.safetensors", weights)

@@ -87,6 +87,18 @@ class MeanOfImage(nn.Module):
         return batch.mean(dim=(2, 3))
 
 
+def small_network(channels: int, height: int, width: int, classes: int) -> nn.Module:
+    """A small convolutional network for small images: two convolutions that halve, two linear layers."""
+    inner = 32 * (-(-height // 4)) * (-(-width // 4))
+    return nn.Sequential(
+        nn.Conv2d(channels, 16, 3, stride=2, padding=1), nn.ReLU(),
+        nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(inner, 64), nn.ReLU(),
+        nn.Linear(64, classes),
+    )  # fmt: skip
+
+
 def resnet18(classes: int, colours: tuple[Colours, Colours]) -> Normalised:
     """ResNet-18 (He et al. 2016) for images of 32 x 32: a stem of 3 x 3 without pooling."""
     width = _RESNET_STAGES[0]

@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from fedcert.errors import CallError, DataProblem, FileProblem
+from fedcert.lab.datasets.dataset import Dataset, Images
 from fedcert.report.paths import kind_of_path, named
 
 HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
 _SHAPE = (3, 32, 32)
 _PIXELS = 3 * 32 * 32
-
-Images = npt.NDArray[np.uint8]
-Labels = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -96,26 +93,7 @@ CIFAR100 = Layout(
 )
 
 
-@dataclass(frozen=True)
-class Cifar:
-    """A data set in memory.
-
-    Attributes:
-        train_images: N x 3 x 32 x 32 bytes.
-        train_labels: the class of each.
-        test_images: as the training images.
-        test_labels: the class of each.
-        classes: the classes' names, in the order of their numbers.
-    """
-
-    train_images: Images
-    train_labels: Labels
-    test_images: Images
-    test_labels: Labels
-    classes: tuple[str, ...]
-
-
-def read_cifar(folder: Path, layout: Layout = CIFAR10) -> Cifar:
+def read_cifar(folder: Path, layout: Layout = CIFAR10) -> Dataset:
     """Read and check a data set; CIFAR-100's classes are the hundred fine ones.
 
     Args:
@@ -147,7 +125,8 @@ def read_cifar(folder: Path, layout: Layout = CIFAR10) -> Cifar:
                 f"SHA-256 {checksum}, but have {_checksum(array)}: some were changed; {layout.remedy}"
             )
     classes = _class_names(folder / layout.names, layout)
-    return Cifar(train_images, train_labels.astype(np.int64), test_images, test_labels.astype(np.int64), classes)
+    labels = train_labels.astype(np.int64), test_labels.astype(np.int64)
+    return Dataset(layout.name, train_images, labels[0], test_images, labels[1], classes)
 
 
 def _records(path: Path, count: int, layout: Layout) -> tuple[Images, Images]:

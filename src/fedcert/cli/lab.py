@@ -1,0 +1,243 @@
+"""fedcert lab: data, partitions, federated training, traces and the paper's tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedcert.certification.run import Watcher
+from fedcert.cli.console import duration, progress, results, tell
+from fedcert.cli.inputs import files_among, seconds_of
+from fedcert.errors import CallError, FileProblem, require
+from fedcert.report import check_writable, write_whole
+from fedcert.show.figures import FORMATS
+from fedcert.show.terminal import plain
+
+app = typer.Typer(
+    help="Experiments: data, partitions, federated training, traces, the paper's tables.", rich_markup_mode=None
+)
+
+Folder = Annotated[Path | None, typer.Option(help="Where the data set's files are.")]
+Settings = Annotated[Path, typer.Argument(metavar="EXPERIMENT", help="Settings (.toml); an empty file is the paper's.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")]
+
+
+@app.command("data")
+def data(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="cifar10, cifar100, mnist, idx or digits.")],
+    folder: Folder = None,
+) -> None:
+    """Check a data set, and say what is in it."""
+    from fedcert.lab.datasets.library import read_dataset
+
+    found = read_dataset(name, folder)
+    channels, height, width = found.train_images.shape[1:]
+    console = results()
+    console.print(
+        plain(
+            f"{found.name}: {len(found.train_labels):,} training and {len(found.test_labels):,} test images of "
+            f"{height} x {width} pixels, {channels} channel{'s' if channels > 1 else ''}, {len(found.classes)} classes."
+        )
+    )
+    console.print(f"SHA-256 of all images and labels: {found.digest}")
+
+
+@app.command("partition")
+def partition(
+    experiment: Settings,
+    out: Annotated[Path, typer.Option(help="The figure to write (.png, .svg or .pdf).")],
+    folder: Folder = None,
+) -> None:
+    """Draw who holds what."""
+    from fedcert.lab.experiment import read_experiment
+    from fedcert.lab.populations.figures import draw_partition
+
+    check_writable(out, FORMATS, files_among(experiment))
+    require("matplotlib", "plotting", "plot")
+    settings = read_experiment(experiment)
+    found = _data(settings, folder)
+    parts = settings.spread(found.train_labels)
+    whole = [_joined(part) for part in parts]
+    title = f"{found.name}, {settings.partition}, {settings.clients} clients"
+    draw_partition(whole, found.train_labels, found.classes, out, title)
+    sizes = sorted(len(part) for part in whole)
+    middle = sizes[len(sizes) // 2]
+    results().print(
+        plain(f"Wrote {out}: clients hold {sizes[0]:,} to {sizes[-1]:,} examples, half of them {middle:,} or more.")
+    )
+
+
+@app.command("train")
+def train(
+    experiment: Settings,
+    out: Annotated[Path, typer.Option(help="Folder for the checkpoint, the curve and the model.")],
+    folder: Folder = None,
+    device: Device = "auto",
+    rounds: Annotated[int | None, typer.Option(help="Rounds, instead of the experiment's.")] = None,
+    time_budget: Annotated[str | None, typer.Option(help="Stop after a round: 90s, 45m, 3h.")] = None,
+) -> None:
+    """Train a global model; the same command goes on where an earlier run was."""
+    torch = require("torch", "federated training", "torch")
+    safetensors = require("safetensors.torch", "federated training", "torch")
+    settings = _settings(experiment, rounds)
+    trained = _trained(settings, _data(settings, folder), out, torch.device(_device(torch, device)), time_budget)
+    state = {name: tensor.cpu().contiguous() for name, tensor in trained.network.state_dict().items()}
+    write_whole(out / "model.safetensors", safetensors.save(state))
+    results().print(plain(f"{_words(trained)} Wrote {out / 'model.safetensors'}."))
+
+
+@app.command("trace")
+def trace(
+    experiment: Settings,
+    out: Annotated[Path, typer.Option(help="The trace to write (.parquet).")],
+    work: Annotated[Path | None, typer.Option(help="Folder for checkpoints. [default: beside the trace]")] = None,
+    folder: Folder = None,
+    device: Device = "auto",
+    rounds: Annotated[int | None, typer.Option(help="Rounds, instead of the experiment's.")] = None,
+) -> None:
+    """Train (or go on), certify every client's test examples and the target's, and write all certificates."""
+    torch = require("torch", "federated training", "torch")
+    require("pyarrow", "traces", "parquet")
+    check_writable(out, (".parquet",), files_among(experiment))
+    settings = _settings(experiment, rounds)
+    _traced(
+        settings, _data(settings, folder), out, work or out.with_suffix(".work"), torch.device(_device(torch, device))
+    )
+
+
+@app.command("paper")
+def paper(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="table1 … table5, or figure2.")],
+    traces: Annotated[Path, typer.Option(help="Folder of traces.")] = Path("traces"),
+    draws: Annotated[int, typer.Option(min=1, max=10_000, help="Federations for each row.")] = 10,
+    markdown: Annotated[Path | None, typer.Option(help="Write the tables as Markdown too (.md).")] = None,
+    out: Annotated[Path | None, typer.Option(help="Figure 2's file (.png, .svg or .pdf).")] = None,
+    run: Annotated[bool, typer.Option(help="Make the missing traces first.")] = False,
+    rounds: Annotated[int, typer.Option(min=1, help="With --run: rounds of training.")] = 1000,
+    cifar10: Annotated[Path | None, typer.Option(help="With --run: CIFAR-10's folder.")] = None,
+    cifar100: Annotated[Path | None, typer.Option(help="With --run: CIFAR-100's folder.")] = None,
+    device: Device = "auto",
+) -> None:
+    """Set the paper's figures beside ours: RMSE and MAPE of its methods, and of fedcert's."""
+    from fedcert.lab.paper.rendering import draw_distances, terminal
+    from fedcert.lab.paper.rendering import markdown as as_markdown
+    from fedcert.lab.paper.tables import distances, missing_traces, reproduce
+
+    require("pyarrow", "traces", "parquet")
+    if markdown is not None:
+        check_writable(markdown, (".md",))
+    if out is not None:
+        check_writable(out, FORMATS)
+    for setting in missing_traces(table, traces) if run else ():
+        torch = require("torch", "federated training", "torch")
+        settings = setting.experiment(rounds)
+        found = _data(settings, cifar10 if settings.data == "cifar10" else cifar100)
+        _traced(
+            settings, found, traces / f"{setting.name}.parquet", traces / f"{setting.name}.work",
+            torch.device(_device(torch, device)),
+        )  # fmt: skip
+    console = results()
+    if table == "figure2":
+        path = out or Path("figure2.png")
+        draw_distances(distances(traces, draws=draws), path)
+        console.print(plain(f"Wrote {path}."))
+        return
+    with progress() as bar:
+        task: Any = bar.add_task("judging", total=None, rate="")
+        rows = list(
+            reproduce(table, traces, draws=draws, tell=lambda done, of: bar.update(task, completed=done, total=of))
+        )
+    for measure in ("rmse", "mape"):
+        console.print(terminal(rows, measure))
+    if markdown is not None:
+        write_whole(
+            markdown, "\n".join(f"**{name.upper()}**\n\n{as_markdown(rows, name)}" for name in ("rmse", "mape"))
+        )
+        console.print(plain(f"Wrote {markdown}."))
+
+
+def _settings(experiment: Path, rounds: int | None) -> Any:
+    from fedcert.lab.experiment import read_experiment
+
+    settings = read_experiment(experiment)
+    return settings if rounds is None else replace(settings, training=replace(settings.training, rounds=rounds))
+
+
+def _data(settings: Any, folder: Path | None) -> Any:
+    from fedcert.lab.datasets.library import read_dataset
+
+    return read_dataset(settings.data, folder)
+
+
+def _device(torch: Any, name: str) -> str:
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise CallError(f"the device {name!r} cannot be used: {str(error).splitlines()[0][:200]}") from None
+    return name
+
+
+def _joined(part: Any) -> Any:
+    import numpy as np
+
+    return np.concatenate(part)
+
+
+def _trained(settings: Any, found: Any, folder: Path, device: Any, time_budget: str | None = None) -> Any:
+    from fedcert.lab.running import train_experiment
+
+    with progress() as bar:
+        task = bar.add_task("training", total=settings.training.rounds, rate="")
+
+        def told(made: Any) -> None:
+            bar.update(task, completed=made.number, rate=f"loss {made.loss:.3f}, {made.seconds:.2f} s a round")
+
+        seconds = seconds_of(time_budget) if time_budget is not None else None
+        return train_experiment(settings, found, folder, device, told, seconds=seconds)
+
+
+def _traced(settings: Any, found: Any, out: Path, work: Path, device: Any) -> None:
+    from fedcert.lab.running import trace_experiment
+
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileProblem(f"cannot make the folder {str(out.parent)!r}: {error.strerror or error}") from None
+    trained = _trained(settings, found, work, device)
+    tell(f"{out.stem}: {_words(trained)}")
+    with progress() as bar:
+        made = trace_experiment(settings, found, trained, out, _Certifying(bar), journals=work)
+    share = made.target.right.mean()
+    results().print(
+        plain(
+            f"Wrote {out}: {len(made.clients):,} examples of clients and {len(made.target):,} of the target, "
+            f"{share:.1%} of these certified at radius 0."
+        )
+    )
+
+
+def _words(trained: Any) -> str:
+    accuracy = trained.accuracy
+    return (
+        f"{trained.rounds} rounds in {duration(trained.seconds)}; accuracy {accuracy['clean']:.1%} clean, "
+        f"{accuracy['noisy']:.1%} under noise."
+    )
+
+
+class _Certifying(Watcher):
+    """A bar that counts examples."""
+
+    def __init__(self, bar: Any) -> None:
+        self.bar, self.task = bar, None
+
+    def forecast_at_most(self, samples: int, rate: float, examples: int) -> None:  # noqa: ARG002
+        self.task = self.bar.add_task("certifying", total=examples, rate=f"{rate:,.0f} samples/s")
+
+    def finished(self, examples: int) -> None:
+        if self.task is not None:
+            self.bar.update(self.task, advance=examples)

@@ -1,0 +1,146 @@
+"""An experiment: data, a partition over clients, federated training, certification; as a value and as TOML."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedcert.errors import CallError, DataProblem, FileProblem, shown
+from fedcert.lab.datasets.dataset import Dataset
+from fedcert.lab.datasets.library import NAMES
+from fedcert.lab.populations.partition import Indices, local_split, partition_of
+from fedcert.lab.training.settings import Training
+from fedcert.report import DEFAULT_RADII, Smoothing
+from fedcert.report.fields import RADII
+from fedcert.report.kinds import Kind, Number, OneOf, Whole
+from fedcert.report.paths import check_readable, named
+
+PAPER_SIGMA = 0.1**0.5
+"""The paper's N(0, 0.1), read as a variance: the reading under which all of its radii can be certified."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """Settings of an experiment; the defaults are the first row of the paper's Table 1.
+
+    Attributes:
+        data: name of the data set.
+        network: "resnet18", "mobilenet_v2" or "small".
+        partition: of the training images over clients, as `partition_of` reads it.
+        clients: how many.
+        train_share: of each client's examples, what it trains on; it certifies on the rest.
+        seed: of the partition and of the network's first weights.
+        training: how to train.
+        smoothing: how to certify.
+        radii: at which radii.
+    """
+
+    data: str = "cifar10"
+    network: str = "resnet18"
+    partition: str = "dirichlet:0.1"
+    clients: int = 100
+    train_share: float = 0.8
+    seed: int = 0
+    training: Training = field(default_factory=Training)
+    smoothing: Smoothing = field(default_factory=lambda: Smoothing.usual(PAPER_SIGMA))
+    radii: tuple[float, ...] = DEFAULT_RADII
+
+    def __post_init__(self) -> None:
+        for name, kind in _KINDS.items():
+            object.__setattr__(self, name, kind.take(getattr(self, name), name))
+        partition_of(self.partition)
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> Experiment:
+        """Settings from plain tables, as TOML and traces hold them.
+
+        Raises:
+            CallError: there is no such setting.
+        """
+        _check_names(given, cls, "")
+        made = dict(given)
+        if "training" in made:
+            _check_names(made["training"], Training, "training.")
+            made["training"] = Training(**made["training"])
+        if "smoothing" in made:
+            made["smoothing"] = Smoothing.usual(**{"sigma": PAPER_SIGMA, **made["smoothing"]})
+        return cls(**made)
+
+    def to_tables(self) -> dict[str, Any]:
+        """The settings as plain tables."""
+        plain = {one.name: getattr(self, one.name) for one in fields(self)}
+        training = {one.name: getattr(self.training, one.name) for one in fields(Training)}
+        return {**plain, "radii": list(self.radii), "training": training, "smoothing": self.smoothing.to_json()}
+
+    def spread(self, labels: np.ndarray) -> list[tuple[Indices, Indices]]:
+        """Each client's examples to train on and to certify on."""
+        generator = np.random.default_rng([self.seed, 1])
+        parts = partition_of(self.partition).spread(labels, self.clients, generator)
+        return [local_split(part, self.train_share, generator) for part in parts]
+
+
+_KINDS: dict[str, Kind] = {
+    "data": OneOf(NAMES),
+    "network": OneOf(("resnet18", "mobilenet_v2", "small")),
+    "clients": Whole(least=1, most=1_000_000),
+    "train_share": Number(above=0, below=1),
+    "seed": Whole(),
+    "radii": RADII,
+}
+
+
+def read_experiment(path: Path) -> Experiment:
+    """Settings from a TOML file; what it does not say is as in the first row of the paper's Table 1.
+
+    Raises:
+        CallError: the file is not there, or names something that is no setting.
+        FileProblem: it cannot be read.
+        DataProblem: it is no TOML.
+    """
+    check_readable(path, (".toml",))
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileProblem(f"cannot read {named(path)}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataProblem(f"{named(path)} must be TOML, but is not: {error}") from None
+    try:
+        return Experiment.of(given)
+    except CallError as error:
+        raise CallError(f"{named(path)}: {error}") from None
+
+
+def build_network(name: str, data: Dataset) -> Any:
+    """A network for a data set, with first weights of its own.
+
+    Args:
+        name: "resnet18", "mobilenet_v2" or "small".
+        data: tells the size and the number of classes; three channels have CIFAR's mean and deviation.
+
+    Raises:
+        CallError: the network is not for such images.
+    """
+    from fedcert.lab.networks import CIFAR10_COLOURS, CIFAR100_COLOURS, mobilenet_v2, resnet18, small_network
+
+    channels, height, width = data.train_images.shape[1:]
+    if name == "small":
+        return small_network(channels, height, width, len(data.classes))
+    if channels != 3:
+        raise CallError(
+            f"the network {name} takes images of 3 channels, but those of {data.name} have {channels}; use 'small'"
+        )
+    colours = CIFAR100_COLOURS if len(data.classes) == 100 else CIFAR10_COLOURS
+    return (resnet18 if name == "resnet18" else mobilenet_v2)(len(data.classes), colours)
+
+
+def _check_names(given: Any, kind: type, place: str) -> None:
+    known = {one.name for one in fields(kind)}
+    if not isinstance(given, dict):
+        raise CallError(f"{place or 'an experiment'} must be a table of settings, but is {shown(given)}")
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise CallError(f"there is no setting {place}{unknown[0]}; the settings are {', '.join(sorted(known))}")

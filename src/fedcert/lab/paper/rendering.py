@@ -1,0 +1,103 @@
+"""Tables as Markdown and for a terminal, and the figure of errors against distance."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich import box
+from rich.table import Table
+
+from fedcert.errors import require
+from fedcert.lab.paper.judging import OURS, PAPER, Errors
+from fedcert.lab.paper.published import Row
+from fedcert.lab.paper.tables import Reproduced
+from fedcert.report import write_whole
+
+_SHOWN = {"ap": "AP", "ga": "GA", "vw": "VW", "blup": "BLUP", "minimax": "minimax", "poststratified": "post-stratified"}
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+
+def lines_of(rows: Sequence[Reproduced], measure: str) -> tuple[list[str], list[list[str]]]:
+    """A table's header and lines.
+
+    Args:
+        rows: what was reproduced.
+        measure: "rmse" or "mape".
+    """
+    which = 0 if measure == "rmse" else 1
+    header = ["trained", "rounds", "clean / noisy", "target", "", *(_SHOWN[method] for method in (*PAPER, *OURS))]
+    lines = []
+    for one in rows:
+        printed = one.row.rmse if measure == "rmse" else one.row.mape
+        facts = [label_of(one.row), f"{one.trace.rounds}", accuracies(one)]
+        lines.append([*facts, "", "paper", *(f"{value:.3f}" for value in printed), *("" for _ in OURS)])
+        for target, errors in (("plain", one.plain), ("shifted", one.shifted)):
+            lines.append(["", "", "", target, "ours", *(cell(errors[method], which) for method in (*PAPER, *OURS))])
+    return header, lines
+
+
+def label_of(row: Row) -> str:
+    """A row's name: what differs between rows."""
+    setting = row.setting
+    extra = "".join(
+        part
+        for part in (
+            f", T = {row.subsets:,}" if row.subsets != 1000 else "",
+            f", E = {row.subset_size}" if row.subset_size != 10 else "",
+        )
+    )
+    return f"{setting.network}, {setting.data}, {setting.partition}, {setting.algorithm}{extra}"
+
+
+def accuracies(one: Reproduced) -> str:
+    """Clean and noisy accuracy of the global model."""
+    return f"{one.trace.accuracy['clean']:.1%} / {one.trace.accuracy['noisy']:.1%}"
+
+
+def cell(errors: Errors, which: int) -> str:
+    """Mean and spread."""
+    return f"{errors.mean[which]:.3f} ± {errors.spread[which]:.3f}"
+
+
+def markdown(rows: Sequence[Reproduced], measure: str) -> str:
+    """A table as Markdown."""
+    header, lines = lines_of(rows, measure)
+    rule = ["---"] * len(header)
+    return "".join(f"| {' | '.join(line)} |\n" for line in (header, rule, *lines))
+
+
+def terminal(rows: Sequence[Reproduced], measure: str) -> Table:
+    """A table for a terminal."""
+    header, lines = lines_of(rows, measure)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=measure.upper())
+    for number, name in enumerate(header):
+        table.add_column(name, justify="left" if number in (0, 3, 4) else "right")
+    for line in lines:
+        table.add_row(*line)
+    return table
+
+
+def draw_distances(found: Mapping[float, Mapping[str, Errors]], path: Path) -> None:
+    """Figure 2: RMSE and MAPE against the distance between the target's mix and the pool's.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
+    require("matplotlib", "plotting", "plot")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    for which, axes in enumerate(figure.subplots(1, 2)):
+        for method, colour in zip((*PAPER, *OURS), _COLOURS, strict=True):
+            means = [errors[method].mean[which] for errors in found.values()]
+            spread = [errors[method].spread[which] for errors in found.values()]
+            axes.errorbar(list(found), means, yerr=spread, color=colour, marker="o", capsize=2, label=_SHOWN[method])
+        axes.set_xlabel("L2 distance of the target's class mix from the pool's")
+        axes.set_ylabel(("RMSE", "MAPE")[which])
+        axes.set_ylim(bottom=0)
+    axes.legend(fontsize=8)
+    content = io.BytesIO()
+    figure.savefig(content, format=path.suffix.removeprefix("."), dpi=150)
+    write_whole(path, content.getvalue())

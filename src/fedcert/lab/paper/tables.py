@@ -1,0 +1,106 @@
+"""The paper's tables from traces: each row's published figures, and ours on the plain and on a shifted target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedcert.errors import CallError
+from fedcert.lab.paper.judging import OURS, PAPER, Errors, judge
+from fedcert.lab.paper.published import FIGURE_2, TABLES, Row, Setting
+from fedcert.lab.traces.trace import Trace, read_trace
+from fedcert.report.paths import kind_of_path, named
+
+SHIFT = 0.4
+"""L2 distance of the shifted target's class mix from that of the clients' pool."""
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """A row of a table, ours beside the paper's.
+
+    Attributes:
+        row: the paper's; its errors are None where the paper prints none.
+        trace: the trace it comes from.
+        plain: errors by method on all test images.
+        shifted: errors by method on targets at a distance.
+    """
+
+    row: Row
+    trace: Trace
+    plain: dict[str, Errors]
+    shifted: dict[str, Errors]
+
+
+def trace_path(folder: Path, setting: Setting) -> Path:
+    """Where the trace of a setting is."""
+    return folder / f"{setting.name}.parquet"
+
+
+def missing_traces(name: str, folder: Path) -> list[Setting]:
+    """Settings of a table or figure whose traces are not there."""
+    return [one for one in settings_of(name) if kind_of_path(trace_path(folder, one)) != "a file"]
+
+
+def settings_of(name: str) -> list[Setting]:
+    """What was trained for a table or figure.
+
+    Raises:
+        CallError: the paper has no such table.
+    """
+    if name == "figure2":
+        return [FIGURE_2[0]]
+    if name not in TABLES:
+        raise CallError(f"the paper has {', '.join(TABLES)} and figure2, but not {name!r}")
+    return list(dict.fromkeys(row.setting for row in TABLES[name]))
+
+
+def reproduce(
+    name: str, folder: Path, *, draws: int, seed: int = 0, tell: Callable[[int, int], None] = lambda *_: None
+) -> Iterator[Reproduced]:
+    """A table's rows, from traces.
+
+    Args:
+        name: "table1" to "table5".
+        folder: where the traces are.
+        draws: federations for each row.
+        seed: of the draws.
+        tell: called with the rows done and all rows.
+
+    Raises:
+        CallError: the paper has no such table, or traces are missing.
+    """
+    gone = missing_traces(name, folder)
+    if gone:
+        raise CallError(
+            f"{named(folder)} lacks the traces {', '.join(one.name for one in gone)}; "
+            "give the folder that has them (--traces), or make them (--run)"
+        )
+    rows = TABLES[name]
+    for number, row in enumerate(rows):
+        trace = read_trace(trace_path(folder, row.setting))
+
+        def errors(shift: float | None, row: Row = row, trace: Trace = trace) -> dict[str, Errors]:
+            return judge(
+                trace, (*PAPER, *OURS), draws=draws, shift=shift, subsets=row.subsets, subset_size=row.subset_size,
+                seed=seed,
+            )  # fmt: skip
+
+        yield Reproduced(row, trace, errors(None), errors(SHIFT))
+        tell(number + 1, len(rows))
+
+
+def distances(folder: Path, *, draws: int, seed: int = 0) -> dict[float, dict[str, Errors]]:
+    """Figure 2: errors of every method at growing distances of the target's mix.
+
+    Raises:
+        CallError: the trace is missing.
+    """
+    setting, wanted = FIGURE_2
+    if missing_traces("figure2", folder):
+        raise CallError(
+            f"{named(folder)} lacks the trace {setting.name}; give its folder (--traces), or make it (--run)"
+        )
+    trace = read_trace(trace_path(folder, setting))
+    return {distance: judge(trace, draws=draws, shift=distance, seed=seed) for distance in wanted}

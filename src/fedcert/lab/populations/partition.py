@@ -1,0 +1,201 @@
+"""How examples are spread over clients.
+
+A partition is a list of index arrays, one for each client: together they are all examples, each once. A client may have
+none.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert.errors import CallError
+from fedcert.report.kinds import Kind, Number, Whole
+
+Indices = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.int64]
+Shares = npt.NDArray[np.float64]
+
+
+class Partition(ABC):
+    """A way to spread examples over clients. A new one is one small class, and a line in `PARTITIONS`."""
+
+    NAME: ClassVar[str]
+
+    @abstractmethod
+    def shares(self, classes: int, clients: int, generator: np.random.Generator) -> Shares:
+        """The share of each class (rows) that each client (columns) gets; each row adds up to 1."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """As `partition_of` reads it."""
+
+    def spread(self, labels: Labels, clients: int, generator: np.random.Generator) -> list[Indices]:
+        """Spread examples over clients.
+
+        Args:
+            labels: class of each example.
+            clients: how many clients.
+            generator: source of the draws.
+
+        Returns:
+            Indices of each client's examples, in random order.
+        """
+        present = np.unique(labels)
+        shares = self.shares(len(present), clients, generator)
+        parts: list[list[Indices]] = [[] for _ in range(clients)]
+        for label, row in zip(present, shares, strict=True):
+            members = generator.permutation(np.flatnonzero(labels == label))
+            cuts = np.round(np.cumsum(row)[:-1] * len(members)).astype(np.int64)
+            for part, piece in zip(parts, np.split(members, cuts), strict=True):
+                part.append(piece)
+        empty = np.zeros(0, dtype=np.int64)
+        return [generator.permutation(np.concatenate([empty, *part])) for part in parts]
+
+
+@dataclass(frozen=True)
+class Iid(Partition):
+    """Every client gets about the same number of examples, drawn without regard to their classes."""
+
+    NAME: ClassVar[str] = "iid"
+
+    def shares(self, classes: int, clients: int, generator: np.random.Generator) -> Shares:  # noqa: ARG002
+        """Equal ones; `spread` does without them, so that classes vary by chance."""
+        return np.full((classes, clients), 1 / clients)
+
+    def spread(self, labels: Labels, clients: int, generator: np.random.Generator) -> list[Indices]:
+        """Deal shuffled examples out."""
+        return [np.asarray(part) for part in np.array_split(generator.permutation(len(labels)), clients)]
+
+    def __str__(self) -> str:
+        return self.NAME
+
+
+@dataclass(frozen=True)
+class Dirichlet(Partition):
+    """Each class's shares are drawn from a Dirichlet distribution.
+
+    Attributes:
+        concentration: the paper's β; the smaller, the more the clients differ.
+    """
+
+    concentration: float
+    NAME: ClassVar[str] = "dirichlet"
+
+    def shares(self, classes: int, clients: int, generator: np.random.Generator) -> Shares:
+        """One draw for each class."""
+        return generator.dirichlet(np.full(clients, self.concentration), size=classes)
+
+    def __str__(self) -> str:
+        return f"{self.NAME}:{self.concentration:g}"
+
+
+@dataclass(frozen=True)
+class Pareto(Partition):
+    """Each class's shares are in proportion to draws from a Pareto distribution, P(X > x) = (1/x)^shape.
+
+    That is how fedcert reads the paper's "number of images of each class among clients follows a power law".
+
+    Attributes:
+        shape: the paper's β; the smaller, the heavier the tail.
+    """
+
+    shape: float
+    NAME: ClassVar[str] = "pareto"
+
+    def shares(self, classes: int, clients: int, generator: np.random.Generator) -> Shares:
+        """One draw for each class and client, divided by the class's sum."""
+        draws = generator.pareto(self.shape, size=(classes, clients)) + 1
+        return np.asarray(draws / draws.sum(axis=1, keepdims=True))
+
+    def __str__(self) -> str:
+        return f"{self.NAME}:{self.shape:g}"
+
+
+@dataclass(frozen=True)
+class Limited(Partition):
+    """Each client holds a few classes only, and volumes have a heavy tail.
+
+    Each client draws its classes, all equally likely, and a volume from a Pareto distribution; a class is divided among
+    those who drew it in proportion to their volumes. A class that nobody drew goes to one client.
+
+    Attributes:
+        held: classes of each client, or all of them where there are fewer.
+        shape: of the volumes; the smaller, the heavier the tail.
+    """
+
+    held: int
+    shape: float
+    NAME: ClassVar[str] = "limited"
+
+    def shares(self, classes: int, clients: int, generator: np.random.Generator) -> Shares:
+        """Volumes, where a client holds the class."""
+        volumes = generator.pareto(self.shape, size=clients) + 1
+        holds = np.zeros((classes, clients))
+        for client in range(clients):
+            holds[generator.choice(classes, min(self.held, classes), replace=False), client] = 1
+        for label in np.flatnonzero(holds.sum(axis=1) == 0):
+            holds[label, generator.integers(clients)] = 1
+        draws = holds * volumes
+        return np.asarray(draws / draws.sum(axis=1, keepdims=True))
+
+    def __str__(self) -> str:
+        return f"{self.NAME}:{self.held}:{self.shape:g}"
+
+
+_ABOVE_ZERO = Number(above=0, most=1e6)
+PARTITIONS: dict[str, tuple[type[Partition], tuple[tuple[str, Kind], ...]]] = {
+    Iid.NAME: (Iid, ()),
+    Dirichlet.NAME: (Dirichlet, (("concentration", _ABOVE_ZERO),)),
+    Pareto.NAME: (Pareto, (("shape", _ABOVE_ZERO),)),
+    Limited.NAME: (Limited, (("classes per client", Whole(least=1)), ("shape", _ABOVE_ZERO))),
+}
+
+
+def partition_of(text: str) -> Partition:
+    """A partition by its name and figures.
+
+    Args:
+        text: "iid", "dirichlet:0.1", "pareto:3" or "limited:2:1.5" (classes per client, shape).
+
+    Raises:
+        CallError: it is none of these.
+
+    Examples:
+        >>> partition_of("dirichlet:0.1")
+        Dirichlet(concentration=0.1)
+        >>> str(partition_of("limited:2:1.5"))
+        'limited:2:1.5'
+    """
+    name, *figures = text.split(":")
+    if name not in PARTITIONS:
+        raise CallError(f"partition must be iid, dirichlet:0.1, pareto:3 or limited:2:1.5, but is {text!r}")
+    made, wanted = PARTITIONS[name]
+    if len(figures) != len(wanted):
+        form = ":".join((name, *(f"<{figure}>" for figure, _ in wanted)))
+        raise CallError(f"partition must be of the form {form}, but is {text!r}")
+    values = []
+    for figure, (what, kind) in zip(figures, wanted, strict=True):
+        try:
+            number: float = int(figure) if isinstance(kind, Whole) else float(figure)
+        except ValueError:
+            raise CallError(f"the partition's {what} must be a number, but is {figure!r} in {text!r}") from None
+        values.append(kind.take(number, f"the partition's {what}"))
+    return made(*values)
+
+
+def local_split(part: Indices, share: float, generator: np.random.Generator) -> tuple[Indices, Indices]:
+    """Split a client's examples into those to train on and those to test with, at random.
+
+    Args:
+        part: the client's examples.
+        share: of them, rounded to the nearest whole number, to train on.
+        generator: source of the order.
+    """
+    order = generator.permutation(part)
+    cut = round(share * len(order))
+    return order[:cut], order[cut:]

@@ -1,0 +1,176 @@
+"""An experiment carried out: trained round by round, with checkpoints and a learning curve, then certified."""
+
+from __future__ import annotations
+
+import csv
+import io
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedcert.certification.run import Watcher
+from fedcert.errors import FileProblem
+from fedcert.lab.central import accuracy
+from fedcert.lab.datasets.dataset import Dataset
+from fedcert.lab.experiment import Experiment, build_network
+from fedcert.lab.traces.making import make_trace
+from fedcert.lab.traces.trace import Trace, write_trace
+from fedcert.lab.training.checkpoint import load_checkpoint, save_checkpoint
+from fedcert.lab.training.rounds import Federation, Round
+from fedcert.report import write_whole
+from fedcert.version import __version__
+
+_SECONDS_BETWEEN_CHECKPOINTS = 30.0
+
+Told = Callable[[Round], None]
+
+
+def nobody(made: Round) -> None:
+    """Nobody wants to know how rounds go."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A global model.
+
+    Attributes:
+        network: the model, on its device.
+        rounds: that it was trained for.
+        accuracy: on the test images: "clean", and "noisy" under the certification's noise.
+        seconds: of training, in this run.
+    """
+
+    network: torch.nn.Module
+    rounds: int
+    accuracy: dict[str, float]
+    seconds: float
+
+
+def train_experiment(
+    experiment: Experiment,
+    data: Dataset,
+    folder: Path,
+    device: torch.device,
+    told: Told = nobody,
+    *,
+    seconds: float | None = None,
+) -> Trained:
+    """Train an experiment's global model, or go on where an earlier run was.
+
+    Writes `checkpoint.safetensors` and `curve.csv` (round, loss, seconds) to the folder, every half minute and at the
+    end.
+
+    Args:
+        experiment: its settings.
+        data: its data.
+        folder: where its files are; made if need be.
+        device: where to train.
+        told: called after each round.
+        seconds: stop after that time, at the end of a round.
+
+    Raises:
+        FileProblem: the folder cannot be made or written.
+        CallError: its checkpoint is of another experiment.
+    """
+    _make(folder)
+    torch.manual_seed(experiment.seed)
+    network = build_network(experiment.network, data).to(device)
+    images, labels = torch.from_numpy(data.train_images).to(device), torch.from_numpy(data.train_labels).to(device)
+    parts = [train for train, _ in experiment.spread(data.train_labels)]
+    federation = Federation(network, images, labels, parts, experiment.training)
+    checkpoint, curve = folder / "checkpoint.safetensors", _Curve(folder / "curve.csv")
+    if checkpoint.exists():
+        load_checkpoint(federation, checkpoint)
+        curve.resume(federation.done)
+    began = saved = time.monotonic()
+    for made in federation.rounds():
+        curve.add(made)
+        told(made)
+        now = time.monotonic()
+        over = seconds is not None and now - began > seconds
+        if now - saved > _SECONDS_BETWEEN_CHECKPOINTS or made.number == experiment.training.rounds or over:
+            save_checkpoint(federation, checkpoint)
+            curve.write()
+            saved = now
+        if over:
+            break
+    return Trained(network, federation.done, _accuracies(experiment, network, data, device), time.monotonic() - began)
+
+
+def trace_experiment(
+    experiment: Experiment,
+    data: Dataset,
+    trained: Trained,
+    path: Path,
+    watcher: Watcher | None = None,
+    *,
+    journals: Path | None = None,
+) -> Trace:
+    """Certify a trained model and write its trace.
+
+    Args:
+        experiment: its settings.
+        data: its data.
+        trained: the model.
+        path: the trace's file.
+        watcher: told about progress.
+        journals: a folder in which to remember how far the work is.
+    """
+    device = next(trained.network.parameters()).device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    about: dict[str, Any] = {
+        "software": f"fedcert {__version__}", "torch": torch.__version__, "device": name, "data": data.digest,
+        "training_seconds": round(trained.seconds, 1),
+    }  # fmt: skip
+    began = time.monotonic()
+    trace = make_trace(
+        experiment, data, trained.network, rounds=trained.rounds, accuracy=trained.accuracy, about=about,
+        watcher=watcher, journals=journals,
+    )  # fmt: skip
+    trace.about["certification_seconds"] = round(time.monotonic() - began, 1)
+    write_trace(path, trace)
+    return trace
+
+
+def _accuracies(
+    experiment: Experiment, network: torch.nn.Module, data: Dataset, device: torch.device
+) -> dict[str, float]:
+    images, labels = torch.from_numpy(data.test_images).to(device), torch.from_numpy(data.test_labels).to(device)
+    generator = torch.Generator(device).manual_seed(experiment.seed)
+    sigmas = {"clean": 0.0, "noisy": experiment.smoothing.sigma}
+    return {name: accuracy(network, images, labels, sigma=sigma, generator=generator) for name, sigma in sigmas.items()}
+
+
+class _Curve:
+    """The learning curve's file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: list[tuple[str, str, str]] = []
+
+    def resume(self, rounds: int) -> None:
+        """Keep what an earlier run wrote, up to where its checkpoint is."""
+        if self.path.exists():
+            with self.path.open(newline="", encoding="utf-8") as file:
+                rows = list(csv.reader(file))[1:]
+            self.rows = [(row[0], row[1], row[2]) for row in rows if len(row) == 3 and int(row[0]) <= rounds]
+
+    def add(self, made: Round) -> None:
+        self.rows.append((str(made.number), f"{made.loss:.6g}", f"{made.seconds:.3f}"))
+
+    def write(self) -> None:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([("round", "loss", "seconds"), *self.rows])
+        write_whole(self.path, text.getvalue())
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileProblem(f"cannot make the folder {str(folder)!r}: {error.strerror or error}") from None

@@ -1,0 +1,178 @@
+"""A trace in memory and as a Parquet file: one row for each certified example, settings in the metadata."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert.errors import DataProblem, FileProblem, require
+from fedcert.lab.experiment import Experiment
+from fedcert.report.paths import check_readable, named
+from fedcert.report.writing import whole_file
+
+SCHEMA = "fedcert/trace/1"
+_SPLITS = ("client", "target")
+_COLUMNS = ("split", "client", "index", "label", "predicted", "radius", "samples")
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Certified examples of one split, an entry each.
+
+    Attributes:
+        client: who holds it; -1 for the target's.
+        index: its index in the data set's part (training images for clients, test images for the target).
+        label: its class.
+        predicted: the class that selection chose.
+        radius: the certified radius; 0 where nothing is certified.
+        samples: noisy samples spent.
+    """
+
+    client: npt.NDArray[np.int32]
+    index: npt.NDArray[np.int32]
+    label: npt.NDArray[np.int32]
+    predicted: npt.NDArray[np.int32]
+    radius: npt.NDArray[np.float64]
+    samples: npt.NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    @property
+    def right(self) -> npt.NDArray[np.bool_]:
+        """Which are predicted right and certified."""
+        return np.asarray((self.predicted == self.label) & (self.radius > 0))
+
+    def certified(self, radii: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Which count at which radius: examples x radii."""
+        return np.asarray(self.right[:, None] & (self.radius[:, None] >= np.asarray(radii)))
+
+
+@dataclass(frozen=True)
+class Trace:
+    """An experiment's certificates.
+
+    Attributes:
+        experiment: its settings.
+        classes: class names.
+        model: digest of the global model.
+        rounds: that it was trained for.
+        accuracy: of the global model on the test images: "clean", and "noisy" (under the certification's noise).
+        about: further facts: hardware, versions, times, the data's digest.
+        clients: the clients' examples.
+        target: the target's.
+    """
+
+    experiment: Experiment
+    classes: tuple[str, ...]
+    model: str
+    rounds: int
+    accuracy: dict[str, float]
+    about: dict[str, Any]
+    clients: Examples
+    target: Examples
+
+
+def write_trace(path: Path, trace: Trace) -> None:
+    """Write a trace, whole or not at all.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+        CallError: the file cannot be written there.
+        FileProblem: the disk is full, or the system refuses otherwise.
+    """
+    arrow = require("pyarrow", "traces", "parquet")
+    parquet = require("pyarrow.parquet", "traces", "parquet")
+    both = (trace.clients, trace.target)
+
+    def column(name: str, kind: Any) -> Any:
+        return arrow.array(np.concatenate([getattr(part, name) for part in both]), kind)
+
+    split = np.repeat(np.arange(2, dtype=np.int8), [len(part) for part in both])
+    table = arrow.table(
+        {
+            "split": arrow.DictionaryArray.from_arrays(arrow.array(split), list(_SPLITS)),
+            "client": column("client", arrow.int32()),
+            "index": column("index", arrow.int32()),
+            "label": column("label", arrow.int16()),
+            "predicted": column("predicted", arrow.int16()),
+            # Six digits keep the file small, and are rounded down: a certificate must not grow.
+            "radius": arrow.array(np.concatenate([_rounded_down(part.radius) for part in both]), arrow.float32()),
+            "samples": column("samples", arrow.int32()),
+        }
+    )
+    header = {
+        "schema": SCHEMA,
+        "experiment": trace.experiment.to_tables(),
+        "classes": trace.classes,
+        "model": trace.model,
+        "rounds": trace.rounds,
+        "accuracy": trace.accuracy,
+        "about": trace.about,
+    }
+    with whole_file(path) as file:
+        parquet.write_table(
+            table.replace_schema_metadata({"fedcert": json.dumps(header)}),
+            file,
+            compression="zstd",
+            compression_level=19,
+        )
+
+
+def read_trace(path: Path) -> Trace:
+    """Read a trace.
+
+    Raises:
+        CallError: there is no such file.
+        FileProblem: it cannot be read, or is no trace.
+        DataProblem: its rows are not what a trace holds.
+        MissingExtra: pyarrow is not installed.
+    """
+    arrow = require("pyarrow", "traces", "parquet")
+    parquet = require("pyarrow.parquet", "traces", "parquet")
+    check_readable(path, (".parquet",))
+    try:
+        table = parquet.read_table(path)
+        header = json.loads((table.schema.metadata or {}).get(b"fedcert", b"{}"))
+    except (OSError, arrow.ArrowException, ValueError) as error:
+        raise FileProblem(f"cannot read the trace {named(path)}: {str(error).splitlines()[0][:200]}") from None
+    if not isinstance(header, dict) or header.get("schema") != SCHEMA:
+        raise FileProblem(f"{named(path)} is no trace of fedcert ({SCHEMA}); make it with 'fedcert lab trace'")
+    missing = sorted({"experiment", "classes", "model", "rounds", "accuracy", "about"} - set(header))
+    missing += [name for name in _COLUMNS if name not in table.column_names]
+    if missing:
+        raise DataProblem(f"the trace {named(path)} lacks {', '.join(missing)}; make it anew")
+    values = {name: table[name].combine_chunks() for name in _COLUMNS}
+    split = np.asarray(values.pop("split").cast(arrow.string()).to_numpy(zero_copy_only=False))
+    arrays = {name: value.to_numpy(zero_copy_only=False) for name, value in values.items()}
+    _check(arrays, split, len(header["classes"]), path)
+    clients, target = (_examples(arrays, split == name) for name in _SPLITS)
+    return Trace(
+        Experiment.of(header["experiment"]), tuple(header["classes"]), header["model"], header["rounds"],
+        header["accuracy"], header["about"], clients, target,
+    )  # fmt: skip
+
+
+def _check(arrays: dict[str, Any], split: npt.NDArray[Any], classes: int, path: Path) -> None:
+    whole = all(value.dtype.kind in "if" and np.isfinite(value).all() for value in arrays.values())
+    if not whole or not np.isin(split, _SPLITS).all():
+        raise DataProblem(f"the trace {named(path)} must hold numbers, and the splits client and target; make it anew")
+    inside = all(((arrays[name] >= 0) & (arrays[name] < classes)).all() for name in ("label", "predicted"))
+    if not inside or (arrays["radius"] < 0).any() or (arrays["samples"] < 0).any():
+        raise DataProblem(f"the trace {named(path)} holds classes or figures out of their range; make it anew")
+
+
+def _examples(arrays: dict[str, Any], chosen: npt.NDArray[np.bool_]) -> Examples:
+    kinds = {"radius": np.float64}
+    return Examples(**{name: value[chosen].astype(kinds.get(name, np.int32)) for name, value in arrays.items()})
+
+
+def _rounded_down(radius: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """Radii as multiples of 2⁻²⁰ that are no larger; a certified one stays above 0."""
+    steps = np.floor(radius * 2**20)
+    return np.where(radius > 0, np.maximum(steps, 1) / 2**20, 0).astype(np.float32)

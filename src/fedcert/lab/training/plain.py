@@ -1,0 +1,73 @@
+"""The plain simulator: one client after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import nn
+
+from fedcert.lab.training.algorithms import Algorithm
+from fedcert.lab.training.batches import Course
+from fedcert.lab.training.replica import Replica
+from fedcert.lab.training.rows import Layout
+from fedcert.lab.training.settings import Training
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a client's steps.
+
+    Attributes:
+        row: its state.
+        loss: mean training loss over its steps.
+    """
+
+    row: torch.Tensor
+    loss: float
+
+
+class Simulator(Protocol):
+    """Runs the clients of a round."""
+
+    def run(self, start: torch.Tensor, clients: Sequence[int], courses: Sequence[Course]) -> list[Answer]:
+        """Let clients start from a row and follow their courses.
+
+        Args:
+            start: the server's row.
+            clients: their numbers.
+            courses: what each sees.
+
+        Returns:
+            Their answers, in order.
+        """
+        ...
+
+
+class PlainSimulator:
+    """One client after the other, in the simplest way; on any device."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        images: torch.Tensor,
+        labels: torch.Tensor,
+        settings: Training,
+        algorithm: Algorithm,
+    ) -> None:
+        network.train()
+        self.replica = Replica(network, Layout.of(network), images, labels, settings, algorithm)
+        self.algorithm = algorithm
+
+    def run(self, start: torch.Tensor, clients: Sequence[int], courses: Sequence[Course]) -> list[Answer]:
+        """See `Simulator.run`."""
+        replica, answers = self.replica, []
+        for client, course in zip(clients, courses, strict=True):
+            replica.begin(start, course.to(start.device), self.algorithm.correction(client))
+            for number in range(course.steps):
+                replica.feed(number)
+                replica.step()
+            answers.append(Answer(replica.row.clone(), float(replica.loss) / course.steps))
+        return answers

@@ -1,0 +1,110 @@
+"""Federated training, round by round."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from fedcert.errors import DataProblem
+from fedcert.lab.training.algorithms import Algorithm, algorithm_of
+from fedcert.lab.training.batches import Course, chosen_clients
+from fedcert.lab.training.plain import PlainSimulator, Simulator
+from fedcert.lab.training.rows import Layout
+from fedcert.lab.training.settings import Training
+
+
+@dataclass(frozen=True)
+class Round:
+    """How a round went.
+
+    Attributes:
+        number: from 1.
+        clients: who took part.
+        loss: their mean training loss, weighted by their examples.
+        seconds: what it took.
+    """
+
+    number: int
+    clients: tuple[int, ...]
+    loss: float
+    seconds: float
+
+
+class Federation:
+    """A server and its clients.
+
+    Args:
+        network: the global model, trained in place; on the images' device.
+        images: all training images, N x C x H x W bytes.
+        labels: their classes.
+        parts: the training examples of each client; one may have none.
+        settings: how to train.
+
+    Raises:
+        DataProblem: no client has any training example.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        images: torch.Tensor,
+        labels: torch.Tensor,
+        parts: Sequence[np.ndarray],
+        settings: Training,
+    ) -> None:
+        if not any(len(part) for part in parts):
+            raise DataProblem("no client has any example to train on; give more data, or use fewer clients")
+        self.network, self.parts, self.settings = network, parts, settings
+        self.sizes = np.array([len(part) for part in parts])
+        self.layout = Layout.of(network)
+        self.row = self.layout.read(network, images.device)
+        self.algorithm: Algorithm = algorithm_of(settings.algorithm, **settings.figures)
+        self.algorithm.prepare(len(parts), self.layout.trained, images.device)
+        self.simulator: Simulator = simulator_for(network, images, labels, settings, self.algorithm)
+        self.done = 0
+
+    def rounds(self) -> Iterator[Round]:
+        """Train until the last round, yielding after each; the network then has the server's state."""
+        while self.done < self.settings.rounds:
+            yield self._round(self.done + 1)
+
+    @torch.no_grad()
+    def _merge(self, rows: Sequence[torch.Tensor], weights: Sequence[float]) -> None:
+        mean = torch.zeros_like(self.row, dtype=torch.float64)
+        for row, weight in zip(rows, weights, strict=True):
+            mean.add_(row, alpha=weight)
+        self.row.copy_(self.algorithm.merge(self.row.double(), mean))
+        self.algorithm.close_round()
+
+    def _round(self, number: int) -> Round:
+        began = time.perf_counter()
+        clients = chosen_clients(self.settings, self.sizes, number)
+        courses = [Course.of(self.settings, self.parts[client], client, number) for client in clients]
+        answers = self.simulator.run(self.row, clients, courses)
+        trained = self.layout.trained
+        for client, course, answer in zip(clients, courses, answers, strict=True):
+            rate = self.settings.learning_rate
+            with torch.no_grad():
+                self.algorithm.finish(client, self.row[:trained], answer.row[:trained], course.steps, rate)
+        weights = (self.sizes[clients] / self.sizes[clients].sum()).tolist()
+        self._merge([answer.row for answer in answers], weights)
+        self.layout.write(self.row, self.network)
+        self.done = number
+        loss = sum(answer.loss * weight for answer, weight in zip(answers, weights, strict=True))
+        return Round(number, tuple(clients), loss, time.perf_counter() - began)
+
+
+def simulator_for(
+    network: nn.Module, images: torch.Tensor, labels: torch.Tensor, settings: Training, algorithm: Algorithm
+) -> Simulator:
+    """The fast simulator on a GPU, the plain one elsewhere."""
+    if images.device.type == "cuda":
+        from fedcert.lab.training.graphs import GraphSimulator
+
+        return GraphSimulator(network, images, labels, settings, algorithm)
+    return PlainSimulator(network, images, labels, settings, algorithm)

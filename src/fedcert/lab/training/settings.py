@@ -1,0 +1,70 @@
+"""Settings of federated training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fedcert.report.kinds import Flag, Kind, Number, OneOf, Whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """Settings of federated training; the defaults are the paper's, and where it is silent, fedcert's.
+
+    Attributes:
+        rounds: communication rounds.
+        clients_per_round: clients that take part in each, drawn without repetition among those with training examples.
+        epochs: local passes over a client's examples. They follow one another without a break: all passes make one
+            stream, which is cut into full batches; what is left over at its end is dropped.
+        batch_size: of a local step; a client with fewer examples in all passes fills one batch by further passes.
+        learning_rate: of local SGD.
+        momentum: of local SGD, started anew in each round; not in the paper.
+        weight_decay: the L2 penalty on all parameters; not in the paper.
+        sigma: standard deviation of the noise on every training example, in units of pixels in [0, 1].
+        algorithm: "fedavg", "fedprox" or "scaffold".
+        figures: the algorithm's own figures.
+        padding: black pixels on each side, of which a random crop takes some in; not in the paper.
+        flip: whether every other picture, by chance, is mirrored; not in the paper.
+        bfloat16: whether to compute in bfloat16 where autocast holds that to be safe.
+        seed: of everything random.
+    """
+
+    rounds: int = 1000
+    clients_per_round: int = 10
+    epochs: int = 5
+    batch_size: int = 64
+    learning_rate: float = 0.01
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    sigma: float = 0.1**0.5
+    algorithm: str = "fedavg"
+    figures: dict[str, float] = field(default_factory=dict)
+    padding: int = 4
+    flip: bool = True
+    bfloat16: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, kind in _KINDS.items():
+            object.__setattr__(self, name, kind.take(getattr(self, name), name))
+
+    def steps(self, examples: int) -> int:
+        """Local steps in a round of a client with so many training examples."""
+        return max(1, self.epochs * examples // self.batch_size) if examples else 0
+
+
+_KINDS: dict[str, Kind] = {
+    "rounds": Whole(least=1),
+    "clients_per_round": Whole(least=1),
+    "epochs": Whole(least=1),
+    "batch_size": Whole(least=1),
+    "learning_rate": Number(above=0),
+    "momentum": Number(least=0, below=1),
+    "weight_decay": Number(least=0),
+    "sigma": Number(least=0),
+    "algorithm": OneOf(("fedavg", "fedprox", "scaffold")),
+    "padding": Whole(),
+    "flip": Flag(),
+    "bfloat16": Flag(),
+    "seed": Whole(),
+}

@@ -1,0 +1,174 @@
+"""Experiments and their traces: made, kept, read back, and federations drawn from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as arrow
+import pyarrow.parquet as parquet
+import pytest
+import torch
+
+from fedcert import CallError, DataProblem, FileProblem, Smoothing, estimate
+from fedcert.lab.datasets.dataset import Dataset
+from fedcert.lab.datasets.digits import read_digits
+from fedcert.lab.experiment import Experiment, build_network, read_experiment
+from fedcert.lab.populations.partition import partition_of
+from fedcert.lab.traces.federations import drawn, redrawn, reports_of, target_of
+from fedcert.lab.traces.making import make_trace
+from fedcert.lab.traces.trace import Trace, read_trace, write_trace
+from fedcert.lab.training.rounds import Federation
+from fedcert.lab.training.settings import Training
+
+EXPERIMENT = Experiment(
+    data="digits", network="small", partition="dirichlet:0.5", clients=12, seed=3,
+    training=Training(rounds=15, clients_per_round=6, epochs=2, batch_size=16, learning_rate=0.1, sigma=0.25, padding=0, flip=False),
+    smoothing=Smoothing.usual(0.25, n=500), radii=(0.0, 0.1, 0.2, 0.4),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    """The digits."""
+    return read_digits()
+
+
+@pytest.fixture(scope="module")
+def trace(data: Dataset) -> Trace:
+    """A trace of a small experiment, trained and certified for real."""
+    torch.manual_seed(EXPERIMENT.seed)
+    network = build_network(EXPERIMENT.network, data)
+    images, labels = torch.from_numpy(data.train_images), torch.from_numpy(data.train_labels)
+    parts = [train for train, _ in EXPERIMENT.spread(data.train_labels)]
+    for _ in Federation(network, images, labels, parts, EXPERIMENT.training).rounds():
+        pass
+    return make_trace(
+        EXPERIMENT, data, network, rounds=15, accuracy={"clean": 0.9, "noisy": 0.8}, about={"note": "ours"}
+    )
+
+
+def test_every_test_example_is_certified_once_and_belongs_to_its_client(trace: Trace, data: Dataset) -> None:
+    holders = [test for _, test in EXPERIMENT.spread(data.train_labels)]
+    assert len(trace.clients) == sum(map(len, holders))
+    for number, held in enumerate(holders):
+        assert trace.clients.index[trace.clients.client == number].tolist() == held.tolist()
+    assert np.array_equal(trace.clients.label, data.train_labels[trace.clients.index])
+    assert trace.target.index.tolist() == list(range(len(data.test_labels)))
+    assert set(trace.target.client.tolist()) == {-1}
+    assert trace.target.right.mean() > 0.5
+
+
+def test_a_trace_is_kept_and_read_back(trace: Trace, tmp_path: Path) -> None:
+    write_trace(tmp_path / "t.parquet", trace)
+    back = read_trace(tmp_path / "t.parquet")
+    assert back.experiment == trace.experiment
+    assert (back.classes, back.model, back.rounds) == (trace.classes, trace.model, trace.rounds)
+    assert (back.accuracy, back.about) == (trace.accuracy, trace.about)
+    for mine, other in ((trace.clients, back.clients), (trace.target, back.target)):
+        for name in ("client", "index", "label", "predicted", "samples"):
+            assert np.array_equal(getattr(mine, name), getattr(other, name))
+        assert (other.radius <= mine.radius).all()  # rounded down
+        assert np.abs(other.radius - mine.radius).max() < 1e-5
+        assert np.array_equal(mine.right, other.right)
+
+
+def test_reports_and_truth_are_what_the_examples_say(trace: Trace) -> None:
+    reports = reports_of(trace)
+    assert len(reports) == 12
+    whole = trace.clients.certified(EXPERIMENT.radii).sum(axis=0)
+    assert np.sum([report.certified_counts for report in reports], axis=0).tolist() == whole.tolist()
+    assert (
+        np.sum([report.label_counts for report in reports], axis=0).tolist()
+        == np.bincount(trace.clients.label).tolist()
+    )
+    target, truth = target_of(trace, None, np.random.default_rng(0))
+    assert truth.tolist() == trace.target.certified(EXPERIMENT.radii).mean(axis=0).tolist()
+    made = estimate(list(reports), target, "poststratified")
+    assert np.abs(np.array(made.certified_accuracy) - truth).max() < 0.15
+    assert all(report.class_certified_counts is None for report in reports_of(trace, class_counts=False))
+
+
+def test_federations_are_redrawn_and_targets_shifted(trace: Trace) -> None:
+    generator = np.random.default_rng(1)
+    parts = redrawn(trace, partition_of("pareto:2"), 30, generator)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(len(trace.clients)))
+    mix = np.array([4, 1, 1, 1, 1, 1, 1, 1, 1, 4]) / 16
+    made = drawn(trace, generator, parts=parts, mix=mix)
+    assert len(made.reports) == 30
+    shares = np.array(list(made.target.distribution.values()))
+    assert np.abs(shares - mix).max() < 0.01
+    assert made.truth[0] > made.truth[-1]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "sentence"),
+    [
+        (lambda table: table.drop(["radius"]), DataProblem, "lacks radius; make it anew"),
+        (lambda table: table.replace_schema_metadata({}), FileProblem, "is no trace of fedcert"),
+        (lambda table: table.replace_schema_metadata({"fedcert": "[1"}), FileProblem, "cannot read the trace"),
+        (
+            lambda table: table.set_column(3, "label", arrow.array(np.full(len(table), 10), arrow.int16())),
+            DataProblem,
+            "out of their range",
+        ),
+        (
+            lambda table: table.set_column(5, "radius", arrow.array(np.full(len(table), np.nan), arrow.float32())),
+            DataProblem,
+            "must hold numbers",
+        ),
+    ],
+)
+def test_files_that_are_no_traces_are_refused(
+    trace: Trace, tmp_path: Path, change: object, error: type[Exception], sentence: str
+) -> None:
+    path = tmp_path / "t.parquet"
+    write_trace(path, trace)
+    parquet.write_table(change(parquet.read_table(path)), path)  # type: ignore[operator]
+    with pytest.raises(error, match=sentence):
+        read_trace(path)
+
+
+def test_an_experiment_comes_from_toml_and_defaults_to_the_papers(tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text("")
+    paper = read_experiment(path)
+    assert (paper.data, paper.network, paper.partition, paper.clients) == ("cifar10", "resnet18", "dirichlet:0.1", 100)
+    assert (paper.training.rounds, paper.training.clients_per_round, paper.training.learning_rate) == (1000, 10, 0.01)
+    assert paper.smoothing.largest_radius == pytest.approx(1.0, abs=0.02)
+    assert paper.radii[-1] == 1.0
+    path.write_text(
+        'data = "digits"\nnetwork = "small"\npartition = "pareto:3"\n[training]\nalgorithm = "fedprox"\n'
+        "figures = {proximal = 0.1}\n[smoothing]\nsigma = 0.25\nn = 700\n"
+    )
+    made = read_experiment(path)
+    assert made.training.figures == {"proximal": 0.1}
+    assert (made.smoothing.sigma, made.smoothing.n, made.smoothing.procedure) == (0.25, 700, "sequential")
+    assert Experiment.of(made.to_tables()) == made
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("rounds = 3\n", "there is no setting rounds; the settings are clients, data"),
+        ("[training]\nround = 3\n", "there is no setting training.round; the settings are algorithm"),
+        ("training = 3\n", "training. must be a table of settings, but is 3"),
+        ('partition = "zipf"\n', "partition must be iid"),
+    ],
+)
+def test_settings_that_are_none_are_refused(tmp_path: Path, text: str, sentence: str) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text(text)
+    with pytest.raises(CallError, match=sentence):
+        read_experiment(path)
+    path.write_text("a == 1")
+    with pytest.raises(DataProblem, match="must be TOML, but is not"):
+        read_experiment(path)
+
+
+def test_a_network_for_colours_does_not_take_grey(data: Dataset) -> None:
+    with pytest.raises(CallError, match="the network resnet18 takes images of 3 channels, but those of digits have 1"):
+        build_network("resnet18", data)
+    colours = replace(data, train_images=np.repeat(data.train_images, 3, axis=1))
+    assert build_network("mobilenet_v2", colours)(torch.rand(2, 3, 32, 32)).shape == (2, 10)
