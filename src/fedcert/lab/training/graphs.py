@@ -15,7 +15,7 @@ from torch import nn
 from fedcert.lab.training.algorithms import Algorithm
 from fedcert.lab.training.batches import Course
 from fedcert.lab.training.plain import Answer
-from fedcert.lab.training.replica import Replica
+from fedcert.lab.training.replica import Replica, forward_of
 from fedcert.lab.training.rows import Layout
 from fedcert.lab.training.settings import Training
 
@@ -36,8 +36,12 @@ class GraphSimulator:
         network.train()
         layout = Layout.of(network)
         self.algorithm = algorithm
+        forward = forward_of(network)
+        if settings.compiled:  # once for all: the state is an argument
+            forward = torch.compile(forward, dynamic=False)
         self.replicas = [
-            Replica(network, layout, images, labels, settings, algorithm) for _ in range(settings.clients_per_round)
+            Replica(network, layout, images, labels, settings, algorithm, forward)
+            for _ in range(settings.clients_per_round)
         ]
         self.streams = [torch.cuda.Stream(images.device) for _ in self.replicas]  # type: ignore[no-untyped-call]
         start = layout.read(network, images.device)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 from torch.func import functional_call
@@ -10,6 +12,19 @@ from fedcert.lab.training.algorithms import Algorithm
 from fedcert.lab.training.batches import Course, pictures
 from fedcert.lab.training.rows import Layout
 from fedcert.lab.training.settings import Training
+
+State = dict[str, torch.Tensor]
+Forward = Callable[[State, torch.Tensor], torch.Tensor]
+
+
+def forward_of(network: nn.Module) -> Forward:
+    """A network as a function of its state and a batch."""
+
+    def forward(state: State, batch: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = functional_call(network, state, (batch,))
+        return scores
+
+    return forward
 
 
 class Replica:
@@ -25,6 +40,7 @@ class Replica:
         labels: their classes, on the device.
         settings: of training.
         algorithm: what corrects the gradients.
+        forward: the network as a function, where another one than its own is to be used.
     """
 
     def __init__(
@@ -35,8 +51,10 @@ class Replica:
         labels: torch.Tensor,
         settings: Training,
         algorithm: Algorithm,
+        forward: Forward | None = None,
     ) -> None:
-        self.network, self.layout, self.settings, self.algorithm = network, layout, settings, algorithm
+        self.layout, self.settings, self.algorithm = layout, settings, algorithm
+        self.forward = forward or forward_of(network)
         self.images, self.labels = images, labels
         device, size = images.device, settings.batch_size
         self.row = torch.zeros(layout.size, device=device)
@@ -82,8 +100,7 @@ class Replica:
         settings, weights = self.settings, list(self._weights.values())
         batch = pictures(self.images, self.examples, self.shifts, settings.padding, self.noise)
         with torch.autocast(self.images.device.type, torch.bfloat16, enabled=settings.bfloat16):
-            state = {**self._weights, **self._buffers, **self._others}
-            scores = functional_call(self.network, state, (batch,))
+            scores = self.forward({**self._weights, **self._buffers, **self._others}, batch)
         loss = nn.functional.cross_entropy(scores.float(), self.labels[self.examples])
         gradients = list(torch.autograd.grad(loss, weights))
         with torch.no_grad():

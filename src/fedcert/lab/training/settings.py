@@ -26,6 +26,7 @@ class Training:
         padding: black pixels on each side, of which a random crop takes some in; not in the paper.
         flip: whether every other picture, by chance, is mirrored; not in the paper.
         bfloat16: whether to compute in bfloat16 where autocast holds that to be safe.
+        compiled: whether torch.compile makes kernels for the network, on a GPU: half a minute at the start.
         seed: of everything random.
     """
 
@@ -42,6 +43,7 @@ class Training:
     padding: int = 4
     flip: bool = True
     bfloat16: bool = False
+    compiled: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -66,5 +68,6 @@ _KINDS: dict[str, Kind] = {
     "padding": Whole(),
     "flip": Flag(),
     "bfloat16": Flag(),
+    "compiled": Flag(),
     "seed": Whole(),
 }
