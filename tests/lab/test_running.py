@@ -43,7 +43,8 @@ def test_a_run_that_was_stopped_goes_on_and_ends_the_same(tmp_path: Path) -> Non
     curves = [(tmp_path / name / "curve.csv").read_text().splitlines() for name in ("whole", "parts")]
     assert [line.split(",")[:2] for line in curves[0]] == [line.split(",")[:2] for line in curves[1]]
     assert len(curves[0]) == 9
-    assert curves[0][0] == "round,loss,seconds"
+    assert curves[0][0] == "round,loss,seconds,noisy accuracy"
+    assert curves[0][-1].split(",")[3] == f"{whole.accuracy['noisy']:.4f}"
 
 
 def test_training_may_be_prolonged_but_not_changed(tmp_path: Path) -> None:

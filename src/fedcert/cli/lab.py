@@ -198,7 +198,12 @@ def _trained(settings: Any, found: Any, folder: Path, device: Any, time_budget: 
             bar.update(task, completed=made.number, rate=f"loss {made.loss:.3f}, {made.seconds:.2f} s a round")
 
         seconds = seconds_of(time_budget) if time_budget is not None else None
-        return train_experiment(settings, found, folder, device, told, seconds=seconds)
+        try:
+            return train_experiment(settings, found, folder, device, told, seconds=seconds)
+        except KeyboardInterrupt:
+            if (folder / "checkpoint.safetensors").exists():
+                tell(f"note: {folder} holds a checkpoint of the last half minute; run the same command again to go on")
+            raise
 
 
 def _traced(settings: Any, found: Any, out: Path, work: Path, device: Any) -> None:

@@ -26,6 +26,7 @@ from fedcert.report import write_whole
 from fedcert.version import __version__
 
 _SECONDS_BETWEEN_CHECKPOINTS = 30.0
+_HEADER = ("round", "loss", "seconds", "noisy accuracy")
 
 Told = Callable[[Round], None]
 
@@ -62,8 +63,8 @@ def train_experiment(
 ) -> Trained:
     """Train an experiment's global model, or go on where an earlier run was.
 
-    Writes `checkpoint.safetensors` and `curve.csv` (round, loss, seconds) to the folder, every half minute and at the
-    end.
+    Writes `checkpoint.safetensors` and `curve.csv` to the folder, every half minute and at the end. The curve has the
+    loss and the seconds of each round, and at each checkpoint the accuracy on the test images under noise.
 
     Args:
         experiment: its settings.
@@ -95,6 +96,7 @@ def train_experiment(
         over = seconds is not None and now - began > seconds
         if now - saved > _SECONDS_BETWEEN_CHECKPOINTS or made.number == experiment.training.rounds or over:
             save_checkpoint(federation, checkpoint)
+            curve.note(_accuracies(experiment, network, data, device)["noisy"])
             curve.write()
             saved = now
         if over:
@@ -151,21 +153,24 @@ class _Curve:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows: list[tuple[str, str, str]] = []
+        self.rows: list[list[str]] = []
 
     def resume(self, rounds: int) -> None:
         """Keep what an earlier run wrote, up to where its checkpoint is."""
         if self.path.exists():
             with self.path.open(newline="", encoding="utf-8") as file:
                 rows = list(csv.reader(file))[1:]
-            self.rows = [(row[0], row[1], row[2]) for row in rows if len(row) == 3 and int(row[0]) <= rounds]
+            self.rows = [row for row in rows if len(row) == len(_HEADER) and int(row[0]) <= rounds]
 
     def add(self, made: Round) -> None:
-        self.rows.append((str(made.number), f"{made.loss:.6g}", f"{made.seconds:.3f}"))
+        self.rows.append([str(made.number), f"{made.loss:.6g}", f"{made.seconds:.3f}", ""])
+
+    def note(self, accuracy: float) -> None:
+        self.rows[-1][-1] = f"{accuracy:.4f}"
 
     def write(self) -> None:
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([("round", "loss", "seconds"), *self.rows])
+        csv.writer(text, lineterminator="\n").writerows([_HEADER, *self.rows])
         write_whole(self.path, text.getvalue())
 
 
