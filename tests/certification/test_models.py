@@ -159,7 +159,7 @@ def test_weights_of_another_network_are_named(tmp_path: Path) -> None:
         ("none.onnx", CallError, "there is no file none.onnx"),
         ("no_such_package:make", CallError, "there is no module 'no_such_package' here or on the Python path"),
         ("fedcert.lab.networks:missing", CallError, "the module fedcert.lab.networks has no 'missing'"),
-        ("fedcert.lab.partition:draw_mix", ModelProblem, "could not make the model: TypeError"),
+        ("fedcert.lab.populations.mixes:draw_mix", ModelProblem, "could not make the model: TypeError"),
         ("fedcert.version:__version__", CallError, "must be a function that makes the model, but is str"),
     ],
 )
