@@ -133,12 +133,10 @@ def paper(
         check_writable(out, FORMATS)
     for setting in missing_traces(table, traces) if run else ():
         torch = require("torch", "federated training", "torch")
-        settings = setting.experiment(rounds)
+        where = torch.device(_device(torch, device))
+        settings = setting.experiment(rounds, on_gpu=where.type == "cuda")
         found = _data(settings, cifar10 if settings.data == "cifar10" else cifar100)
-        _traced(
-            settings, found, traces / f"{setting.name}.parquet", traces / f"{setting.name}.work",
-            torch.device(_device(torch, device)),
-        )  # fmt: skip
+        _traced(settings, found, traces / f"{setting.name}.parquet", traces / f"{setting.name}.work", where)
     console = results()
     if table == "figure2":
         path = out or Path("figure2.png")

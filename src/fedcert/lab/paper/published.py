@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedcert.lab.experiment import Experiment
+from fedcert.lab.experiment import PAPER_SIGMA, Experiment
 from fedcert.lab.training.settings import Training
+from fedcert.report import Smoothing
 
 METHODS = ("ap", "ga", "vw")
 
@@ -31,10 +32,13 @@ class Setting:
         """The name of its trace."""
         return f"{self.network}-{self.data}-{self.partition.replace(':', '')}-{self.algorithm}"
 
-    def experiment(self, rounds: int = 1000, **training: object) -> Experiment:
-        """The paper's settings for it."""
-        settings = Training(rounds=rounds, algorithm=self.algorithm, **training)  # type: ignore[arg-type]
-        return Experiment(network=self.network, data=self.data, partition=self.partition, training=settings)
+    def experiment(self, rounds: int = 1000, *, on_gpu: bool = False) -> Experiment:
+        """The paper's settings for it; on a GPU in bfloat16, with compiled kernels."""
+        training = Training(rounds=rounds, algorithm=self.algorithm, bfloat16=on_gpu, compiled=on_gpu)
+        smoothing = Smoothing.usual(PAPER_SIGMA, precision="bfloat16" if on_gpu else "float32")
+        return Experiment(
+            network=self.network, data=self.data, partition=self.partition, training=training, smoothing=smoothing
+        )
 
 
 @dataclass(frozen=True)
