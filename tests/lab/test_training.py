@@ -201,6 +201,8 @@ def test_pictures_are_moved_mirrored_and_noisy() -> None:
     assert torch.equal(made[1], plain.flip(1))
     assert torch.equal(made[2], torch.cat([torch.zeros(1, 3).int(), plain[:2]]))
     assert torch.equal(made[3][:2, :2], plain[1:, 1:])
+    unmoved = pictures(image, examples, None, 1, torch.zeros(4, 1, 3, 3))
+    assert torch.equal((255 * unmoved).round().int()[:, 0], plain.expand(4, 3, 3))
     noise = torch.full((4, 1, 3, 3), 0.5)
     assert torch.allclose(pictures(image, examples, shifts, 1, noise), made[:, None] / 255 + 0.5)
 

@@ -80,26 +80,31 @@ def chosen_clients(settings: Training, sizes: np.ndarray, number: int) -> list[i
 
 
 def pictures(
-    images: torch.Tensor, examples: torch.Tensor, shifts: torch.Tensor, padding: int, noise: torch.Tensor
+    images: torch.Tensor, examples: torch.Tensor, shifts: torch.Tensor | None, padding: int, noise: torch.Tensor
 ) -> torch.Tensor:
     """A batch as a step sees it: moved, mirrored, in [0, 1] plus noise.
 
     Args:
         images: all training images, N x C x H x W bytes.
         examples: which of them.
-        shifts: see `Course`.
+        shifts: see `Course`; None where nothing is moved or mirrored.
         padding: the most that they are moved, either way.
         noise: to be added.
     """
     chosen = images[examples]
+    if shifts is not None:
+        chosen = _moved(chosen, shifts, padding)
+    return chosen.float().div_(255).add_(noise).contiguous(memory_format=torch.channels_last)
+
+
+def _moved(chosen: torch.Tensor, shifts: torch.Tensor, padding: int) -> torch.Tensor:
     count, channels, height, width = chosen.shape
     if padding:
         chosen = torch.nn.functional.pad(chosen, (padding, padding, padding, padding))
-    rows = shifts[:, 0, None] + torch.arange(height, device=images.device)
-    columns = torch.arange(width, device=images.device).expand(count, width)
+    device = chosen.device
+    rows = shifts[:, 0, None] + torch.arange(height, device=device)
+    columns = torch.arange(width, device=device).expand(count, width)
     columns = torch.where(shifts[:, 2, None] == 1, width - 1 - columns, columns) + shifts[:, 1, None]
-    which = torch.arange(count, device=images.device)[:, None, None, None]
-    plane = torch.arange(channels, device=images.device)[:, None, None]
-    moved = chosen[which, plane, rows[:, None, :, None], columns[:, None, None, :]]
-    batch = moved.float().div_(255).add_(noise)
-    return batch.contiguous(memory_format=torch.channels_last)
+    which = torch.arange(count, device=device)[:, None, None, None]
+    plane = torch.arange(channels, device=device)[:, None, None]
+    return chosen[which, plane, rows[:, None, :, None], columns[:, None, None, :]]

@@ -98,7 +98,8 @@ class Replica:
     def step(self) -> None:
         """One step of SGD on the batch that was fed."""
         settings, weights = self.settings, list(self._weights.values())
-        batch = pictures(self.images, self.examples, self.shifts, settings.padding, self.noise)
+        shifts = self.shifts if settings.padding or settings.flip else None
+        batch = pictures(self.images, self.examples, shifts, settings.padding, self.noise)
         with torch.autocast(self.images.device.type, torch.bfloat16, enabled=settings.bfloat16):
             scores = self.forward({**self._weights, **self._buffers, **self._others}, batch)
         loss = nn.functional.cross_entropy(scores.float(), self.labels[self.examples])
