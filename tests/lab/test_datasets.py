@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
     """A small data set, half of its files compressed."""
     for number, (name, array) in enumerate(zip(FILES, ARRAYS, strict=True)):
         if number % 2:
-            (tmp_path / f"{name}.gz").write_bytes(gzip.compress(idx(array)))
+            (tmp_path / f"{name}.gz").write_bytes(gzip.compress(idx(array), mtime=0))
         else:
             (tmp_path / name).write_bytes(idx(array))
     return tmp_path
@@ -58,11 +58,16 @@ def test_a_data_set_is_read_as_it_was_written(folder: Path) -> None:
         (FILES[0], b"abcdefghijklmnopqrs", "but begins with 61 62 63 64"),
         (FILES[0], idx(ARRAYS[0])[:-1], r"must have 256 bytes for an array of \(12, 5, 4\), .* but has 255"),
         (FILES[1] + ".gz", b"nothing", "cannot be unpacked"),
-        (FILES[1] + ".gz", gzip.compress(idx(ARRAYS[1]))[:-9], "cannot be unpacked"),
-        (FILES[1] + ".gz", gzip.compress(idx(ARRAYS[3])), "as many training images as labels, but there are 12 and 6"),
+        (FILES[1] + ".gz", gzip.compress(idx(ARRAYS[1]), mtime=0)[:-9], "cannot be unpacked"),
+        (
+            FILES[1] + ".gz",
+            gzip.compress(idx(ARRAYS[3]), mtime=0),
+            "as many training images as labels, but there are 12 and 6",
+        ),
         (FILES[2], idx(ARRAYS[2][:, 1:]), "training and test images must have one size"),
         (FILES[2], idx(ARRAYS[2][:0]), "at least one of them a value"),
     ],
+    ids=range(9),
 )
 def test_files_that_are_missing_or_damaged_are_one_sentence(
     folder: Path, name: str, content: bytes | None, sentence: str
