@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from fedcert import CallError, DataProblem, FileProblem
 from fedcert.lab.training.algorithms import Scaffold, algorithm_of
 from fedcert.lab.training.batches import Course, chosen_clients, pictures
 from fedcert.lab.training.checkpoint import load_checkpoint, save_checkpoint
+from fedcert.lab.training.plain import PlainSimulator
 from fedcert.lab.training.rounds import Federation
 from fedcert.lab.training.rows import Layout
 from fedcert.lab.training.settings import Training
+from fedcert.lab.training.threads import ThreadSimulator
 
 RANDOM = np.random.default_rng(0)
 IMAGES = torch.from_numpy(RANDOM.integers(0, 256, size=(90, 3, 8, 8), dtype=np.uint8))
@@ -25,6 +28,15 @@ PARTS = [np.arange(0, 30), np.arange(30, 37), np.zeros(0, dtype=np.int64), np.ar
 SMALL: dict[str, Any] = {
     "rounds": 3, "clients_per_round": 2, "epochs": 2, "batch_size": 8, "learning_rate": 0.05, "sigma": 0.3, "padding": 1,
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """With several threads sums are in another order, and nothing is equal to the bit."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def network(seed: int = 0) -> nn.Module:
@@ -205,6 +217,24 @@ def test_pictures_are_moved_mirrored_and_noisy() -> None:
     assert torch.equal((255 * unmoved).round().int()[:, 0], plain.expand(4, 3, 3))
     noise = torch.full((4, 1, 3, 3), 0.5)
     assert torch.allclose(pictures(image, examples, shifts, 1, noise), made[:, None] / 255 + 0.5)
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "fedprox", "scaffold"])
+def test_clients_at_the_same_time_end_as_one_after_the_other_to_the_bit(algorithm: str) -> None:
+    settings = Training(**{**SMALL, "clients_per_round": 3, "algorithm": algorithm})
+    plain = Federation(network(), IMAGES, LABELS, PARTS, settings)
+    plain.simulator = PlainSimulator(plain.network, IMAGES, LABELS, settings, plain.algorithm)
+    for _ in plain.rounds():
+        pass
+    for threads in (1, 3):
+        torch.set_num_threads(threads)
+        federation = Federation(network(), IMAGES, LABELS, PARTS, settings)
+        assert isinstance(federation.simulator, ThreadSimulator)
+        assert len(federation.simulator.replicas) == threads
+        for _ in federation.rounds():
+            pass
+        assert torch.get_num_threads() == threads
+        assert torch.equal(federation.row, plain.row)
 
 
 def test_training_learns() -> None:

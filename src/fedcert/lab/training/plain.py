@@ -63,11 +63,16 @@ class PlainSimulator:
 
     def run(self, start: torch.Tensor, clients: Sequence[int], courses: Sequence[Course]) -> list[Answer]:
         """See `Simulator.run`."""
-        replica, answers = self.replica, []
-        for client, course in zip(clients, courses, strict=True):
-            replica.begin(start, course.to(start.device), self.algorithm.correction(client))
-            for number in range(course.steps):
-                replica.feed(number)
-                replica.step()
-            answers.append(Answer(replica.row.clone(), float(replica.loss) / course.steps))
-        return answers
+        return [
+            follow(self.replica, start, course.to(start.device), self.algorithm.correction(client))
+            for client, course in zip(clients, courses, strict=True)
+        ]
+
+
+def follow(replica: Replica, start: torch.Tensor, course: Course, correction: torch.Tensor | None) -> Answer:
+    """Let a replica follow a client's course from a row on."""
+    replica.begin(start, course, correction)
+    for number in range(course.steps):
+        replica.feed(number)
+        replica.step()
+    return Answer(replica.row.clone(), float(replica.loss) / course.steps)

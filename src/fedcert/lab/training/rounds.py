@@ -13,9 +13,11 @@ from torch import nn
 from fedcert.errors import DataProblem
 from fedcert.lab.training.algorithms import Algorithm, algorithm_of
 from fedcert.lab.training.batches import Course, chosen_clients
+from fedcert.lab.training.graphs import GraphSimulator
 from fedcert.lab.training.plain import PlainSimulator, Simulator
 from fedcert.lab.training.rows import Layout
 from fedcert.lab.training.settings import Training
+from fedcert.lab.training.threads import ThreadSimulator
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,9 @@ class Federation:
 def simulator_for(
     network: nn.Module, images: torch.Tensor, labels: torch.Tensor, settings: Training, algorithm: Algorithm
 ) -> Simulator:
-    """The fast simulator on a GPU, the plain one elsewhere."""
+    """The fast simulator on a GPU, a client for each core on a CPU, the plain one elsewhere."""
     if images.device.type == "cuda":
-        from fedcert.lab.training.graphs import GraphSimulator
-
         return GraphSimulator(network, images, labels, settings, algorithm)
+    if images.device.type == "cpu":
+        return ThreadSimulator(network, images, labels, settings, algorithm)
     return PlainSimulator(network, images, labels, settings, algorithm)

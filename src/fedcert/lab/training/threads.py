@@ -1,0 +1,63 @@
+"""The simulator for CPUs: a client for each core at a time."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+
+import torch
+from torch import nn
+
+from fedcert.lab.training.algorithms import Algorithm
+from fedcert.lab.training.batches import Course
+from fedcert.lab.training.plain import Answer, follow
+from fedcert.lab.training.replica import Replica
+from fedcert.lab.training.rows import Layout
+from fedcert.lab.training.settings import Training
+
+
+class ThreadSimulator:
+    """As many clients at a time as torch has threads, each with one: small networks gain nothing from several.
+
+    It gives what `PlainSimulator` gives with one thread, to the bit.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        images: torch.Tensor,
+        labels: torch.Tensor,
+        settings: Training,
+        algorithm: Algorithm,
+    ) -> None:
+        network.train()
+        self.algorithm = algorithm
+        self.workers = max(1, min(torch.get_num_threads(), settings.clients_per_round))
+        layout = Layout.of(network)
+        # Each has an architecture of its own: while a network is called with another state, it holds that state.
+        self.replicas = [
+            Replica(copy.deepcopy(network), layout, images, labels, settings, algorithm) for _ in range(self.workers)
+        ]
+
+    def run(self, start: torch.Tensor, clients: Sequence[int], courses: Sequence[Course]) -> list[Answer]:
+        """See `plain.Simulator.run`."""
+        idle: SimpleQueue[Replica] = SimpleQueue()
+        for replica in self.replicas:
+            idle.put(replica)
+
+        def one(client: int, course: Course) -> Answer:
+            torch.set_num_threads(1)
+            replica = idle.get()
+            try:
+                return follow(replica, start, course, self.algorithm.correction(client))
+            finally:
+                idle.put(replica)
+
+        threads = torch.get_num_threads()
+        try:
+            with ThreadPoolExecutor(self.workers, thread_name_prefix="fedcert client") as pool:
+                return list(pool.map(one, clients, courses))
+        finally:
+            torch.set_num_threads(threads)
