@@ -4,8 +4,8 @@
         [--clients 100] [--clients-per-round 10] [--images 512] [--epochs 1] [--batch-size 32]
 
 What each side does is in `simulators.py`. Every side runs in processes of its own, in each way it can use the machine:
-one thread, one process with all threads, and a process for each core with one thread. fedcert does without processes: it
-trains a client for each thread. Flower and pfl are optional: `pip install "flwr[simulation]==1.41.0" pfl==0.6.0`.
+one thread, one process with all threads, and a process for each core with one thread. fedcert does without processes,
+and trains a client for each thread. Flower and pfl are optional: `pip install "flwr[simulation]==1.41.0" pfl==0.6.0`.
 
 A round's time is what passes from the end of the last one to its own: drawing clients, sending them the weights,
 training, and averaging are in it. Starting up is not, nor are the rounds of warm-up. Evaluation is off on all sides.
