@@ -16,12 +16,13 @@ import pyarrow.parquet as parquet
 import pytest
 
 from fedcert import CallError, FedcertWarning, FileProblem, certify
+from fedcert.certification.campaign import Outcome
 from fedcert.certification.classifiers import ArrayClassifier
 from fedcert.certification.examples import write_examples
 from fedcert.certification.journal import _RECORD, _SUM, Journal, Standing
 from fedcert.certification.local_data import data_of
 from fedcert.certification.plan import Plan, make_plan
-from fedcert.certification.run import Watcher, carry_out
+from fedcert.certification.run import Watcher, _before_the_first_unfinished, carry_out
 from fedcert.report import Smoothing
 
 RANDOM = np.random.default_rng(0)
@@ -273,6 +274,24 @@ def test_a_time_budget_that_is_too_short_for_one_example_says_so() -> None:
     ):
         certify(slow, X, Y, client="a", model_id="t", sigma=0.25, time_budget=0.5)
     assert time.monotonic() - began < 30
+
+
+def test_only_examples_before_the_first_unfinished_one_count() -> None:
+    made = [Outcome(index, 1, 0.3, 500, True) for index in (7, 2, 9)]
+    assert [one.index for one in _before_the_first_unfinished([2, 7, 4, 9], made)] == [2, 7]
+    assert _before_the_first_unfinished([4, 2, 7, 9], made) == []
+
+
+def test_a_budget_that_leaves_nothing_before_the_first_unfinished_one_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many later examples were finished: no report about nothing is made."""
+    monkeypatch.setattr("fedcert.certification.run._before_the_first_unfinished", lambda _order, _outcomes: [])
+    with pytest.raises(CallError, match="was over before any example was certified"):
+        certify(_slow, np.tile(X, (50, 1)), np.tile(Y, 50), client="a", model_id="t", sigma=0.25, time_budget=0.5)
+
+
+def _slow(batch: np.ndarray) -> np.ndarray:
+    time.sleep(len(batch) * 1e-5)
+    return threshold(batch)
 
 
 def test_a_journal_belongs_to_its_looks_and_its_share_of_the_data(

@@ -264,10 +264,10 @@ def _outcomes(
         order.append(index)
     while campaign is not None and campaign.busy and left() > 0:
         gather(campaign.advance(left()))
-    if examples and not outcomes:
-        raise CallError(_too_short(plan, campaign))
     if len(outcomes) < examples:
         outcomes = _before_the_first_unfinished(order, outcomes)
+        if not outcomes:  # a report about nothing would replace a better one
+            raise CallError(_too_short(plan, campaign))
         watcher.late(len(outcomes), examples)
     return sorted(outcomes, key=lambda outcome: outcome.index), len(outcomes) == examples
 
