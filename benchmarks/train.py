@@ -29,6 +29,7 @@ from fedcert.lab.training.algorithms import FedAvg
 from fedcert.lab.training.batches import Course, pictures
 from fedcert.lab.training.graphs import GraphSimulator
 from fedcert.lab.training.plain import PlainSimulator
+from fedcert.lab.training.replica import Task
 from fedcert.lab.training.rows import Layout
 from fedcert.lab.training.settings import Training
 from machine import describe_machine
@@ -127,7 +128,7 @@ def main() -> None:
             seconds = timed(lambda: eager(network, images, labels, held, settings), options.rounds, device)  # noqa: B023
         else:
             kind = GraphSimulator if side.startswith("fast") else PlainSimulator
-            simulator = kind(network, images, labels, settings, FedAvg())
+            simulator = kind(Task(network, images, labels, settings, FedAvg()))
             start = Layout.of(network).read(network, device)
             seconds = timed(
                 lambda: simulator.run(start, range(options.clients), courses),  # noqa: B023

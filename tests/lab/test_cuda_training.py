@@ -13,6 +13,7 @@ from fedcert.lab.networks import resnet18_cifar10
 from fedcert.lab.training.batches import Course
 from fedcert.lab.training.graphs import GraphSimulator
 from fedcert.lab.training.plain import PlainSimulator
+from fedcert.lab.training.replica import Task
 from fedcert.lab.training.rounds import Federation
 from fedcert.lab.training.settings import Training
 
@@ -43,7 +44,7 @@ def federation(fast: bool, **changes: Any) -> Federation:
     made = Federation(network, images, labels, PARTS, Training(**{**SMALL, **changes}))
     assert isinstance(made.simulator, GraphSimulator)
     if not fast:
-        made.simulator = PlainSimulator(network, images, labels, made.settings, made.algorithm)
+        made.simulator = PlainSimulator(Task(network, images, labels, made.settings, made.algorithm))
     return made
 
 

@@ -16,6 +16,7 @@ from fedcert.lab.training.algorithms import Scaffold, algorithm_of
 from fedcert.lab.training.batches import Course, chosen_clients, pictures
 from fedcert.lab.training.checkpoint import load_checkpoint, save_checkpoint
 from fedcert.lab.training.plain import PlainSimulator
+from fedcert.lab.training.replica import Task
 from fedcert.lab.training.rounds import Federation
 from fedcert.lab.training.rows import Layout
 from fedcert.lab.training.settings import Training
@@ -223,7 +224,7 @@ def test_pictures_are_moved_mirrored_and_noisy() -> None:
 def test_clients_at_the_same_time_end_as_one_after_the_other_to_the_bit(algorithm: str) -> None:
     settings = Training(**{**SMALL, "clients_per_round": 3, "algorithm": algorithm})
     plain = Federation(network(), IMAGES, LABELS, PARTS, settings)
-    plain.simulator = PlainSimulator(plain.network, IMAGES, LABELS, settings, plain.algorithm)
+    plain.simulator = PlainSimulator(Task(plain.network, IMAGES, LABELS, settings, plain.algorithm))
     for _ in plain.rounds():
         pass
     for threads in (1, 3):

@@ -18,7 +18,7 @@ DEFAULT_RADII = tuple(round(0.05 * step, 9) for step in range(21))
 NORMS = {"gaussian": "l2", "uniform": "l1"}
 """The norm that a noise certifies radii in."""
 
-LAST_SHARE = 0.3
+LAST_SHARE = 0.4
 """Of the failure probability, what the sequential procedure keeps for its last look."""
 
 DEFAULT_TOLERANCE = 0.005
@@ -97,7 +97,7 @@ class Smoothing(Value):
     def largest_radius(self) -> float:
         """The largest radius that these settings can certify, all n samples agreeing.
 
-        With f the failure probability (of the last look, 30% of it, with the sequential procedure) it is
+        With f the failure probability (of the last look, 40% of it, with the sequential procedure) it is
         sigma·Φ⁻¹(f^(1/n)) for Gaussian noise and √3·sigma·(2 f^(1/n) - 1) for uniform noise; 0 where not even radius 0
         is within reach. Beyond it certified accuracy is 0 by construction.
 

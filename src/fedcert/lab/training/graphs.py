@@ -10,14 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import nn
 
-from fedcert.lab.training.algorithms import Algorithm
 from fedcert.lab.training.batches import Course
 from fedcert.lab.training.plain import Answer
-from fedcert.lab.training.replica import Replica, forward_of
-from fedcert.lab.training.rows import Layout
-from fedcert.lab.training.settings import Training
+from fedcert.lab.training.replica import Replica, Task, loss_of
 
 _WARM_UP = 3
 
@@ -25,26 +21,16 @@ _WARM_UP = 3
 class GraphSimulator:
     """All clients of a round at once. It does what `PlainSimulator` does, step by step."""
 
-    def __init__(
-        self,
-        network: nn.Module,
-        images: torch.Tensor,
-        labels: torch.Tensor,
-        settings: Training,
-        algorithm: Algorithm,
-    ) -> None:
-        network.train()
-        layout = Layout.of(network)
-        self.algorithm = algorithm
-        forward = forward_of(network)
+    def __init__(self, task: Task) -> None:
+        device, settings = task.images.device, task.settings
+        self.algorithm = task.algorithm
+        loss = loss_of(task.network, settings)
         if settings.compiled:  # once for all: the state is an argument
-            forward = torch.compile(forward, dynamic=False)
-        self.replicas = [
-            Replica(network, layout, images, labels, settings, algorithm, forward)
-            for _ in range(settings.clients_per_round)
-        ]
-        self.streams = [torch.cuda.Stream(images.device) for _ in self.replicas]  # type: ignore[no-untyped-call]
-        start = layout.read(network, images.device)
+            torch.compiler.reset()  # else torch gives up compiling after some federations in one process
+            loss = torch.compile(loss, dynamic=False)
+        self.replicas = [Replica(task, loss) for _ in range(settings.clients_per_round)]
+        self.streams = [torch.cuda.Stream(device) for _ in self.replicas]  # type: ignore[no-untyped-call]
+        start = task.layout.read(task.network, device)
         self.graphs = [self._record(*pair, start) for pair in zip(self.replicas, self.streams, strict=True)]
 
     def _record(self, replica: Replica, stream: torch.cuda.Stream, start: torch.Tensor) -> torch.cuda.CUDAGraph:

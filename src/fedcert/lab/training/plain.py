@@ -7,13 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from torch import nn
 
-from fedcert.lab.training.algorithms import Algorithm
 from fedcert.lab.training.batches import Course
-from fedcert.lab.training.replica import Replica
-from fedcert.lab.training.rows import Layout
-from fedcert.lab.training.settings import Training
+from fedcert.lab.training.replica import Replica, Task
 
 
 @dataclass(frozen=True)
@@ -49,17 +45,9 @@ class Simulator(Protocol):
 class PlainSimulator:
     """One client after the other, in the simplest way; on any device."""
 
-    def __init__(
-        self,
-        network: nn.Module,
-        images: torch.Tensor,
-        labels: torch.Tensor,
-        settings: Training,
-        algorithm: Algorithm,
-    ) -> None:
-        network.train()
-        self.replica = Replica(network, Layout.of(network), images, labels, settings, algorithm)
-        self.algorithm = algorithm
+    def __init__(self, task: Task) -> None:
+        self.replica = Replica(task)
+        self.algorithm = task.algorithm
 
     def run(self, start: torch.Tensor, clients: Sequence[int], courses: Sequence[Course]) -> list[Answer]:
         """See `Simulator.run`."""

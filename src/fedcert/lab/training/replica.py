@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import nn
@@ -14,17 +17,70 @@ from fedcert.lab.training.rows import Layout
 from fedcert.lab.training.settings import Training
 
 State = dict[str, torch.Tensor]
-Forward = Callable[[State, torch.Tensor], torch.Tensor]
+Loss = Callable[[State, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-def forward_of(network: nn.Module) -> Forward:
-    """A network as a function of its state and a batch."""
+@dataclass(frozen=True)
+class Task:
+    """What the clients train, and how.
 
-    def forward(state: State, batch: torch.Tensor) -> torch.Tensor:
-        scores: torch.Tensor = functional_call(network, state, (batch,))
-        return scores
+    Attributes:
+        network: the architecture; its own weights are not used.
+        images: all training images, N x C x H x W bytes, on the device.
+        labels: their classes, on the device.
+        settings: of training.
+        algorithm: what corrects the gradients.
+    """
 
-    return forward
+    network: nn.Module
+    images: torch.Tensor
+    labels: torch.Tensor
+    settings: Training
+    algorithm: Algorithm
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The layout of the network's state."""
+        return Layout.of(self.network)
+
+
+def loss_of(network: nn.Module, settings: Training) -> Loss:
+    """What a step makes smaller: the mean loss on a batch, as a function of a network's state.
+
+    Args:
+        network: the architecture, which is copied, with the buffers that have no place in a row; its weights are not
+            used.
+        settings: of training.
+
+    Returns:
+        A function of the state, all images, all labels, and a batch's examples, shifts and noise.
+    """
+    bare = _without_counters(network).train()
+
+    def loss(
+        state: State,
+        images: torch.Tensor,
+        labels: torch.Tensor,
+        examples: torch.Tensor,
+        shifts: torch.Tensor,
+        noise: torch.Tensor,
+    ) -> torch.Tensor:
+        moved = shifts if settings.padding or settings.flip else None
+        batch = pictures(images, examples, moved, settings.padding, noise)
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=settings.bfloat16):
+            scores = functional_call(bare, state, (batch,))
+        return nn.functional.cross_entropy(scores.float(), labels[examples])
+
+    return loss
+
+
+def _without_counters(network: nn.Module) -> nn.Module:
+    """A copy whose BatchNorm layers do not count batches: nothing depends on it, and each count costs a kernel."""
+    bare = copy.deepcopy(network)
+    for module in bare.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.momentum is not None:
+            module.num_batches_tracked = None
+    return bare
 
 
 class Replica:
@@ -34,28 +90,16 @@ class Replica:
     recorded once and replayed.
 
     Args:
-        network: the architecture; its own weights are not used.
-        layout: of its state.
-        images: all training images, N x C x H x W bytes, on the device.
-        labels: their classes, on the device.
-        settings: of training.
-        algorithm: what corrects the gradients.
-        forward: the network as a function, where another one than its own is to be used.
+        task: what it trains.
+        loss: the loss as a function, where another one than the network's own is to be used.
     """
 
-    def __init__(
-        self,
-        network: nn.Module,
-        layout: Layout,
-        images: torch.Tensor,
-        labels: torch.Tensor,
-        settings: Training,
-        algorithm: Algorithm,
-        forward: Forward | None = None,
-    ) -> None:
+    def __init__(self, task: Task, loss: Loss | None = None) -> None:
+        layout, settings, algorithm = task.layout, task.settings, task.algorithm
         self.layout, self.settings, self.algorithm = layout, settings, algorithm
-        self.forward = forward or forward_of(network)
-        self.images, self.labels = images, labels
+        self.loss_of = loss or loss_of(task.network, settings)
+        images = self.images = task.images
+        self.labels = task.labels
         device, size = images.device, settings.batch_size
         self.row = torch.zeros(layout.size, device=device)
         self.loss = torch.zeros((), device=device)
@@ -70,7 +114,6 @@ class Replica:
         # Leaves that share the row's memory: a step changes the row in place.
         self._weights = {name: view.detach().requires_grad_() for name, view in layout.views(self.row, places).items()}
         self._buffers = layout.views(self.row, layout.buffers)
-        self._others = {name: held.clone() for name, held in network.named_buffers() if name not in self._buffers}
         self._velocities = list(layout.views(self._velocity, places).values()) if settings.momentum else []
         self._anchors = list(layout.views(self._anchor, places).values()) if algorithm.ANCHORED else []
         self._corrections = list(layout.views(self._correction, places).values()) if algorithm.CORRECTED else []
@@ -98,11 +141,8 @@ class Replica:
     def step(self) -> None:
         """One step of SGD on the batch that was fed."""
         settings, weights = self.settings, list(self._weights.values())
-        shifts = self.shifts if settings.padding or settings.flip else None
-        batch = pictures(self.images, self.examples, shifts, settings.padding, self.noise)
-        with torch.autocast(self.images.device.type, torch.bfloat16, enabled=settings.bfloat16):
-            scores = self.forward({**self._weights, **self._buffers, **self._others}, batch)
-        loss = nn.functional.cross_entropy(scores.float(), self.labels[self.examples])
+        state = {**self._weights, **self._buffers}
+        loss = self.loss_of(state, self.images, self.labels, self.examples, self.shifts, self.noise)
         gradients = list(torch.autograd.grad(loss, weights))
         with torch.no_grad():
             if settings.weight_decay:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from fedcert.lab.training.algorithms import Algorithm, algorithm_of
 from fedcert.lab.training.batches import Course, chosen_clients
 from fedcert.lab.training.graphs import GraphSimulator
 from fedcert.lab.training.plain import PlainSimulator, Simulator
+from fedcert.lab.training.replica import Task
 from fedcert.lab.training.rows import Layout
 from fedcert.lab.training.settings import Training
 from fedcert.lab.training.threads import ThreadSimulator
@@ -67,7 +68,7 @@ class Federation:
         self.row = self.layout.read(network, images.device)
         self.algorithm: Algorithm = algorithm_of(settings.algorithm, **settings.figures)
         self.algorithm.prepare(len(parts), self.layout.trained, images.device)
-        self.simulator: Simulator = simulator_for(network, images, labels, settings, self.algorithm)
+        self.simulator: Simulator = simulator_for(Task(network, images, labels, settings, self.algorithm))
         self.done = 0
 
     def rounds(self) -> Iterator[Round]:
@@ -101,12 +102,7 @@ class Federation:
         return Round(number, tuple(clients), loss, time.perf_counter() - began)
 
 
-def simulator_for(
-    network: nn.Module, images: torch.Tensor, labels: torch.Tensor, settings: Training, algorithm: Algorithm
-) -> Simulator:
+def simulator_for(task: Task) -> Simulator:
     """The fast simulator on a GPU, a client for each core on a CPU, the plain one elsewhere."""
-    if images.device.type == "cuda":
-        return GraphSimulator(network, images, labels, settings, algorithm)
-    if images.device.type == "cpu":
-        return ThreadSimulator(network, images, labels, settings, algorithm)
-    return PlainSimulator(network, images, labels, settings, algorithm)
+    kinds: dict[str, Callable[[Task], Simulator]] = {"cuda": GraphSimulator, "cpu": ThreadSimulator}
+    return kinds.get(task.images.device.type, PlainSimulator)(task)

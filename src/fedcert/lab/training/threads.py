@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
 import torch
-from torch import nn
 
-from fedcert.lab.training.algorithms import Algorithm
 from fedcert.lab.training.batches import Course
 from fedcert.lab.training.plain import Answer, follow
-from fedcert.lab.training.replica import Replica
-from fedcert.lab.training.rows import Layout
-from fedcert.lab.training.settings import Training
+from fedcert.lab.training.replica import Replica, Task
 
 
 class ThreadSimulator:
@@ -24,22 +19,11 @@ class ThreadSimulator:
     It gives what `PlainSimulator` gives with one thread, to the bit.
     """
 
-    def __init__(
-        self,
-        network: nn.Module,
-        images: torch.Tensor,
-        labels: torch.Tensor,
-        settings: Training,
-        algorithm: Algorithm,
-    ) -> None:
-        network.train()
-        self.algorithm = algorithm
-        self.workers = max(1, min(torch.get_num_threads(), settings.clients_per_round))
-        layout = Layout.of(network)
-        # Each has an architecture of its own: while a network is called with another state, it holds that state.
-        self.replicas = [
-            Replica(copy.deepcopy(network), layout, images, labels, settings, algorithm) for _ in range(self.workers)
-        ]
+    def __init__(self, task: Task) -> None:
+        self.algorithm = task.algorithm
+        self.workers = max(1, min(torch.get_num_threads(), task.settings.clients_per_round))
+        # Each copies the architecture: while a network is called with another state, it holds that state.
+        self.replicas = [Replica(task) for _ in range(self.workers)]
 
     def run(self, start: torch.Tensor, clients: Sequence[int], courses: Sequence[Course]) -> list[Answer]:
         """See `plain.Simulator.run`."""
