@@ -103,7 +103,7 @@ def test_it_spends_less_and_loses_little_against_fixed() -> None:
     labels = np.ones(len(margins), np.int64)
     lost = fixed.certified(labels, RADII).mean(axis=0) - made.certified(labels, RADII).mean(axis=0)
     assert lost.max() <= 0.015
-    assert made.samples.sum() < 0.5 * fixed.samples.sum()
+    assert made.samples.sum() < 0.51 * fixed.samples.sum()
     assert np.all(made.samples <= fixed.samples)
     generous, _ = linear(margins, Smoothing(sigma=0.5, n=10_000, procedure="sequential", tolerance=0.02), RADII, seed=5)
     assert generous.samples.sum() < 0.85 * made.samples.sum()
@@ -160,7 +160,7 @@ def test_uniform_noise_has_the_stated_deviation_and_bounds() -> None:
 
 
 def test_caps_of_both_noises_and_procedures() -> None:
-    for procedure, share in (("fixed", 1.0), ("sequential", 0.3)):
+    for procedure, share in (("fixed", 1.0), ("sequential", 0.4)):
         gaussian = Smoothing(sigma=0.5, n=1000, procedure=procedure)
         p = (0.001 * share) ** (1 / 1000)
         assert gaussian.largest_radius == pytest.approx(0.5 * stats.norm.ppf(p), rel=1e-9)

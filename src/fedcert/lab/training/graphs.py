@@ -13,7 +13,7 @@ import torch
 
 from fedcert.lab.training.batches import Course
 from fedcert.lab.training.plain import Answer
-from fedcert.lab.training.replica import Replica, Task, loss_of
+from fedcert.lab.training.replica import Replica, Task, loss_of_state
 
 _WARM_UP = 3
 
@@ -24,10 +24,10 @@ class GraphSimulator:
     def __init__(self, task: Task) -> None:
         device, settings = task.images.device, task.settings
         self.algorithm = task.algorithm
-        loss = loss_of(task.network, settings)
+        loss = None
         if settings.compiled:  # once for all: the state is an argument
             torch.compiler.reset()  # else torch gives up compiling after some federations in one process
-            loss = torch.compile(loss, dynamic=False)
+            loss = torch.compile(loss_of_state(task.network, settings), dynamic=False)
         self.replicas = [Replica(task, loss) for _ in range(settings.clients_per_round)]
         self.streams = [torch.cuda.Stream(device) for _ in self.replicas]  # type: ignore[no-untyped-call]
         start = task.layout.read(task.network, device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import nn
@@ -17,7 +17,10 @@ from fedcert.lab.training.rows import Layout
 from fedcert.lab.training.settings import Training
 
 State = dict[str, torch.Tensor]
-Loss = Callable[[State, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+Network = Callable[[torch.Tensor], torch.Tensor]
+Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+"""Of all images, all labels, and a batch's examples, shifts and noise."""
+LossOfState = Callable[[State, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -44,21 +47,10 @@ class Task:
         return Layout.of(self.network)
 
 
-def loss_of(network: nn.Module, settings: Training) -> Loss:
-    """What a step makes smaller: the mean loss on a batch, as a function of a network's state.
-
-    Args:
-        network: the architecture, which is copied, with the buffers that have no place in a row; its weights are not
-            used.
-        settings: of training.
-
-    Returns:
-        A function of the state, all images, all labels, and a batch's examples, shifts and noise.
-    """
-    bare = _without_counters(network).train()
+def loss_of(network: Network, settings: Training) -> Loss:
+    """What a step makes smaller: the mean loss of a network on a batch."""
 
     def loss(
-        state: State,
         images: torch.Tensor,
         labels: torch.Tensor,
         examples: torch.Tensor,
@@ -68,19 +60,41 @@ def loss_of(network: nn.Module, settings: Training) -> Loss:
         moved = shifts if settings.padding or settings.flip else None
         batch = pictures(images, examples, moved, settings.padding, noise)
         with torch.autocast(images.device.type, torch.bfloat16, enabled=settings.bfloat16):
-            scores = functional_call(bare, state, (batch,))
+            scores = network(batch)
         return nn.functional.cross_entropy(scores.float(), labels[examples])
 
     return loss
 
 
+def loss_of_state(network: nn.Module, settings: Training) -> LossOfState:
+    """The same as a function of the network's state too: one that is compiled once can serve many replicas."""
+    bare = _without_counters(network)
+
+    def loss(state: State, *inputs: torch.Tensor) -> torch.Tensor:
+        return loss_of(lambda batch: functional_call(bare, state, (batch,)), settings)(*inputs)
+
+    return loss
+
+
 def _without_counters(network: nn.Module) -> nn.Module:
-    """A copy whose BatchNorm layers do not count batches: nothing depends on it, and each count costs a kernel."""
-    bare = copy.deepcopy(network)
+    """A copy for training whose BatchNorm layers do not count batches: nothing depends on it, and it costs kernels."""
+    bare = copy.deepcopy(network).train()
     for module in bare.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.momentum is not None:
             module.num_batches_tracked = None
     return bare
+
+
+def _living_in(network: nn.Module, state: State) -> nn.Module:
+    """A copy of a network whose parameters and buffers are given tensors: whoever changes them changes the network."""
+    made = _without_counters(network)
+    own = dict([*made.named_parameters(), *made.named_buffers()])
+    given = {id(tensor): state[name] for name, tensor in own.items() if name in state}
+    for module in made.modules():  # tensors that a network has in several places are given to all of them
+        for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
+            if id(tensor) in given:
+                setattr(module, name, given[id(tensor)])
+    return made
 
 
 class Replica:
@@ -91,13 +105,12 @@ class Replica:
 
     Args:
         task: what it trains.
-        loss: the loss as a function, where another one than the network's own is to be used.
+        loss: the loss as a function of the state, where it is not to have a network of its own.
     """
 
-    def __init__(self, task: Task, loss: Loss | None = None) -> None:
+    def __init__(self, task: Task, loss: LossOfState | None = None) -> None:
         layout, settings, algorithm = task.layout, task.settings, task.algorithm
         self.layout, self.settings, self.algorithm = layout, settings, algorithm
-        self.loss_of = loss or loss_of(task.network, settings)
         images = self.images = task.images
         self.labels = task.labels
         device, size = images.device, settings.batch_size
@@ -112,8 +125,10 @@ class Replica:
         self.generator = torch.Generator(device)
         places = layout.parameters
         # Leaves that share the row's memory: a step changes the row in place.
-        self._weights = {name: view.detach().requires_grad_() for name, view in layout.views(self.row, places).items()}
-        self._buffers = layout.views(self.row, layout.buffers)
+        weights = {name: nn.Parameter(view) for name, view in layout.views(self.row, places).items()}
+        state = {**weights, **layout.views(self.row, layout.buffers)}
+        self._weights: list[torch.Tensor] = list(weights.values())
+        self._loss = loss_of(_living_in(task.network, state), settings) if loss is None else partial(loss, state)
         self._velocities = list(layout.views(self._velocity, places).values()) if settings.momentum else []
         self._anchors = list(layout.views(self._anchor, places).values()) if algorithm.ANCHORED else []
         self._corrections = list(layout.views(self._correction, places).values()) if algorithm.CORRECTED else []
@@ -140,9 +155,8 @@ class Replica:
 
     def step(self) -> None:
         """One step of SGD on the batch that was fed."""
-        settings, weights = self.settings, list(self._weights.values())
-        state = {**self._weights, **self._buffers}
-        loss = self.loss_of(state, self.images, self.labels, self.examples, self.shifts, self.noise)
+        settings, weights = self.settings, self._weights
+        loss = self._loss(self.images, self.labels, self.examples, self.shifts, self.noise)
         gradients = list(torch.autograd.grad(loss, weights))
         with torch.no_grad():
             if settings.weight_decay:
