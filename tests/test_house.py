@@ -18,8 +18,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "certification": {"report"},
     "estimation": {"report"},
     "show": {"report", "estimation"},
-    "lab": {"report", "certification", "estimation", "show"},
-    "cli": {"report", "certification", "estimation", "show", "lab"},
+    "rounds": {"report", "estimation"},
+    "engines": {"report", "certification", "estimation", "show", "rounds"},
+    "lab": {"report", "certification", "estimation", "show", "rounds"},
+    "cli": {"report", "certification", "estimation", "show", "rounds", "engines", "lab"},
 }
 
 

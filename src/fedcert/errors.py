@@ -9,7 +9,9 @@
     ├── ModelProblem         the model cannot be loaded, or answers nonsense
     ├── DataProblem          the local data cannot be used
     ├── DeviceProblem        a device failed while it was working
+    ├── Refused              an answer that a certification round does not take
     └── EstimationProblem    the reports are fine, but no estimate follows from them
+        └── QuorumMissed     too few clients answered
 
     FedcertWarning           something that a person should look at, while the work goes on
 
@@ -102,8 +104,16 @@ class DataProblem(FedcertError, ValueError):
     """The local data cannot be used."""
 
 
+class Refused(FedcertError, ValueError):
+    """An answer that a certification round does not take."""
+
+
 class EstimationProblem(FedcertError, ValueError):
     """The reports are fine, but no estimate follows from them."""
+
+
+class QuorumMissed(EstimationProblem):
+    """Too few of the clients that were asked answered: there is no number."""
 
 
 class FedcertWarning(UserWarning):

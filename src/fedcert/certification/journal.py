@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import struct
-import sys
 import time
 import warnings
 import zlib
@@ -21,6 +20,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from fedcert.errors import CallError, FedcertWarning, FileProblem
+from fedcert.report.locking import take_lock
 from fedcert.report.paths import named
 
 _MAGIC = b"fedcert journal 1\n"
@@ -167,17 +167,8 @@ def _is_blank(content: bytes) -> bool:
 
 def _lock(file: IO[bytes], path: Path) -> None:
     """Keep other runs from writing to the same journal; the lock goes with the process, however it ends."""
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not take_lock(file):
         file.close()
         raise JournalInUse(
             f"another run is writing to {named(path)}; wait for it to end, or give this one another --out"
-        ) from None
+        )

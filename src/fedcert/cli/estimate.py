@@ -71,7 +71,7 @@ def estimate(
     if as_json:
         print_json(made)
     else:
-        _show(made, true, by_class)
+        show_estimate(made, true, by_class)
         for path in [*written, *([figure] if figure is not None else [])]:
             results().print(plain(f"Wrote {path}."))
 
@@ -90,7 +90,8 @@ def _between(made: Estimate) -> str:
     return f", between {made.lower[0]:.1%} and {made.upper[0]:.1%} with confidence {made.confidence:.0%}"
 
 
-def _show(made: Estimate, true: Report | None, by_class: bool) -> None:
+def show_estimate(made: Estimate, true: Report | None = None, by_class: bool = False) -> None:
+    """Print an estimate: the conclusion, the curve, what it rests on."""
     console = results()
     console.print(
         plain(

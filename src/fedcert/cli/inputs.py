@@ -119,3 +119,19 @@ def names_in(path: Path, kind: ListOf, option: str) -> tuple[str, ...]:
         return tuple(kind.take(names, option))
     except InvalidValue as error:
         raise error.at(str(path)) from None
+
+
+def number_of(name: str, text: str) -> int | float:
+    """A whole number, or one with a decimal point.
+
+    Raises:
+        CallError: it is neither.
+    """
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise CallError(f"{name} must be a number, but is {shown(text)}") from None

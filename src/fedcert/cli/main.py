@@ -16,7 +16,20 @@ from typing import Annotated
 
 import typer
 
-from fedcert.cli import certify, demo, estimate, import_log, lab, merge, plan, request, schema, validate, what_if
+from fedcert.cli import (
+    certify,
+    collect,
+    demo,
+    estimate,
+    import_log,
+    lab,
+    merge,
+    plan,
+    request,
+    schema,
+    validate,
+    what_if,
+)
 from fedcert.cli.console import show_warning, tell
 from fedcert.errors import FedcertError
 from fedcert.version import __version__
@@ -35,6 +48,7 @@ app.command("demo")(demo.demo)
 app.command("request")(request.request)
 app.command("certify")(certify.certify)
 app.command("import-log")(import_log.import_log)
+app.command("collect")(collect.collect)
 app.command("validate")(validate.validate)
 app.command("merge")(merge.merge)
 app.command("plan")(plan.plan)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +11,11 @@ from fedcert.cli.console import print_json, results
 from fedcert.cli.inputs import files_among, from_options, names_in, option, radii_of
 from fedcert.errors import CallError
 from fedcert.estimation.target import target_of
-from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing, check_writable, write_whole
+from fedcert.report import DEFAULT_RADII, Release, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES, RADII, ROSTER
 from fedcert.report.kinds import ModelName
+from fedcert.rounds import ask
 from fedcert.show.terminal import plain
-from fedcert.version import __version__
 
 
 def request(
@@ -53,7 +51,7 @@ def request(
     check_writable(out, (".json",), files_among(model, classes, roster, target))
     names = names_in(classes, CLASSES, "classes")
     made = from_options(
-        Request,
+        ask,
         model=_digest(model) if model is not None else option("--model-id", ModelName(), model_id),
         smoothing=from_options(
             Smoothing.usual,
@@ -70,14 +68,9 @@ def request(
         classes=names,
         target=target_of(target, names) if target is not None else None,
         roster=names_in(roster, ROSTER, "roster") if roster is not None else None,
-        nonce=secrets.token_hex(16),
         deadline=deadline,
         release=from_options(Release, class_counts=class_counts, minimum_examples=minimum_examples),
-        software=f"fedcert {__version__}",
-        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
-    if made.late(datetime.now(UTC)):
-        raise CallError(f"--deadline must be in the future, but is {deadline}")
     write_whole(out, made.dumps())
     if as_json:
         print_json(made)
@@ -91,6 +84,7 @@ def request(
         console.print(
             plain(f"Each site runs: fedcert certify MODEL DATA --request {out.name} --client NAME --out report.json")
         )
+        console.print(plain(f"Then run: fedcert collect REPORTS --request {out.name} --out estimate.json"))
 
 
 def _digest(model: Path) -> str:

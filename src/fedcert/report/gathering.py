@@ -146,7 +146,7 @@ class _Pile:
                 found += 1
                 continue
             for place, document in read_documents(file):
-                kind = _kind(document)
+                kind = kind_named(document)
                 if kind == "sums" and self.sums is not None:
                     self.sums.append(Sums.from_json(document, place))
                     self.in_folders += in_folder
@@ -172,7 +172,8 @@ class _Pile:
             yield from read_parquet(file)
 
 
-def _kind(document: Any) -> str:
+def kind_named(document: Any) -> str:
+    """What a document's schema calls it ("report", "sums", …); "unknown" where it has none of fedcert's."""
     schema = document.get("schema") if isinstance(document, dict) else None
     words = schema.split("/") if isinstance(schema, str) else []
     return words[1] if words[:1] == ["fedcert"] and len(words) == 3 else "unknown"

@@ -1,0 +1,99 @@
+"""fedcert collect."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedcert.cli.console import print_json, results, tell
+from fedcert.cli.estimate import show_estimate
+from fedcert.cli.inputs import files_among, number_of
+from fedcert.engines.files import take_files
+from fedcert.errors import CallError
+from fedcert.estimation.files import weights_path, write_estimate
+from fedcert.estimation.result import Estimate
+from fedcert.report import Request, check_writable, read_one
+from fedcert.rounds import Round, RunFolder
+from fedcert.show.figures import FORMATS, plot
+from fedcert.show.terminal import plain
+
+_SHOWN = 10
+
+
+def collect(
+    reports: Annotated[
+        list[Path] | None, typer.Argument(metavar="[REPORT]…", help="Reports: files, folders, NDJSON or Parquet.")
+    ] = None,
+    request: Annotated[Path | None, typer.Option(help="The request that they answer (.json).")] = None,
+    run: Annotated[Path | None, typer.Option(help="A folder that keeps all, for now and for what comes later.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="uniform, a JSON file, or class=weight,… [default: the request's, or uniform]")
+    ] = None,
+    method: Annotated[str, typer.Option(help="auto, poststratified, blup, minimax, vw, ap or ga.")] = "auto",
+    quorum: Annotated[str, typer.Option(help="Clients that must have answered, or the share of those asked.")] = "0.5",
+    worst_case: Annotated[
+        int | None, typer.Option(min=0, help="Also: as if each missing client held up to so many examples.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Of the interval.")] = 0.95,
+    screen: Annotated[bool, typer.Option(help="Leave out clients whose curves the others cannot explain.")] = False,
+    out: Annotated[Path | None, typer.Option(help="The estimate file to write (.json).")] = None,
+    figure: Annotated[Path | None, typer.Option(help="A figure to write (.png, .svg or .pdf).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the estimate as JSON.")] = False,
+) -> None:
+    """Check the reports that answer a request, say who is missing, and estimate."""
+    if request is None and run is None:
+        raise CallError("give --request FILE, or --run FOLDER that has it")
+    inputs = [*(reports or ()), *files_among(request, target)]
+    for path, suffixes in ((out, (".json",)), (figure, FORMATS)):
+        if path is not None:
+            check_writable(path, suffixes, inputs)
+    if out is not None:  # in case there are many
+        check_writable(weights_path(out), (), inputs)
+    needed = number_of("--quorum", quorum)
+    asked: Request | None = read_one(request, Request) if request is not None else None
+    with ExitStack() as stack:
+        folder = stack.enter_context(RunFolder(run, asked)) if run is not None else None
+        one = Round(asked, folder)
+        refused = take_files(one, reports or ())
+        for place, why in list(refused.items())[:_SHOWN]:
+            tell(f"not taken: {place}: {why}")
+        if len(refused) > _SHOWN:
+            tell(f"not taken: {len(refused) - _SHOWN} more")
+        made = one.conclude(
+            target, method, quorum=needed, missing_examples=worst_case, confidence=confidence, screen=screen
+        )
+        written = write_estimate(made, out) if out is not None else []
+        if folder is not None:
+            written += write_estimate(made, folder.estimate_path)
+            figure = figure or _figure(folder)
+        if figure is not None:
+            plot(made, figure)
+            written.append(figure)
+    if as_json:
+        print_json(made)
+        return
+    show_estimate(made)
+    _show_worst_case(made)
+    for path in written:
+        results().print(plain(f"Wrote {path}."))
+
+
+def _figure(folder: RunFolder) -> Path | None:
+    """The folder's picture, where something can draw it."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return None
+    return folder.figure_path
+
+
+def _show_worst_case(made: Estimate) -> None:
+    worst = made.details.get("missing")
+    if worst is not None:
+        results().print(
+            f"If each of the {worst['clients']} missing clients held up to {worst['examples_each']} examples, of "
+            f"whatever kind: between {worst['lower'][0]:.1%} and {worst['upper'][0]:.1%} at radius {made.radii[0]:g}."
+        )

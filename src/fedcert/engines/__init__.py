@@ -1,0 +1,1 @@
+"""Thin transports for certification rounds: they move messages and decide nothing."""

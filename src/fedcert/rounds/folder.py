@@ -1,0 +1,111 @@
+"""A run on disk: nothing that arrived is lost, whoever dies.
+
+run/
+  request.json      what was asked
+  reports/          each answer that was taken, as it arrived
+  estimate.json     what follows
+  estimate.png      the same as a picture
+  log.ndjson        what happened, line by line
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+from urllib.parse import quote
+
+from fedcert.errors import CallError, FileProblem
+from fedcert.report import Report, Request, read_one, write_whole
+from fedcert.report.locking import take_lock
+from fedcert.report.paths import kind_of_path, named
+
+_LONGEST = 80
+
+
+class RunFolder:
+    """A run's folder, held by one process at a time.
+
+    Args:
+        path: the folder; made if need be.
+        request: what is asked; None goes on with the request that is there.
+
+    Raises:
+        CallError: another process holds the folder, it has another request, or none where one is needed.
+        FileProblem: it cannot be made, read or written.
+    """
+
+    def __init__(self, path: Path, request: Request | None = None) -> None:
+        self.path = path
+        self.reports_path = path / "reports"
+        self.estimate_path = path / "estimate.json"
+        self.figure_path = path / "estimate.png"
+        if request is None and kind_of_path(path / "request.json") is None:
+            raise CallError(f"{named(path)} holds no request to go on with")
+        try:
+            self.reports_path.mkdir(parents=True, exist_ok=True)
+            self._log: IO[str] = (path / "log.ndjson").open("a", encoding="utf-8")
+        except OSError as error:
+            raise FileProblem(f"cannot use the folder {named(path)}: {error.strerror or error}") from None
+        if not take_lock(self._log):
+            self._log.close()
+            raise CallError(f"another run is using the folder {named(path)}; wait for it to end, or name another")
+        try:
+            self.request = self._settle(request)
+        except BaseException:
+            self._log.close()
+            raise
+
+    def _settle(self, request: Request | None) -> Request:
+        file = self.path / "request.json"
+        if request is not None and kind_of_path(file) is None:
+            write_whole(file, request.dumps())
+            self.log("asked", clients=None if request.roster is None else len(request.roster), request=request.digest)
+            return request
+        found: Request = read_one(file, Request)
+        if request is not None and request.digest != found.digest:
+            raise CallError(f"{named(self.path)} is the folder of another request; name another folder for this one")
+        self.log("resumed", request=found.digest)
+        return found
+
+    def keep(self, report: Report) -> None:
+        """Keep an answer; it is on the disk when this returns."""
+        write_whole(self.reports_path / file_name(report.client), report.dumps())
+        self.log("answered", client=report.client, examples=report.examples)
+
+    def reports(self) -> list[Report]:
+        """Answers that were kept, by whichever process."""
+        found = sorted(self.reports_path.glob("*.json"))
+        return [read_one(path, Report) for path in found]
+
+    def log(self, event: str, **facts: Any) -> None:
+        """Note what happened."""
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        try:
+            self._log.write(json.dumps({"time": time, "event": event, **facts}, ensure_ascii=True) + "\n")
+            self._log.flush()
+            os.fsync(self._log.fileno())
+        except OSError as error:
+            raise FileProblem(f"cannot write the log in {named(self.path)}: {error.strerror or error}") from None
+
+    def close(self) -> None:
+        """Let others use it."""
+        self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def file_name(client: str) -> str:
+    """A file's name for a client: readable, safe on every system, and its own even where case does not count."""
+    readable = quote(client, safe=" ")[:_LONGEST].translate(str.maketrans("% .", "___"))
+    return f"{readable}-{hashlib.sha256(client.encode()).hexdigest()[:12]}.json"

@@ -1,0 +1,54 @@
+"""How many clients must have answered before there is a number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from fedcert.errors import CallError, QuorumMissed, shown
+from fedcert.report import Request
+
+Quorum = int | float
+"""A whole number of clients, or a share of the roster below 1."""
+
+
+def needed(quorum: Quorum, asked: int | None) -> int:
+    """Clients that must have answered.
+
+    Args:
+        quorum: a whole number of clients, or a share of those asked, from 0 to below 1 (1 is one client).
+        asked: how many were asked; None where anyone may answer.
+
+    Raises:
+        CallError: the quorum is neither, or more than were asked.
+
+    Examples:
+        >>> needed(0.5, 5), needed(4, 5), needed(0.5, None)
+        (3, 4, 1)
+    """
+    if isinstance(quorum, bool) or not isinstance(quorum, (int, float)) or not quorum >= 0:
+        raise CallError(f"quorum must be a number of clients or a share of them, but is {shown(quorum)}")
+    if quorum < 1:
+        return max(1, math.ceil(quorum * asked)) if asked is not None else 1
+    if quorum != int(quorum):
+        raise CallError(f"quorum must be a whole number of clients or a share below 1, but is {shown(quorum)}")
+    if asked is not None and quorum > asked:
+        raise CallError(f"quorum must be at most the {asked} clients that are asked, but is {shown(quorum)}")
+    return int(quorum)
+
+
+def check_quorum(answered: int, missing: Mapping[str, str], request: Request, quorum: Quorum) -> None:
+    """Check that enough clients answered.
+
+    Raises:
+        QuorumMissed: too few did; the sentence names who is missing.
+    """
+    asked = None if request.roster is None else len(request.roster)
+    least = needed(quorum, asked)
+    if answered >= least:
+        return
+    of = "" if asked is None else f" of the {asked} that were asked"
+    named = ", ".join(f"{shown(client)} ({why})" for client, why in list(missing.items())[:5])
+    more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+    sentence = f"{answered} clients{of} answered, and at least {least} are needed: there is no estimate"
+    raise QuorumMissed(f"{sentence}; missing: {named}{more}" if missing else sentence)

@@ -1,0 +1,55 @@
+"""Waiting for answers: until all have answered or failed, or the deadline is there. It never waits for ever."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from fedcert.errors import CallError, Refused
+from fedcert.rounds.round import Round
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a transport brings.
+
+    Attributes:
+        client: who it is from, as the transport knows.
+        answer: the report as JSON; None where there is none.
+        trouble: why there is none.
+    """
+
+    client: str
+    answer: str | bytes | None = None
+    trouble: str | None = None
+
+
+Poll = Callable[[], Iterable[Reply]]
+
+
+def wait(one: Round, poll: Poll, *, pause: float = 1.0, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Take replies until nobody is waited for, or the deadline is there.
+
+    Args:
+        one: the round; its request has a roster and a deadline.
+        poll: what came since it was last asked.
+        pause: seconds between two looks.
+        sleep: how to pause.
+
+    Raises:
+        CallError: the request has no roster or no deadline: nobody could say when to stop.
+    """
+    if one.request.roster is None or one.request.deadline is None:
+        raise CallError("waiting needs a request with a roster and a deadline")
+    while True:
+        for reply in poll():
+            if reply.answer is None:
+                one.trouble(reply.client, reply.trouble or "it gave no reason")
+                continue
+            with suppress(Refused):  # the round keeps the reason
+                one.take(reply.answer, sender=reply.client)
+        if not one.waiting_for:
+            return
+        sleep(pause)

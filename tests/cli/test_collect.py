@@ -1,0 +1,97 @@
+"""fedcert collect: a round carried by files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from asked import answer, request
+from fedcert import Estimate, Request
+from fedcert.cli.main import run
+
+CLIENTS = ("site-a", "site-b", "site-c")
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
+    """A coordinator's folder with a request and two of three answers, entered."""
+    monkeypatch.chdir(tmp_path)
+    asked = request(seconds=None, now=None)
+    Path("request.json").write_text(asked.dumps())
+    Path("back").mkdir()
+    for client in CLIENTS[:2]:
+        Path(f"back/{client}.json").write_text(answer(asked, client).dumps())
+    return asked
+
+
+def test_it_estimates_and_names_who_is_missing(desk: Request, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["collect", "back", "--request", "request.json", "--out", "estimate.json"]) == 0
+    shown = capsys.readouterr().out
+    assert "Left out: site-c, because it has not answered." in shown
+    assert "1 of the 3 clients that were asked are missing: 'site-c'." in " ".join(shown.split())
+    made = Estimate.from_json(json.loads(Path("estimate.json").read_text()))
+    assert (made.clients, dict(made.excluded)) == (2, {"site-c": "it has not answered"})
+
+
+def test_a_run_folder_goes_on_as_more_arrives(desk: Request, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["collect", "back/site-a.json", "--request", "request.json", "--run", "run"]) == 1
+    assert "error: 1 clients of the 3 that were asked answered, and at least 2 are needed: there is no estimate" in (
+        capsys.readouterr().err
+    )
+    assert not Path("run/estimate.json").exists()
+    assert run(["collect", "back/site-b.json", "--run", "run"]) == 0
+    assert Path("run/estimate.json").exists()
+    assert Path("run/estimate.png").exists()
+    Path("c.json").write_text(answer(desk, "site-c").dumps())
+    assert run(["collect", "c.json", "--run", "run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.rpartition("Wrote run/estimate.png.\n")[2])["excluded"] == {}
+    assert run(["collect", "--run", "run"]) == 0  # nothing new: the same estimate
+    events = [json.loads(line)["event"] for line in Path("run/log.ndjson").read_text().splitlines()]
+    assert events.count("answered") == 3
+
+
+def test_what_is_not_taken_is_named(desk: Request, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("back/x.json").write_text(answer(desk, "site-x").dumps())
+    Path("back/torn.json").write_text("{")
+    old = answer(desk, "site-c", request="sha256:" + "0" * 64)
+    Path("back/old.json").write_text(old.dumps())
+    assert run(["collect", "back", "--request", "request.json"]) == 0
+    told = capsys.readouterr().err
+    assert "'site-x' is not among the 3 clients that were asked" in told
+    assert "back/torn.json" in told
+    assert "the report of 'site-c' answers another request" in told
+
+
+def test_a_worst_case_on_request(desk: Request, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["collect", "back", "--request", "request.json", "--worst-case", "50"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "If each of the 1 missing clients held up to 50 examples, of whatever kind: between " in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "why"),
+    [
+        (["back"], 2, "give --request FILE, or --run FOLDER that has it"),
+        (["back", "--run", "new"], 2, "holds no request to go on with"),
+        (["back", "--request", "gone.json"], 2, "gone.json"),
+        (["gone", "--request", "request.json"], 2, "gone"),
+        (["back", "--request", "back/site-a.json"], 1, "schema"),
+        (["back", "--request", "request.json", "--quorum", "many"], 2, "--quorum must be a number, but is 'many'"),
+        (["back", "--request", "request.json", "--quorum", "4"], 2, "quorum must be at most the 3 clients"),
+        (["back", "--request", "request.json", "--method", "best"], 2, "method"),
+        (["back", "--request", "request.json", "--out", "back/site-a.json"], 2, "it is one of the files to read"),
+        (["back", "--request", "request.json", "--target", "cow=1"], 2, "cow"),
+        (["--request", "request.json"], 1, "0 clients of the 3 that were asked answered"),
+    ],
+)
+def test_calls_that_are_wrong(
+    desk: Request, arguments: list[str], code: int, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.read_bytes() for path in Path().rglob("*.json")}
+    assert run(["collect", *arguments]) == code
+    told = capsys.readouterr().err
+    assert why in told
+    assert "Traceback" not in told
+    assert all(path.read_bytes() == content for path, content in before.items())

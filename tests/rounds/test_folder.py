@@ -1,0 +1,120 @@
+"""A run on disk: what arrived is there, whoever dies; one process at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from asked import NOW, answer, request
+from fedcert.errors import CallError, FileProblem
+from fedcert.rounds import Round, RunFolder
+from fedcert.rounds.folder import file_name
+
+
+def events(path: Path) -> list[str]:
+    return [json.loads(line)["event"] for line in (path / "log.ndjson").read_text().splitlines()]
+
+
+def test_a_round_that_is_opened_again_has_what_was_taken(tmp_path: Path) -> None:
+    asked = request()
+    with RunFolder(tmp_path / "run", asked) as folder:
+        Round(asked, folder, clock=lambda: NOW).take(answer(asked))
+    with RunFolder(tmp_path / "run") as folder:
+        one = Round(folder=folder, clock=lambda: NOW)
+        assert one.request.digest == asked.digest
+        assert list(one.reports) == ["site-a"]
+        one.take(answer(asked, "site-b"))
+        assert one.conclude().clients == 2
+    assert events(tmp_path / "run") == ["asked", "answered", "resumed", "answered", "estimated"]
+
+
+def test_refusals_and_troubles_are_logged(tmp_path: Path) -> None:
+    asked = request()
+    with RunFolder(tmp_path, asked) as folder:
+        one = Round(asked, folder, clock=lambda: NOW)
+        with pytest.raises(Exception, match="no report"):
+            one.take("{", sender="site-a")
+        one.trouble("site-b", "x" * 10_000)
+    lines = [json.loads(line) for line in (tmp_path / "log.ndjson").read_text().splitlines()]
+    assert [(line["event"], line.get("client")) for line in lines[1:]] == [("refused", "site-a"), ("failed", "site-b")]
+    assert len(lines[2]["reason"]) == 300
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    with RunFolder(tmp_path, request()), pytest.raises(CallError, match="another run is using the folder"):
+        RunFolder(tmp_path)
+    RunFolder(tmp_path).close()
+
+
+def test_another_request_needs_another_folder(tmp_path: Path) -> None:
+    RunFolder(tmp_path, request()).close()
+    with pytest.raises(CallError, match="is the folder of another request; name another folder for this one"):
+        RunFolder(tmp_path, request())
+    with pytest.raises(CallError, match="holds no request to go on with"):
+        RunFolder(tmp_path / "new")
+
+
+def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileProblem, match="cannot use the folder"):
+        RunFolder(tmp_path / "file", request())
+
+
+@pytest.mark.parametrize(
+    "client", ["site-07", "../../etc/passwd", "CON", "a/b\\c", "ä" * 200, "Site-07", ".hidden", "-rf"]
+)
+def test_names_of_files_are_safe_and_their_own(client: str) -> None:
+    name = file_name(client)
+    assert "/" not in name
+    assert "\\" not in name
+    assert len(name) < 120
+    assert not name.startswith(".")
+    assert name.lower() != file_name(client.swapcase()).lower() or client == client.swapcase()
+
+
+_COORDINATOR = """
+import sys, time
+from pathlib import Path
+sys.path[:0] = {paths}
+from asked import answer
+from fedcert.rounds import Round, RunFolder
+folder = RunFolder(Path({folder!r}))
+one = Round(folder=folder, clock=lambda: __import__("asked").NOW)
+for number, client in enumerate(("site-a", "site-b", "site-c")):
+    if client not in one.reports:
+        one.take(answer(one.request, client))
+        print(client, flush=True)
+    if number == {stop}:
+        time.sleep(60)
+"""
+
+
+def test_a_coordinator_that_is_killed_loses_no_answer(tmp_path: Path) -> None:
+    RunFolder(tmp_path, request()).close()
+    paths = [str(Path(__file__).parent.parent), *sys.path]
+
+    def coordinator(stop: int) -> subprocess.Popen[str]:
+        code = textwrap.dedent(_COORDINATOR.format(paths=paths, folder=str(tmp_path), stop=stop))
+        return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+
+    for stop in (0, 1):
+        process = coordinator(stop)
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        os.kill(process.pid, signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+        process.wait()
+        process.stdout.close()
+        time.sleep(0.05)
+    last = coordinator(9)
+    out, _ = last.communicate(timeout=60)
+    assert out.split() == ["site-c"]  # nobody is asked twice
+    with RunFolder(tmp_path) as folder:
+        assert len(Round(folder=folder).reports) == 3

@@ -1,0 +1,213 @@
+"""A round: what it takes, what it refuses, who is missing, and what follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from asked import NOW, ROSTER, answer, clock, request
+from fedcert.errors import CallError, EstimationProblem, QuorumMissed, Refused
+from fedcert.report import Release, Target
+from fedcert.rounds import Reply, Round, ask, wait
+from fedcert.rounds.quorum import needed
+
+
+def begun(**changes: Any) -> Round:
+    return Round(request(**changes), clock=lambda: NOW)
+
+
+def test_answers_of_the_roster_are_taken_as_values_or_text() -> None:
+    one = begun()
+    assert one.take(answer(one.request)).client == "site-a"
+    one.take(answer(one.request, "site-b").dumps(), sender="site-b")
+    one.take(answer(one.request, "site-c").to_json())
+    assert one.missing == {}
+    assert one.waiting_for == []
+    made = one.conclude()
+    assert made.clients == 3
+    check = made.checks[-1]
+    assert (check.name, check.verdict, check.sentence) == (
+        "missing clients",
+        "ok",
+        "All 3 clients that were asked answered.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "sender", "why"),
+    [
+        ({"client": "site-x"}, None, "'site-x' is not among the 3 clients that were asked"),
+        ({}, "site-b", "the report of 'site-a' came from 'site-b', who may only answer for itself"),
+        ({"model": "sha256:" + "cd" * 32}, None, "'site-a' certified the model sha256:cd"),
+        ({"request": None}, None, "does not say which request it answers: it may be an old one"),
+        ({"request": "sha256:" + "00" * 32}, None, "answers another request (sha256:000000000000…), perhaps an older"),
+        ({"radii": (0.0, 0.3)}, None, "has other radii than the request asks for"),
+        ({"classes": ("dog", "cat")}, None, "has other classes than the request asks for"),
+        ({"smoothing": {"sigma": 0.5}}, None, "has other smoothing than the request asks for"),
+    ],
+)
+def test_whatever_does_not_answer_the_request_is_refused(changes: dict[str, Any], sender: str, why: str) -> None:
+    one = begun()
+    with pytest.raises(Refused) as caught:
+        one.take(answer(one.request, **changes), sender=sender)
+    assert why in str(caught.value)
+    assert one.reports == {}
+    # Only who is known to have sent it is said to have failed.
+    assert set(one.troubles) == ({sender} if sender else set())
+
+
+def test_an_answer_to_an_earlier_request_is_refused_though_all_else_is_the_same() -> None:
+    first, second = request(), request()
+    assert first.nonce != second.nonce
+    with pytest.raises(Refused, match="answers another request"):
+        Round(second, clock=lambda: NOW).take(answer(first))
+
+
+def test_a_late_answer_is_refused_and_named() -> None:
+    one = begun()
+    one.clock = lambda: clock(62)
+    with pytest.raises(Refused, match="came after the deadline, 2026-11-15T12:01:01Z"):
+        one.take(answer(one.request))
+    assert one.missing["site-a"] == "it did not answer before the deadline, 2026-11-15T12:01:01Z"
+    assert one.waiting_for == []
+
+
+def test_small_clients_that_were_asked_not_to_answer_are_refused() -> None:
+    one = begun(release=Release(minimum_examples=51))
+    with pytest.raises(Refused, match="'site-a' has 50 examples; clients with fewer than 51 were asked not to answer"):
+        one.take(answer(one.request))
+
+
+def test_the_first_answer_stays() -> None:
+    one = begun()
+    first = one.take(answer(one.request))
+    assert one.take(replace(first, created="2026-11-15T12:00:59Z")) is first
+    with pytest.raises(Refused, match="has answered already, with other counts; the first answer stays"):
+        one.take(answer(one.request, certified_counts=(50, 50), class_certified_counts=None))
+    assert one.reports["site-a"] is first
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", b"\xff\xfe", '{"schema": "fedcert/report/9"}', "null", "1e999"])
+def test_what_is_no_report_is_refused(text: str | bytes) -> None:
+    one = begun()
+    with pytest.raises(Refused, match="the answer is no report: "):
+        one.take(text, sender="site-a")
+    assert one.missing["site-a"].startswith("its answer was refused: the answer is no report: ")
+
+
+def test_missing_clients_are_excluded_with_their_reasons_and_a_check() -> None:
+    one = begun()
+    one.take(answer(one.request))
+    one.take(answer(one.request, "site-b"))
+    one.trouble("site-c", "out of memory")
+    made = one.conclude()
+    assert dict(made.excluded) == {"site-c": "out of memory"}
+    check = made.checks[-1]
+    assert (check.name, check.verdict) == ("missing clients", "look")
+    assert check.figure == pytest.approx(1 / 3)
+    assert check.sentence.startswith("1 of the 3 clients that were asked are missing: 'site-c'.")
+    # A good answer after all: the trouble is forgotten.
+    one.take(answer(one.request, "site-c"))
+    assert dict(one.conclude().excluded) == {}
+
+
+def test_below_the_quorum_there_is_no_number() -> None:
+    one = begun()
+    one.take(answer(one.request))
+    one.trouble("site-b", "out of memory")
+    with pytest.raises(QuorumMissed) as caught:
+        one.conclude()
+    assert str(caught.value) == (
+        "1 clients of the 3 that were asked answered, and at least 2 are needed: there is no estimate; "
+        "missing: 'site-b' (out of memory), 'site-c' (it has not answered)"
+    )
+    assert one.conclude(quorum=1).clients == 1
+
+
+def test_quorums() -> None:
+    assert [needed(quorum, 10) for quorum in (0, 0.5, 0.51, 0.999, 1, 7, 10)] == [1, 5, 6, 10, 1, 7, 10]
+    assert needed(3, None) == 3
+    for wrong in (-1, 11, 1.5, float("nan"), True, "half"):
+        with pytest.raises(CallError, match="quorum must be"):
+            needed(wrong, 10)  # type: ignore[arg-type]
+
+
+def test_the_target_is_the_requests_where_none_is_given() -> None:
+    one = begun(target=Target(name="clinic", distribution={"cat": 1.0}))
+    one.take(answer(one.request))
+    assert one.conclude(quorum=1).target.name == "clinic"
+    assert one.conclude("uniform", quorum=1).target.name == "uniform"
+
+
+def test_without_a_roster_anyone_may_answer() -> None:
+    one = begun(roster=None)
+    one.take(answer(one.request, "somebody"))
+    made = one.conclude()
+    assert made.checks[-1].sentence == (
+        "1 clients answered; the request named no roster, so nobody is known to be missing."
+    )
+    with pytest.raises(CallError, match="waiting needs a request with a roster and a deadline"):
+        wait(one, list)
+
+
+def test_waiting_ends_when_everybody_answered_or_failed() -> None:
+    one = begun()
+    batches = [
+        [Reply("site-a", answer(one.request).dumps())],
+        [Reply("site-b", trouble="no disk"), Reply("site-c", b"{")],
+    ]
+    slept: list[float] = []
+    wait(one, lambda: batches.pop(0), pause=0.5, sleep=slept.append)
+    assert slept == [0.5]
+    assert list(one.reports) == ["site-a"]
+    assert one.missing["site-b"] == "no disk"
+    assert one.missing["site-c"].startswith("its answer was refused: ")
+
+
+def test_waiting_ends_at_the_deadline_whatever_happens() -> None:
+    one = begun()
+    time = [0.0]
+    one.clock = lambda: clock(time[0])
+
+    def sleep(seconds: float) -> None:
+        time[0] += seconds
+
+    wait(one, list, pause=1.0, sleep=sleep)
+    assert time[0] == 62.0  # the deadline is written in whole seconds, rounded up
+    assert set(one.missing) == set(ROSTER)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"seconds": 0.0}, "seconds must be above 0"),
+        ({"seconds": float("nan")}, "seconds must be above 0"),
+        ({"deadline": "2027-01-01T00:00:00Z"}, "give either seconds or a deadline"),
+        ({"seconds": None, "deadline": "2020-01-01T00:00:00Z"}, "the deadline must be in the future"),
+    ],
+)
+def test_deadlines_that_make_no_sense_are_refused(changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(CallError, match=why):
+        request(**changes)
+
+
+def test_a_request_can_be_open_ended() -> None:
+    assert ask("m", request().smoothing, ["a"]).deadline is None
+
+
+def test_a_worst_case_needs_an_interval() -> None:
+    one = begun()
+    one.take(answer(one.request))
+    made = one.conclude(quorum=1, missing_examples=10)
+    worst = made.details["missing"]
+    assert (worst["clients"], worst["examples_each"]) == (2, 10)
+    assert made.lower is not None
+    assert made.upper is not None
+    assert all(low < own for low, own in zip(worst["lower"], made.lower, strict=True))
+    assert all(high > own for high, own in zip(worst["upper"], made.upper, strict=True))
+    lonely = begun()
+    lonely.take(answer(lonely.request, label_counts=(50, 0), class_certified_counts=((40, 25), (0, 0))))
+    with pytest.raises(EstimationProblem, match="no client holds some class of the target"):
+        lonely.conclude(quorum=1, missing_examples=10)
