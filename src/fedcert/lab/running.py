@@ -43,7 +43,7 @@ class Trained:
         network: the model, on its device.
         rounds: that it was trained for.
         accuracy: on the test images: "clean", and "noisy" under the certification's noise.
-        seconds: of training, in this run.
+        seconds: of all rounds, those of earlier runs included.
     """
 
     network: torch.nn.Module
@@ -101,7 +101,7 @@ def train_experiment(
             saved = now
         if over:
             break
-    return Trained(network, federation.done, _accuracies(experiment, network, data, device), time.monotonic() - began)
+    return Trained(network, federation.done, _accuracies(experiment, network, data, device), curve.seconds)
 
 
 def trace_experiment(
@@ -164,6 +164,10 @@ class _Curve:
 
     def add(self, made: Round) -> None:
         self.rows.append([str(made.number), f"{made.loss:.6g}", f"{made.seconds:.3f}", ""])
+
+    @property
+    def seconds(self) -> float:
+        return sum(float(row[2]) for row in self.rows)
 
     def note(self, accuracy: float) -> None:
         self.rows[-1][-1] = f"{accuracy:.4f}"
