@@ -45,7 +45,7 @@ def test_refusals_and_troubles_are_logged(tmp_path: Path) -> None:
         one.trouble("site-b", "x" * 10_000)
     lines = [json.loads(line) for line in (tmp_path / "log.ndjson").read_text().splitlines()]
     assert [(line["event"], line.get("client")) for line in lines[1:]] == [("refused", "site-a"), ("failed", "site-b")]
-    assert len(lines[2]["reason"]) == 300
+    assert len(lines[2]["reason"]) == 500
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:

@@ -211,3 +211,19 @@ def test_a_worst_case_needs_an_interval() -> None:
     lonely.take(answer(lonely.request, label_counts=(50, 0), class_certified_counts=((40, 25), (0, 0))))
     with pytest.raises(EstimationProblem, match="no client holds some class of the target"):
         lonely.conclude(quorum=1, missing_examples=10)
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("", "it gave no reason"),
+        ("two\nlines", "two lines"),
+        ("\x1b[2J evil", "�[2J evil"),
+        ("x" * 900, "x" * 499 + "…"),
+    ],
+)
+def test_what_clients_say_is_one_short_line_that_no_terminal_trips_over(said: str, kept: str) -> None:
+    one = begun()
+    one.take(answer(one.request))
+    one.trouble("site-b", said)
+    assert one.conclude(quorum=1).excluded["site-b"] == kept

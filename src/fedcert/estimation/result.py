@@ -161,7 +161,7 @@ class Estimate(Value):
     clients: int = field(metadata=rule(Whole(least=1)))
     examples: int = field(metadata=rule(Whole(least=1)))
     excluded: Mapping[str, str] = field(
-        default_factory=dict, metadata=rule(MappingOf(Text(), "client names to reasons"))
+        default_factory=dict, metadata=rule(MappingOf(Text(longest=2000), "client names to reasons"))
     )
     checks: tuple[Check, ...] = field(default=(), metadata=rule(ListOf(Part(Check), "checks", least=0, most=1000)))
     details: Mapping[str, Any] = field(default_factory=dict, metadata=rule(_Anything()))

@@ -29,7 +29,8 @@ _JOINERS = frozenset("\u200c\u200d")
 _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 
 
-def _deceives(character: str) -> bool:
+def deceives(character: str) -> bool:
+    """Whether a character could make a text look like another, or a terminal act on it."""
     refused = unicodedata.category(character) in _REFUSED_CATEGORIES and character not in _JOINERS
     return refused or character in _FILLERS
 
@@ -76,7 +77,7 @@ class Text(Kind):
     def take(self, value: Any, field: str) -> str:
         if not isinstance(value, str) or not value.strip() or len(value) > self.longest:
             raise self.refuse(value, field)
-        if any(map(_deceives, value)):
+        if any(map(deceives, value)):
             raise self.refuse(value, field)
         return value
 

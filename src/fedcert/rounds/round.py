@@ -11,6 +11,7 @@ from fedcert.errors import FedcertError, Refused, shown
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.run import estimate
 from fedcert.report import Report, Request
+from fedcert.report.kinds import deceives
 from fedcert.report.parsing import parse
 from fedcert.rounds.accepting import check_answer, same_counts
 from fedcert.rounds.folder import RunFolder
@@ -18,7 +19,7 @@ from fedcert.rounds.missing import check_missing, worst_case
 from fedcert.rounds.quorum import Quorum, check_quorum
 
 Clock = Callable[[], datetime]
-_LONGEST_REASON = 300
+_LONGEST_REASON = 500
 
 
 def _clock() -> datetime:
@@ -91,14 +92,14 @@ class Round:
             self.folder.log("refused", client=who, reason=why)
         # A forged answer must not speak for a client: only a transport that knows the sender may.
         if sender is not None and sender not in self.reports:
-            self.troubles[sender] = f"its answer was refused: {why}"
+            self.troubles[sender] = _reason(f"its answer was refused: {why}")
 
     def trouble(self, client: str, why: str) -> None:
         """Note why a client will not answer, as it or the transport says."""
         if client not in self.reports:
-            self.troubles[client] = why[:_LONGEST_REASON]
+            self.troubles[client] = _reason(why)
             if self.folder is not None:
-                self.folder.log("failed", client=client, reason=why[:_LONGEST_REASON])
+                self.folder.log("failed", client=client, reason=self.troubles[client])
 
     @property
     def missing(self) -> dict[str, str]:
@@ -171,3 +172,9 @@ def _report(answer: Report | Mapping[str, Any] | str | bytes) -> Report:
         return Report.from_json(document)
     except FedcertError as error:
         raise Refused(f"the answer is no report: {error}") from None
+
+
+def _reason(why: str) -> str:
+    """What a client says, as one short line that no terminal trips over."""
+    line = " ".join("".join("�" if deceives(one) else one for one in why.replace("\n", " ")).split())
+    return (line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 1] + "…") or "it gave no reason"

@@ -1,0 +1,76 @@
+"""What a client does: train with noise, and answer certification requests."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from fedcert.engines.flower import answer
+from ward.task import load_data, make_network
+
+app = ClientApp()
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    """Local SGD under Gaussian noise, by FedAvg, FedProx or SCAFFOLD."""
+    settings = context.run_config
+    network = make_network()
+    network.load_state_dict(message.content["arrays"].to_torch_state_dict())
+    (x, y), _ = load_data(context.node_config)
+    images, labels = torch.from_numpy(x), torch.from_numpy(y)
+    start = [weight.detach().clone() for weight in network.parameters()]
+    control, own = _controls(message, context, start)
+    rate, size, steps = float(settings["learning-rate"]), int(settings["batch-size"]), 0
+    network.train()
+    for _ in range(int(settings["epochs"])):
+        for places in torch.randperm(len(labels)).split(size):
+            batch = images[places] + float(settings["sigma"]) * torch.randn(len(places), *images.shape[1:])
+            loss = torch.nn.functional.cross_entropy(network(batch), labels[places])
+            gradients = torch.autograd.grad(loss, list(network.parameters()))
+            with torch.no_grad():
+                for number, (weight, gradient) in enumerate(zip(network.parameters(), gradients, strict=True)):
+                    if settings["algorithm"] == "fedprox":
+                        gradient = gradient + float(settings["proximal"]) * (weight - start[number])
+                    if settings["algorithm"] == "scaffold":
+                        gradient = gradient + control[number] - own[number]
+                    weight -= rate * gradient
+            steps += 1
+    records = {
+        "arrays": ArrayRecord(network.state_dict()),
+        "metrics": MetricRecord({"num-examples": max(len(labels), 1)}),
+    }
+    if settings["algorithm"] == "scaffold" and steps:
+        new = [
+            mine - common + (before - weight.detach()) / (steps * rate)
+            for mine, common, before, weight in zip(own, control, start, network.parameters(), strict=True)
+        ]
+        context.state["control"] = _record(new)
+        records["change"] = _record([later - earlier for later, earlier in zip(new, own, strict=True)])
+    return Message(RecordDict(records), reply_to=message)
+
+
+def _controls(
+    message: Message, context: Context, weights: list[torch.Tensor]
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """SCAFFOLD's control variates, the server's and this client's own; zeros at first."""
+    found = (message.content.array_records.get("control"), context.state.array_records.get("control"))
+    zeros = [torch.zeros_like(weight) for weight in weights]
+    common, own = (
+        list(record.to_torch_state_dict().values()) if record is not None else copy.deepcopy(zeros) for record in found
+    )
+    return common, own
+
+
+def _record(tensors: list[torch.Tensor]) -> ArrayRecord:
+    return ArrayRecord({str(number): tensor for number, tensor in enumerate(tensors)})
+
+
+@app.query("certify")
+def certify(message: Message, context: Context) -> Message:
+    """Certify the server's model on this client's own test examples; counts leave, nothing else."""
+    _, test = load_data(context.node_config)
+    return answer(message, context, make_network(), test, class_counts=True)

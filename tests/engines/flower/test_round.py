@@ -1,0 +1,294 @@
+"""The engine's two sides, with messages handed over in this process. Needs Flower (`make test-engines`)."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+pytest.importorskip("flwr")
+
+from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
+from flwr.serverapp import Grid
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedcert import Smoothing, certify
+from fedcert.engines.flower import answer, certify_round, certifying
+from fedcert.engines.flower import version as flower_version
+from fedcert.engines.flower.answering import examples_of, name_of
+from fedcert.errors import CallError, DataProblem, QuorumMissed
+from fedcert.report import Request
+from fedcert.rounds import RunFolder
+
+pytestmark = pytest.mark.engine
+RANDOM = np.random.default_rng(0)
+CLASSES = ["low", "high"]
+DATA = {
+    f"client-{number}": (RANDOM.random((10, 3), dtype=np.float32), RANDOM.integers(0, 2, 10)) for number in range(3)
+}
+SMOOTHING = Smoothing(sigma=0.25, n=200, procedure="sequential", tolerance=0.005)
+Handler = Callable[[Message, Context], Message]
+
+
+@pytest.fixture(autouse=True)
+def identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who Flower believes this process to be."""
+    for name in ("_run_id", "_node_id", "_task_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).eval()
+
+
+def context(node: int) -> Context:
+    return Context(1, node, {"partition-id": node - 100, "num-partitions": 3}, RecordDict(), {})
+
+
+def honest(message: Message, where: Context) -> Message:
+    return answer(message, where, network(), DATA[name_of(where)], class_counts=True)
+
+
+class Hands(Grid):
+    """A grid whose nodes are functions; messages are answered when they are asked for."""
+
+    def __init__(self, nodes: dict[int, Handler | None]) -> None:
+        self.nodes = nodes
+        self.waiting: dict[str, Message] = {}
+        self.asked: list[tuple[int, str]] = []
+
+    def set_run(self, run: Any) -> None: ...
+
+    @property
+    def run(self) -> Any:
+        return None
+
+    def create_message(self, *_: Any, **__: Any) -> Message:
+        raise NotImplementedError
+
+    def get_node_ids(self) -> Iterable[int]:
+        return list(self.nodes)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        numbers = []
+        for message in messages:
+            number = f"message-{len(self.asked)}"
+            message.metadata.__dict__["_message_id"] = number
+            self.waiting[number] = message
+            node = message.metadata.dst_node_id
+            self.asked.append((node, str(message.content.config_records["fedcert"]["ask"])))
+            numbers.append(number)
+        return numbers
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        replies = []
+        for number in message_ids:
+            message = self.waiting[number]
+            handler = self.nodes.get(message.metadata.dst_node_id)
+            if handler is None:
+                continue
+            del self.waiting[number]
+            reply = handler(message, context(message.metadata.dst_node_id))
+            reply.metadata.__dict__["_reply_to_message_id"] = number
+            replies.append(reply)
+        return replies
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        raise NotImplementedError
+
+
+def round_of(grid: Hands, **changes: Any) -> Any:
+    values: dict[str, Any] = {"classes": CLASSES, "smoothing": SMOOTHING, "seconds": 3.0, "quorum": 1}
+    return certify_round(grid, network(), **{**values, **changes})
+
+
+def all_honest() -> dict[int, Handler | None]:
+    return {100: honest, 101: honest, 102: honest}
+
+
+def test_the_reports_are_those_of_certify_in_one_process(tmp_path: Path) -> None:
+    made = round_of(Hands(all_honest()), run=tmp_path / "run")
+    assert made.clients == 3
+    with RunFolder(tmp_path / "run") as folder:
+        reports = {report.client: report for report in folder.reports()}
+        request = folder.request
+    assert request.roster == tuple(sorted(DATA))
+    for client, (x, y) in DATA.items():
+        own = certify(network(), x, y, client=client, request=request, class_counts=True)
+        for name in ("label_counts", "certified_counts", "class_certified_counts", "abstained", "samples", "model"):
+            assert getattr(own, name) == getattr(reports[client], name)
+    assert json.loads((tmp_path / "run" / "estimate.json").read_text())["clients"] == 3
+
+
+def test_a_node_that_never_answers_is_missing_and_nothing_hangs() -> None:
+    grid = Hands({**all_honest(), 102: lambda message, where: _after_name(message, where)})
+    began = time.monotonic()
+    made = round_of(grid, roster=["client-0", "client-1", "client-2", "client-9"])
+    assert time.monotonic() - began < 10
+    assert made.clients == 2
+    assert made.excluded["client-9"] == "no node of that name was online"
+    assert "Flower says that its node failed: gone" in made.excluded["client-2"]
+
+
+def _after_name(message: Message, where: Context) -> Message:
+    if message.content.config_records["fedcert"]["ask"] == "name":
+        return honest(message, where)
+    return Message(Error(code=3, reason="gone"), reply_to=message)
+
+
+def test_a_node_that_falls_silent_is_missing_at_the_deadline() -> None:
+    grid = Hands(all_honest())
+
+    def silent(message: Message, where: Context) -> Message:
+        grid.nodes[102] = None
+        return honest(message, where)
+
+    grid.nodes[102] = silent
+    made = round_of(grid)
+    assert made.clients == 2
+    assert made.excluded["client-2"].startswith("it did not answer before the deadline")
+
+
+def test_a_node_that_comes_late_is_asked() -> None:
+    grid = Hands({100: honest, 101: honest})
+
+    def first(message: Message, where: Context) -> Message:
+        grid.nodes[102] = honest
+        return honest(message, where)
+
+    grid.nodes[100] = first
+    assert round_of(grid, roster=sorted(DATA)).clients == 3
+
+
+def test_below_the_quorum_there_is_no_number() -> None:
+    grid = Hands({100: honest})
+    with pytest.raises(QuorumMissed, match="1 clients of the 3 that were asked answered, and at least 2 are needed"):
+        round_of(grid, roster=sorted(DATA), quorum=0.5, seconds=1.0)
+    with pytest.raises(QuorumMissed, match="1 nodes were online and answered within 1 s, but 3 are wanted"):
+        round_of(grid, roster=3, seconds=1.0)
+    with pytest.raises(QuorumMissed, match="0 nodes were online and answered within 1 s, but some are wanted"):
+        round_of(Hands({}), seconds=1.0)
+
+
+def test_a_coordinator_that_comes_back_asks_only_who_is_missing(tmp_path: Path) -> None:
+    grid = Hands({100: honest, 101: honest, 102: None})
+    with pytest.raises(QuorumMissed):
+        round_of(grid, roster=sorted(DATA), run=tmp_path, quorum=3, seconds=1.0)
+    # The deadline has passed: what is there is there, and nobody is asked again.
+    again = Hands(all_honest())
+    assert round_of(again, run=tmp_path).clients == 2
+    assert again.asked == []
+
+
+def test_before_the_deadline_it_goes_on(tmp_path: Path) -> None:
+    first = Hands({100: honest, 101: honest, 102: lambda message, where: (_ for _ in ()).throw(KeyboardInterrupt)})
+    with pytest.raises(KeyboardInterrupt):
+        round_of(first, roster=sorted(DATA), run=tmp_path, seconds=60.0)
+    with RunFolder(tmp_path) as folder:
+        kept = len(folder.reports())
+    again = Hands(all_honest())
+    assert round_of(again, run=tmp_path).clients == 3
+    assert sum(asked == "report" for _, asked in again.asked) == 3 - kept
+    with pytest.raises(CallError, match="is of a round with another model or other settings"):
+        round_of(again, run=tmp_path, smoothing=0.5)
+
+
+def test_other_weights_at_a_client_are_found_out() -> None:
+    def stubborn(message: Message, where: Context) -> Message:
+        """Certifies a model of its own, as a client with a broken loader does."""
+        texts = message.content.config_records["fedcert"]
+        if texts["ask"] == "name":
+            return honest(message, where)
+        request = Request.from_json(json.loads(str(texts["request"])))
+        x, y = DATA["client-2"]
+        own = nn.Linear(3, 2).eval()
+        report = certify(own, x, y, client="client-2", sigma=0.25, n=100).to_json() | {"request": request.digest}
+        content = RecordDict({"fedcert": ConfigRecord({"name": "client-2", "report": json.dumps(report)})})
+        return Message(content, reply_to=message)
+
+    made = round_of(Hands({**all_honest(), 102: stubborn}))
+    assert "its answer was refused: 'client-2' certified the model sha256:" in made.excluded["client-2"]
+
+
+def test_what_goes_wrong_at_a_client_reaches_the_server_in_a_sentence() -> None:
+    def other(message: Message, where: Context) -> Message:
+        return answer(message, where, nn.Linear(5, 2), DATA["client-2"])
+
+    def empty(message: Message, where: Context) -> Message:
+        return answer(message, where, network(), [])
+
+    def mute(message: Message, where: Context) -> Message:
+        return Message(RecordDict({}), reply_to=message)
+
+    made = round_of(Hands({100: honest, 101: empty, 102: other, 103: mute}))
+    assert made.excluded["client-1"] == "there are no test examples: the data has no batch"
+    assert made.excluded["client-2"].startswith("the weights do not fit the model: ")
+    assert made.clients == 1
+
+
+def test_a_second_node_of_the_same_name_is_not_asked() -> None:
+    grid = Hands({100: honest, 101: honest, 102: lambda message, where: honest(message, context(100))})
+    assert round_of(grid).clients == 2
+    assert (102, "report") not in grid.asked
+
+
+def test_averaged_counters_do_not_change_the_digest() -> None:
+    """Averaging makes float64 of BatchNorm's counters; what is certified is what a module has after loading."""
+    state = {name: tensor.numpy() for name, tensor in network().state_dict().items()}
+    state["1.num_batches_tracked"] = state["1.num_batches_tracked"] * 0.5 + 0.5
+    from flwr.app import Array
+
+    arrays = ArrayRecord({name: Array(np.asarray(array)) for name, array in state.items()})
+    made = certify_round(Hands(all_honest()), network(), arrays, classes=CLASSES, smoothing=SMOOTHING, seconds=3.0)
+    assert made.clients == 3
+
+
+def test_every_so_many_rounds(tmp_path: Path) -> None:
+    grid = Hands(all_honest())
+    evaluate = certifying(
+        grid, network(), every=2, run=tmp_path, classes=CLASSES, smoothing=SMOOTHING, seconds=3.0, radii=(0.0, 0.1)
+    )
+    arrays = ArrayRecord(network().state_dict())
+    assert [evaluate(number, arrays) is not None for number in range(5)] == [False, False, True, False, True]
+    metrics = evaluate(6, arrays)
+    assert metrics is not None
+    assert list(metrics) == ["certified accuracy at 0", "certified accuracy at 0.1"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["round-2", "round-4", "round-6"]
+    grid.nodes = {}
+    assert evaluate(8, arrays) is None  # nobody is there: training goes on
+    with pytest.raises(CallError, match="every must be 1 or more"):
+        certifying(grid, network(), every=0)
+
+
+def test_data_in_the_shapes_that_apps_have() -> None:
+    x, y = torch.rand(6, 3), torch.tensor([0, 1, 0, 1, 1, 0])
+    expected = x.numpy(), y.numpy()
+    shapes = [
+        (x, y),
+        (x.numpy(), y.numpy()),
+        [(x[:4], y[:4]), (x[4:], y[4:])],
+        [{"img": x[:4], "label": y[:4]}, {"img": x[4:], "label": y[4:]}],
+        [{"label": y, "img": x}],
+        torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=4),
+    ]
+    for data in shapes:
+        made = examples_of(data)
+        assert np.array_equal(made[0], expected[0])
+        assert np.array_equal(made[1], expected[1])
+    for wrong in (5, [], [(x,)], [(x, y, y)]):
+        with pytest.raises(DataProblem):
+            examples_of(wrong)
+
+
+def test_another_flower_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flower_version.metadata, "version", lambda _: "1.43.0")
+    with pytest.raises(CallError, match=r"works with Flower 1\.41, but 1\.43\.0 is installed"):
+        round_of(Hands({}))
