@@ -4,7 +4,7 @@ BIN := .venv/bin
 WORKERS ?= --numprocesses 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: setup demo test test-slow check bench clean
+.PHONY: setup demo test test-slow test-engines check bench clean
 
 .venv/made:
 	$(PYTHON) -m venv .venv
@@ -34,6 +34,16 @@ test: setup
 test-slow: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow $(WORKERS)
 
+.engines/%/installed: pyproject.toml constraints-%.txt
+	$(PYTHON) -m venv .engines/$*
+	.engines/$*/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-$*.txt \
+	  --editable '.[$*,parquet,plot]' scikit-learn pytest
+	touch $@
+
+## test-engines: certification rounds on real engines, each in an environment of its own: their requirements clash
+test-engines: .engines/flower/installed
+	OMP_NUM_THREADS=1 .engines/flower/bin/python -m pytest -m engine tests/engines/flower
+
 ## check: style, types, the docs build
 check: setup
 	$(BIN)/ruff check .
@@ -46,4 +56,4 @@ bench: setup
 	$(BIN)/python benchmarks/solver.py
 
 clean:
-	rm -rf .venv site build dist
+	rm -rf .venv .engines site build dist

@@ -1,0 +1,1 @@
+"""A small app in the shape of Flower's quickstart."""
