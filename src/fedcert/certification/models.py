@@ -61,6 +61,22 @@ def load_classifier(model: str, *, weights: Path | None, model_id: str | None, d
     return classifier_of(made, model_id=model_id, device=None if device == "auto" else device)
 
 
+def module_of(factory: str, weights: Path) -> Any:
+    """A torch module from package.module:factory and a safetensors file.
+
+    Raises:
+        CallError: the name is not of that form, or gives no module.
+        ModelProblem: the weights do not fit.
+    """
+    if not is_python_name(factory):
+        raise CallError(f"a model must be package.module:factory, but is {shown(factory, 300)}")
+    made = _make(factory)
+    if not is_module(made):
+        raise CallError(f"{factory} must give a torch module, but gave {type(made).__name__}")
+    _load_weights(made, weights)
+    return made
+
+
 def digest_of_file(path: Path) -> str:
     """The digest of an ONNX or safetensors file; needs neither torch nor onnxruntime.
 

@@ -35,7 +35,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flower]:
         for number, site in enumerate(SITES):
             (x, y), (test_x, test_y) = load_data({"partition-id": number, "num-partitions": 3})
             # The last site has much to do, so that something can happen to it meanwhile.
-            times = 1 if number < 2 else 12
+            times = 1 if number < 2 else 6
             np.savez(
                 one.folder / f"{site}.npz",
                 x=np.concatenate([x, np.tile(test_x, (times, 1, 1, 1))])[-int(len(test_y) * times / 0.3) :],
@@ -106,7 +106,7 @@ def test_strangers_are_refused(deployment: Flower) -> None:
     unknown = deployment.node("stranger", {"client": "site-a"})
     plain = deployment.node("plaintext", {"client": "site-b"}, secure=False)
     try:
-        time.sleep(15)
+        time.sleep(10)
         said = deployment.call("flwr", "supernode", "list", "here", "--format", "json")
         nodes = json.loads(said[said.index("{") :])["nodes"]
         assert sum(node["status"] == "online" for node in nodes) == 3
@@ -146,7 +146,7 @@ def kill_coordinator(one: Flower, run: Path) -> None:
 
 def test_a_node_that_is_killed_is_named_and_nothing_hangs(deployment: Flower, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    seconds = 60
+    seconds = 45
     process = begun(deployment, settings(deployment, run, n=10_000, seconds=seconds))
     wait_for(lambda: answered(run) == ["site-a", "site-b"], 120)
     asked = time.time()

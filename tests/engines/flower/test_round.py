@@ -20,9 +20,10 @@ from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedcert import Smoothing, certify
+from fedcert.engines.answering import examples_of
 from fedcert.engines.flower import answer, certify_round, certifying
 from fedcert.engines.flower import version as flower_version
-from fedcert.engines.flower.answering import examples_of, name_of
+from fedcert.engines.flower.answering import name_of
 from fedcert.errors import CallError, DataProblem, QuorumMissed
 from fedcert.report import Request
 from fedcert.rounds import RunFolder
@@ -134,7 +135,7 @@ def test_a_node_that_never_answers_is_missing_and_nothing_hangs() -> None:
     made = round_of(grid, roster=["client-0", "client-1", "client-2", "client-9"])
     assert time.monotonic() - began < 10
     assert made.clients == 2
-    assert made.excluded["client-9"] == "no node of that name was online"
+    assert made.excluded["client-9"] == "it was never there"
     assert "Flower says that its node failed: gone" in made.excluded["client-2"]
 
 
@@ -172,9 +173,9 @@ def test_below_the_quorum_there_is_no_number() -> None:
     grid = Hands({100: honest})
     with pytest.raises(QuorumMissed, match="1 clients of the 3 that were asked answered, and at least 2 are needed"):
         round_of(grid, roster=sorted(DATA), quorum=0.5, seconds=1.0)
-    with pytest.raises(QuorumMissed, match="1 nodes were online and answered within 1 s, but 3 are wanted"):
+    with pytest.raises(QuorumMissed, match="1 clients were there within 1 s, but 3 are wanted"):
         round_of(grid, roster=3, seconds=1.0)
-    with pytest.raises(QuorumMissed, match="0 nodes were online and answered within 1 s, but some are wanted"):
+    with pytest.raises(QuorumMissed, match="0 clients were there within 1 s, but some are wanted"):
         round_of(Hands({}), seconds=1.0)
 
 

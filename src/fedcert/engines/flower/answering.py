@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 from flwr.app import Context, Message
 
-from fedcert.certification.run import certify
-from fedcert.engines.flower.messages import ARRAYS, content_of, loaded, record_of
+from fedcert.engines.answering import answered
+from fedcert.engines.flower.messages import ARRAYS, content_of, record_of
 from fedcert.engines.flower.version import check_version
-from fedcert.errors import DataProblem, FedcertError, ModelProblem
-from fedcert.report import Request
-from fedcert.report.parsing import parse
 
 
 def answer(
@@ -44,19 +39,14 @@ def answer(
     check_version()
     texts = record_of(message)
     name = client or name_of(context)
-    said = {"name": name}
-    if texts.get("ask") == "report":
-        try:
-            request = Request.from_json(parse(texts.get("request", ""), "the request"))
-            arrays = message.content.array_records.get(ARRAYS)
-            if arrays is None:
-                raise ModelProblem("the server's message has no weights")
-            loaded(model, arrays).eval()
-            x, y = examples_of(data() if callable(data) else data)
-            report = certify(model, x, y, client=name, request=request, class_counts=class_counts, **options)
-            said["report"] = report.dumps()
-        except FedcertError as error:
-            said["trouble"] = str(error)
+    if texts.get("ask") != "report":
+        return Message(content_of({"name": name}), reply_to=message)
+
+    def weights() -> Any:
+        arrays = message.content.array_records.get(ARRAYS)
+        return None if arrays is None else arrays.to_torch_state_dict()
+
+    said = answered(texts.get("request", ""), model, weights, data, name, class_counts=class_counts, **options)
     return Message(content_of(said), reply_to=message)
 
 
@@ -66,28 +56,3 @@ def name_of(context: Context) -> str:
     if found is not None:
         return str(found)
     return f"client-{context.node_config.get('partition-id', context.node_id)}"
-
-
-def examples_of(data: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Test examples as arrays, from arrays or from batches.
-
-    Raises:
-        DataProblem: they are neither.
-    """
-    if isinstance(data, (tuple, list)) and len(data) == 2 and all(hasattr(part, "shape") for part in data):
-        return np.asarray(data[0]), np.asarray(data[1])
-    if not isinstance(data, Iterable):
-        raise DataProblem(f"data must be (x, y) or batches of them, but is {type(data).__name__}")
-    images, labels = [], []
-    for batch in data:
-        parts = list(batch.values()) if isinstance(batch, Mapping) else list(batch)
-        if len(parts) != 2:
-            raise DataProblem(f"a batch must hold an image and a label for each example, but has {len(parts)} parts")
-        first, second = (np.asarray(part) for part in parts)
-        if isinstance(batch, Mapping) and first.ndim == 1 < second.ndim:  # a mapping may name the label first
-            first, second = second, first
-        images.append(first)
-        labels.append(second)
-    if not images:
-        raise DataProblem("there are no test examples: the data has no batch")
-    return np.concatenate(images), np.concatenate(labels)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from flwr.app import Message
+from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
 
 from fedcert.engines.flower.messages import ARRAYS, KIND, content_of, record_of
@@ -27,25 +27,33 @@ class Mail:
 
     Args:
         grid: Flower's.
+        weights: of the model.
     """
 
-    def __init__(self, grid: Grid) -> None:
-        self.grid = grid
-        self.names: dict[int, str] = {}
+    def __init__(self, grid: Grid, weights: ArrayRecord) -> None:
+        self.grid, self.weights = grid, weights
+        self._names: dict[int, str] = {}
         self._nodes: dict[str, int] = {}
         self._asked_name: dict[str, int] = {}
         self._asked_report: dict[str, str] = {}
         self._calls: dict[int, int] = {}
         self._done: set[str] = set()
 
-    @property
-    def unanswered(self) -> int:
-        """Nodes that were asked for their name and have not told it."""
-        return len(self._asked_name)
+    def names(self, seconds: float) -> tuple[set[str], bool]:
+        """See `Transport.names`."""
+        if seconds > 0:
+            self._call_roll(seconds)
+        return set(self._nodes), not self._asked_name
 
-    def call_roll(self, seconds: float) -> None:
+    def poll(self, request: Request, missing: set[str]) -> Iterator[Reply]:
+        """See `Transport.poll`."""
+        self._call_roll(seconds_left(request))
+        self._ask(request, missing)
+        yield from self._replies()
+
+    def _call_roll(self, seconds: float) -> None:
         """Ask nodes for their names, those that failed to tell them once more, and hear those that answered."""
-        busy = {*self.names, *self._asked_name.values()}
+        busy = {*self._names, *self._asked_name.values()}
         new = [node for node in self.grid.get_node_ids() if node not in busy and self._calls.get(node, 0) < _MOST_CALLS]
         for node in new:
             self._calls[node] = self._calls.get(node, 0) + 1
@@ -64,19 +72,19 @@ class Mail:
             self._calls[node] = _MOST_CALLS
             _LOG.warning("node %d calls itself %r, as node %d does; it is not asked", node, name, self._nodes[name])
         else:
-            self.names[node], self._nodes[name] = name, node
+            self._names[node], self._nodes[name] = name, node
 
-    def ask(self, request: Request, arrays: Any, missing: set[str]) -> None:
+    def _ask(self, request: Request, missing: set[str]) -> None:
         """Ask those who are missing, have a node, and were not asked yet."""
         due = [name for name in self._nodes if name in missing and name not in self._done]
         self._done.update(due)
         seconds = seconds_left(request)
         texts = {"ask": "report", "request": request.dumps()}
-        messages = [self._message(self._nodes[name], texts, seconds, **{ARRAYS: arrays}) for name in due]
+        messages = [self._message(self._nodes[name], texts, seconds, **{ARRAYS: self.weights}) for name in due]
         for name, number in zip(due, self._push(messages), strict=True):
             self._asked_report[number] = name
 
-    def replies(self) -> Iterator[Reply]:
+    def _replies(self) -> Iterator[Reply]:
         """Reports and troubles that came since the last call."""
         for number, message in self._pull(self._asked_report):
             name = self._asked_report.pop(number)

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
-
-from fedcert.errors import ModelProblem
+from flwr.app import ConfigRecord, Message, RecordDict
 
 KEY = "fedcert"
 ARRAYS = "arrays"
@@ -30,17 +28,3 @@ def record_of(message: Message) -> dict[str, str]:
 def content_of(texts: dict[str, str], **records: Any) -> RecordDict:
     """A message's content."""
     return RecordDict({KEY: ConfigRecord(dict(texts)), **records})
-
-
-def loaded(model: Any, arrays: ArrayRecord) -> Any:
-    """A torch module with weights loaded into it.
-
-    Raises:
-        ModelProblem: they do not fit.
-    """
-    try:
-        model.load_state_dict(arrays.to_torch_state_dict(), strict=True)
-    except (RuntimeError, AttributeError, TypeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ModelProblem(f"the weights do not fit the model: {reason}") from None
-    return model

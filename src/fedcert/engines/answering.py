@@ -1,0 +1,84 @@
+"""What a client does with a request, whatever carried it: load the weights, certify, or say in a sentence why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from fedcert.certification.run import certify
+from fedcert.errors import DataProblem, FedcertError, ModelProblem
+from fedcert.report import Request
+from fedcert.report.parsing import parse
+
+Said = dict[str, str]
+"""A client's words: its `name`, and its `report` (JSON) or its `trouble`."""
+
+
+def answered(
+    request: str, model: Any, weights: Callable[[], Mapping[str, Any] | None], data: Any, client: str, **options: Any
+) -> Said:
+    """Answer a request.
+
+    Args:
+        request: its JSON.
+        model: a torch module of the right architecture.
+        weights: gives the server's, by name; None where it sent none.
+        data: test examples, see `examples_of`; or a function that gives them.
+        client: this client's name.
+        options: of `fedcert.certify`.
+    """
+    try:
+        asked = Request.from_json(parse(request, "the request"))
+        state = weights()
+        if state is None:
+            raise ModelProblem("the server's message has no weights")
+        loaded(model, state).eval()
+        x, y = examples_of(data() if callable(data) else data)
+        report = certify(model, x, y, client=client, request=asked, **options)
+    except FedcertError as error:
+        return {"name": client, "trouble": str(error)}
+    return {"name": client, "report": report.dumps()}
+
+
+def loaded(model: Any, state: Mapping[str, Any]) -> Any:
+    """A torch module with weights loaded into it.
+
+    Raises:
+        ModelProblem: they do not fit.
+    """
+    try:
+        model.load_state_dict(state, strict=True)
+    except (RuntimeError, AttributeError, TypeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ModelProblem(f"the weights do not fit the model: {reason}") from None
+    return model
+
+
+def examples_of(data: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Test examples as arrays.
+
+    Args:
+        data: (x, y), or an iterable of batches (a DataLoader) of such pairs or of mappings with an image and a label.
+
+    Raises:
+        DataProblem: they are neither.
+    """
+    if isinstance(data, (tuple, list)) and len(data) == 2 and all(hasattr(part, "shape") for part in data):
+        return np.asarray(data[0]), np.asarray(data[1])
+    if not isinstance(data, Iterable):
+        raise DataProblem(f"data must be (x, y) or batches of them, but is {type(data).__name__}")
+    images, labels = [], []
+    for batch in data:
+        parts = list(batch.values()) if isinstance(batch, Mapping) else list(batch)
+        if len(parts) != 2:
+            raise DataProblem(f"a batch must hold an image and a label for each example, but has {len(parts)} parts")
+        first, second = (np.asarray(part) for part in parts)
+        if isinstance(batch, Mapping) and first.ndim == 1 < second.ndim:  # a mapping may name the label first
+            first, second = second, first
+        images.append(first)
+        labels.append(second)
+    if not images:
+        raise DataProblem("there are no test examples: the data has no batch")
+    return np.concatenate(images), np.concatenate(labels)

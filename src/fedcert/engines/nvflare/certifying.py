@@ -1,0 +1,110 @@
+"""The server's side: a round that any model controller can hold, and a controller that does nothing else."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from nvflare.app_common.abstract.fl_model import FLModel
+from nvflare.app_common.workflows.model_controller import ModelController
+
+from fedcert.certification.classifiers import digest_of_module
+from fedcert.certification.models import module_of
+from fedcert.engines.answering import loaded
+from fedcert.engines.nvflare.answering import KEY
+from fedcert.errors import FedcertError
+from fedcert.estimation.result import Estimate
+from fedcert.report import Request
+from fedcert.rounds import Reply, carry_round
+
+_TASK = "certify"
+
+
+def certify_round(controller: ModelController, model: Any, params: Any = None, **settings: Any) -> Estimate:
+    """Have the sites certify a model, and estimate its certified accuracy on a target population.
+
+    For use in a controller's `run`. Give the weights that were trained: `load_model()` of another controller gives the
+    initial ones.
+
+    Args:
+        controller: NVFlare's; it should ignore errors in results (`ignore_result_error=True`), else it ends the job
+            when one site fails.
+        model: a torch module; it is not changed.
+        params: its weights by name (`FLModel.params`); the module's own where None.
+        settings: `classes`, `smoothing` and the others of `fedcert.rounds.carrying.carry_round`.
+
+    Raises:
+        QuorumMissed: too few answered; there is no number.
+        CallError: settings that do not go together, a folder of another request.
+        EstimationProblem: no estimate follows from the answers.
+    """
+    import torch
+
+    if params is not None:
+        model = loaded(copy.deepcopy(model), {name: torch.as_tensor(value) for name, value in params.items()})
+    return carry_round(_Post(controller, model), digest_of_module(model), **settings)
+
+
+class _Post:
+    """NVFlare's messages as a round's replies."""
+
+    def __init__(self, controller: ModelController, model: Any) -> None:
+        self.controller = controller
+        self.weights = {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
+        self._came: SimpleQueue[FLModel] = SimpleQueue()
+        self._asked: set[str] = set()
+
+    def names(self, seconds: float) -> tuple[set[str], bool]:  # noqa: ARG002
+        """See `Transport.names`."""
+        return set(self.controller.sample_clients()), True
+
+    def poll(self, request: Request, missing: set[str]) -> Iterator[Reply]:
+        """See `Transport.poll`."""
+        due = sorted((self.names(0.0)[0] & missing) - self._asked)
+        self._asked.update(due)
+        if due:
+            message = FLModel(params=dict(self.weights), meta={KEY: request.dumps()})
+            self.controller.send_model(task_name=_TASK, data=message, targets=due, callback=self._came.put)
+        while True:
+            try:
+                yield self._reply(self._came.get_nowait())
+            except Empty:
+                return
+
+    @staticmethod
+    def _reply(model: FLModel) -> Reply:
+        # The name is what NVFlare knows of the sender, never what the sender says.
+        name, said = model.meta["client_name"], model.meta.get(KEY)
+        said = said if isinstance(said, dict) else {}
+        return Reply(name, said.get("report"), said.get("trouble", "its reply holds no report"))
+
+
+class Certification(ModelController):
+    """A controller that certifies weights from a file, and nothing else.
+
+    Args:
+        model: the architecture, as package.module:factory.
+        weights: a .safetensors file.
+        folder: for request, reports, estimate and log.
+        settings: `classes`, `smoothing` and the others of `carry_round`.
+    """
+
+    def __init__(self, model: str, weights: str, folder: str, settings: dict[str, Any]) -> None:
+        super().__init__(persistor_id="", ignore_result_error=True)
+        # NVFlare writes a job from the attributes that have the arguments' names.
+        self.model, self.weights, self.folder, self.settings = model, weights, folder, settings
+
+    def run(self) -> None:
+        """Certify; what goes wrong is one sentence, and the job fails."""
+        try:
+            module = module_of(self.model, Path(self.weights))
+            made = certify_round(self, module, run=self.folder, **self.settings)
+        except FedcertError as error:
+            self.error(f"no certification: {error}")
+            self.panic(str(error))
+            return
+        for radius, accuracy in zip(made.radii, made.certified_accuracy, strict=True):
+            self.info(f"certified accuracy at radius {radius:g}: {accuracy:.1%}")

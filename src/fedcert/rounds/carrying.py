@@ -1,0 +1,140 @@
+"""A whole round over a transport: from the request to the estimate."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Protocol
+
+from fedcert.errors import CallError, QuorumMissed
+from fedcert.estimation.files import write_estimate
+from fedcert.estimation.result import Estimate
+from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing
+from fedcert.report.paths import kind_of_path
+from fedcert.rounds.asking import ask
+from fedcert.rounds.folder import RunFolder
+from fedcert.rounds.quorum import Quorum
+from fedcert.rounds.round import Round
+from fedcert.rounds.waiting import Reply, wait
+
+_LOG = logging.getLogger("fedcert")
+_PAUSE = 0.5
+
+
+class Transport(Protocol):
+    """What moves a round's messages, and decides nothing."""
+
+    def names(self, seconds: float) -> tuple[set[str], bool]:
+        """Clients that are there by now, and whether all who are there have said so.
+
+        Args:
+            seconds: how long answers are waited for.
+        """
+        ...
+
+    def poll(self, request: Request, missing: set[str]) -> Iterable[Reply]:
+        """Ask those who are missing and were not asked yet; give what came since the last call.
+
+        Args:
+            request: what to ask.
+            missing: who may still answer.
+        """
+        ...
+
+
+def carry_round(
+    transport: Transport,
+    model: str,
+    *,
+    classes: Sequence[str],
+    smoothing: Smoothing | float,
+    roster: Sequence[str] | int | None = None,
+    seconds: float = 600.0,
+    run: str | Path | None = None,
+    target: object = None,
+    method: str = "auto",
+    quorum: Quorum = 0.5,
+    radii: Sequence[float] = DEFAULT_RADII,
+    release: Release | None = None,
+    missing_examples: int | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+    **settings: Any,
+) -> Estimate:
+    """Ask a roster to certify a model, wait, and estimate its certified accuracy on a target population.
+
+    It ends when everybody on the roster has answered or failed, and at the deadline in any case.
+
+    Args:
+        transport: how messages travel.
+        model: digest of the model.
+        classes: names in index order.
+        smoothing: how to smooth and certify; a number is sigma, with the usual settings.
+        roster: the clients' names; or how many clients there are; where None, all that are there.
+        seconds: until the deadline.
+        run: a folder that keeps request, reports, estimate and log. One that has the same request goes on with it, and
+            asks only who is missing.
+        target, method, quorum, missing_examples, settings: see `Round.conclude`.
+        radii: at which radii to count.
+        release: what the clients are asked to release.
+        sleep: how to pause.
+
+    Raises:
+        QuorumMissed: too few answered; there is no number.
+        CallError: settings that do not go together, a folder of another request.
+        EstimationProblem: no estimate follows from the answers.
+    """
+    wanted = smoothing if isinstance(smoothing, Smoothing) else Smoothing.usual(smoothing)
+    with ExitStack() as stack:
+        folder = _resumed(stack, run, model, wanted)
+        if folder is None:
+            names = _muster(transport, roster, seconds, sleep)
+            request = ask(model, wanted, classes, radii=radii, roster=names, seconds=seconds, release=release)
+            if run is not None:
+                folder = stack.enter_context(RunFolder(Path(run), request))
+            one = Round(request, folder)
+        else:
+            one = Round(folder=folder)
+            _LOG.info("going on with %d answers of an earlier run", len(one.reports))
+        if one.waiting_for:
+            wait(one, lambda: transport.poll(one.request, set(one.waiting_for)), pause=_PAUSE, sleep=sleep)
+            there, _ = transport.names(0.0)
+            for client in set(one.missing) - set(one.troubles) - there:
+                one.trouble(client, "it was never there")
+        _LOG.info("%d of %d clients answered", len(one.reports), len(one.request.roster or ()))
+        for client, why in one.missing.items():
+            _LOG.warning("missing: %s: %s", client, why)
+        made = one.conclude(target, method, quorum=quorum, missing_examples=missing_examples, **settings)
+        if folder is not None:
+            write_estimate(made, folder.estimate_path)
+        return made
+
+
+def _resumed(stack: ExitStack, run: str | Path | None, model: str, smoothing: Smoothing) -> RunFolder | None:
+    """The folder of an earlier run that asked the same, held."""
+    if run is None or kind_of_path(Path(run) / "request.json") is None:
+        return None
+    folder = stack.enter_context(RunFolder(Path(run)))
+    if folder.request.model != model or folder.request.smoothing != smoothing:
+        raise CallError(f"the folder {str(run)!r} is of a round with another model or other settings; name another")
+    return folder
+
+
+def _muster(
+    transport: Transport, roster: Sequence[str] | int | None, seconds: float, sleep: Callable[[float], None]
+) -> list[str]:
+    """The roster's names; where only a number is given, or nothing, those who are there."""
+    if roster is not None and not isinstance(roster, int):
+        return list(roster)
+    until = time.monotonic() + seconds
+    while True:
+        names, all_said = transport.names(seconds)
+        if len(names) >= roster if roster is not None else names and all_said:
+            return sorted(names)
+        if time.monotonic() > until:
+            break
+        sleep(_PAUSE)
+    wanted = "some" if roster is None else str(roster)
+    raise QuorumMissed(f"{len(names)} clients were there within {seconds:g} s, but {wanted} are wanted")

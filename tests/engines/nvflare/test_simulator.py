@@ -1,0 +1,152 @@
+"""NVFlare's simulator, for real: the integer reports are those of one process. Needs NVFlare (`make test-engines`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("nvflare")
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from fedcert import Smoothing, certify
+from fedcert.certification.classifiers import digest_of_module
+from fedcert.rounds import RunFolder
+
+pytestmark = pytest.mark.engine
+HERE = Path(__file__).parent
+APP = HERE.parents[2] / "examples" / "flower"
+COMPARED = ("label_counts", "certified_counts", "class_certified_counts", "abstained", "samples", "model")
+SMOOTHING = {"sigma": 0.25, "n": 300, "procedure": "sequential", "tolerance": 0.005}
+
+
+def network(folder: Path) -> Path:
+    """Weights that know something."""
+    sys.path.insert(0, str(APP))
+    from ward.task import load_data, make_network
+
+    (x, y), _ = load_data({"partition-id": 0, "num-partitions": 1})
+    made = make_network()
+    optimizer = torch.optim.SGD(made.parameters(), 0.1, 0.9)
+    for _ in range(60):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(made(torch.from_numpy(x)), torch.from_numpy(y)).backward()
+        optimizer.step()
+    save_file(made.state_dict(), folder / "model.safetensors")
+    return folder / "model.safetensors"
+
+
+_JOB = """
+import sys
+sys.path[:0] = [{app!r}]
+from nvflare.job_config.api import FedJob
+from nvflare.job_config.script_runner import FrameworkType, ScriptRunner
+{body}
+job.simulator_run({workspace!r}, n_clients=3, threads=3, log_config="concise")
+"""
+
+_CERTIFICATION = """
+from fedcert.engines.nvflare import Certification
+job = FedJob(name="certification", min_clients=3)
+settings = {settings!r}
+job.to_server(Certification("ward.task:make_network", {weights!r}, {run!r}, settings))
+job.to_clients(
+    ScriptRunner({script!r}, script_args={arguments!r}, framework=FrameworkType.{framework}), tasks=["certify"]
+)
+"""
+
+
+def simulated(folder: Path, body: str, **values: Any) -> str:
+    """Run a job to its end, in processes of its own, and give what it said."""
+    (folder / "job.py").write_text(
+        _JOB.format(app=str(APP), body=body.format(**values), workspace=str(folder / "work"))
+    )
+    done = subprocess.run(
+        [sys.executable, "job.py"], cwd=folder, timeout=300, text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**os.environ, "PYTHONPATH": str(APP), "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    return done.stdout
+
+
+def certification(folder: Path, framework: str = "RAW", arguments: str = "", **changes: Any) -> str:
+    from ward.task import CLASSES
+
+    settings = {"classes": CLASSES, "smoothing": 0.25, "seconds": 120.0, "roster": ["site-1", "site-2", "site-3"]}
+    return simulated(
+        folder, _CERTIFICATION, settings={**settings, **changes}, weights=str(folder / "model.safetensors"),
+        run=str(folder / "run"), script=str(HERE / "site_script.py"), arguments=f"{APP} {arguments}".strip(),
+        framework=framework,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("framework", "arguments"), [("RAW", ""), ("PYTORCH", "--stubborn")])
+def test_sites_report_what_one_process_does_and_weights_of_ones_own_are_refused(
+    tmp_path: Path, framework: str, arguments: str
+) -> None:
+    """The second time one site certifies weights of its own, as sites do whose parameters were not exchanged."""
+    weights = network(tmp_path)
+    said = certification(tmp_path, framework, arguments)
+    from ward.task import load_data, make_network
+
+    made = make_network().eval()
+    made.load_state_dict(load_file(weights))
+    assert (tmp_path / "run" / "estimate.json").exists(), said[-4000:]
+    sites = ["site-1", "site-2"] if arguments else ["site-1", "site-2", "site-3"]
+    with RunFolder(tmp_path / "run") as folder:
+        reports = {report.client: report for report in folder.reports()}
+        assert sorted(reports) == sites
+        for number, site in enumerate(sites):
+            _, (x, y) = load_data({"partition-id": number, "num-partitions": 3})
+            own = certify(made, x, y, client=site, request=folder.request, class_counts=True)
+            for name in COMPARED:
+                assert getattr(reports[site], name) == getattr(own, name), (site, name)
+    estimate = json.loads((tmp_path / "run" / "estimate.json").read_text())
+    assert estimate["clients"] == len(sites)
+    if arguments:
+        assert "the request asks for the model sha256:" in estimate["excluded"]["site-3"]
+
+
+def test_below_the_quorum_there_is_no_number(tmp_path: Path) -> None:
+    network(tmp_path)
+    roster = ["site-1", "site-7", "site-8", "site-9"]
+    said = certification(tmp_path, roster=roster, seconds=10.0)
+    assert "1 clients of the 4 that were asked answered, and at least 2 are needed: there is no estimate" in said
+    assert not (tmp_path / "run" / "estimate.json").exists()
+
+
+_TRAINED = """
+from nvflare.app_common.abstract.fl_model import FLModel
+from nvflare.app_common.workflows.model_controller import ModelController
+sys.path.insert(0, {here!r})
+from trained_controller import Trained
+job = FedJob(name="trained", min_clients=3)
+job.to_server(Trained({run!r}))
+job.to_clients(ScriptRunner({script!r}, script_args={arguments!r}, framework=FrameworkType.RAW), tasks=["*"])
+"""
+
+
+def test_what_was_trained_is_certified_not_the_initial_model(tmp_path: Path) -> None:
+    said = simulated(
+        tmp_path, _TRAINED, here=str(HERE), run=str(tmp_path / "run"), script=str(HERE / "site_script.py"),
+        arguments=str(APP),
+    )  # fmt: skip
+    assert (tmp_path / "run" / "estimate.json").exists(), said[-4000:]
+    sys.path.insert(0, str(APP))
+    from ward.task import make_network
+
+    estimate = json.loads((tmp_path / "run" / "estimate.json").read_text())
+    initial = make_network()
+    assert estimate["model"] != digest_of_module(initial)
+    with torch.no_grad():
+        for weight in initial.parameters():
+            weight += 1.0
+    assert estimate["model"] == digest_of_module(initial)
+    assert Smoothing(**estimate["smoothing"]).sigma == 0.25
