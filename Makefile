@@ -42,8 +42,8 @@ test-slow: setup
 
 ## test-engines: certification rounds on real engines, each in an environment of its own: their requirements clash
 test-engines: .engines/flower/installed .engines/nvflare/installed
-	OMP_NUM_THREADS=1 .engines/flower/bin/python -m pytest -m engine tests/engines/flower
-	OMP_NUM_THREADS=1 .engines/nvflare/bin/python -m pytest -m engine tests/engines/nvflare
+	OMP_NUM_THREADS=1 .engines/flower/bin/python -m pytest -W default -m engine tests/engines/flower
+	OMP_NUM_THREADS=1 .engines/nvflare/bin/python -m pytest -W default -m engine tests/engines/nvflare
 
 ## check: style, types, the docs build
 check: setup

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from asked import NOW, answer, request
-from fedcert.errors import CallError, FileProblem
+from fedcert.errors import CallError, FedcertWarning, FileProblem, Refused
 from fedcert.rounds import Round, RunFolder
 from fedcert.rounds.folder import file_name
 
@@ -46,6 +46,38 @@ def test_refusals_and_troubles_are_logged(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "log.ndjson").read_text().splitlines()]
     assert [(line["event"], line.get("client")) for line in lines[1:]] == [("refused", "site-a"), ("failed", "site-b")]
     assert len(lines[2]["reason"]) == 500
+
+
+def test_what_else_lies_in_the_folder_does_not_count(tmp_path: Path) -> None:
+    asked = request()
+    with RunFolder(tmp_path, asked) as folder:
+        Round(asked, folder, clock=lambda: NOW).take(answer(asked))
+    reports = tmp_path / "reports"
+    (reports / file_name("site-b")).write_text(answer(asked, "site-b", request="sha256:" + "0" * 64).dumps())
+    (reports / file_name("stranger")).write_text(answer(asked, "stranger").dumps())
+    (reports / "copy.json").write_text(answer(asked, "site-c").dumps())
+    (reports / "torn.json").write_text("{")
+    (reports / "folder.json").mkdir()
+    (reports / "._site.json").write_text("a file system's own")
+    with RunFolder(tmp_path) as folder, pytest.warns(FedcertWarning, match="does not count") as told:
+        one = Round(folder=folder, clock=lambda: NOW)
+    assert list(one.reports) == ["site-a"]
+    assert len(told) == 5
+
+
+def test_reasons_are_remembered(tmp_path: Path) -> None:
+    with RunFolder(tmp_path, request()) as folder:
+        one = Round(folder=folder, clock=lambda: NOW)
+        one.trouble("site-b", "disk broke")
+        with pytest.raises(Refused):
+            one.take("{", sender="site-c")
+    with (tmp_path / "log.ndjson").open("a") as log:
+        log.write('{"event": "fail')
+    with RunFolder(tmp_path) as folder:
+        one = Round(folder=folder, clock=lambda: NOW)
+    assert one.missing["site-a"] == "it has not answered"
+    assert one.missing["site-b"] == "disk broke"
+    assert one.missing["site-c"].startswith("its answer was refused: the answer is no report")
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:

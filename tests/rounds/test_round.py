@@ -70,7 +70,8 @@ def test_a_late_answer_is_refused_and_named() -> None:
     one.clock = lambda: clock(62)
     with pytest.raises(Refused, match="came after the deadline, 2026-11-15T12:01:01Z"):
         one.take(answer(one.request))
-    assert one.missing["site-a"] == "it did not answer before the deadline, 2026-11-15T12:01:01Z"
+    assert one.missing["site-a"].startswith("a report in its name was refused: the report of 'site-a' came after the ")
+    assert one.missing["site-b"] == "it did not answer before the deadline, 2026-11-15T12:01:01Z"
     assert one.waiting_for == []
 
 
@@ -127,9 +128,10 @@ def test_below_the_quorum_there_is_no_number() -> None:
 
 
 def test_quorums() -> None:
-    assert [needed(quorum, 10) for quorum in (0, 0.5, 0.51, 0.999, 1, 7, 10)] == [1, 5, 6, 10, 1, 7, 10]
+    assert [needed(quorum, 10) for quorum in (0, 0.5, 0.51, 0.999, 1, 1.0, 7, 10)] == [1, 5, 6, 10, 1, 10, 7, 10]
+    assert [needed(share, count) for share, count in ((0.07, 100), (0.28, 25), (0.56, 25))] == [7, 7, 14]
     assert needed(3, None) == 3
-    for wrong in (-1, 11, 1.5, float("nan"), True, "half"):
+    for wrong in (-1, 11, 1.5, 7.0, float("nan"), float("inf"), True, "half"):
         with pytest.raises(CallError, match="quorum must be"):
             needed(wrong, 10)  # type: ignore[arg-type]
 
@@ -227,3 +229,55 @@ def test_what_clients_say_is_one_short_line_that_no_terminal_trips_over(said: st
     one.take(answer(one.request))
     one.trouble("site-b", said)
     assert one.conclude(quorum=1).excluded["site-b"] == kept
+
+
+def test_a_client_without_examples_does_not_make_a_quorum() -> None:
+    one = begun()
+    one.take(answer(one.request))
+    nothing = {"label_counts": (0, 0), "certified_counts": (0, 0), "class_certified_counts": ((0, 0), (0, 0))}
+    one.take(answer(one.request, "site-b", **nothing))
+    with pytest.raises(QuorumMissed, match="1 clients of the 3 that were asked answered, and at least 2 are needed"):
+        one.conclude()
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"smoothing": {"sigma": 0.25, "procedure": "sequential", "failure_probability": 5e-324}},
+        {5: "a number as a key"},
+        {"x-note": "x" * 33 * 2**20},
+    ],
+)
+def test_whatever_a_client_sends_the_round_goes_on(hostile: dict[Any, Any]) -> None:
+    one = begun()
+    with pytest.raises(Refused):
+        one.take({**answer(one.request).to_json(), **hostile}, sender="site-a")
+    one.take(answer(one.request, "site-b"))
+    assert list(one.reports) == ["site-b"]
+
+
+def test_a_worst_case_and_screening_do_not_go_together() -> None:
+    one = begun()
+    one.take(answer(one.request))
+    with pytest.raises(CallError, match="leave screening out, or the worst case"):
+        one.conclude(quorum=1, missing_examples=5, screen=True)
+
+
+def test_with_nobody_missing_the_worst_case_is_the_interval() -> None:
+    one = begun(roster=("site-a",))
+    one.take(answer(one.request))
+    made = one.conclude(missing_examples=100)
+    assert made.details["missing"]["lower"] == pytest.approx(made.lower)
+
+
+def test_a_clock_that_is_set_back_does_not_make_waiting_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = begun()
+    time = [0.0]
+    monkeypatch.setattr("fedcert.rounds.waiting.time.monotonic", lambda: time[0])
+
+    def sleep(seconds: float) -> None:
+        time[0] += seconds
+        one.clock = lambda: clock(-3600)
+
+    wait(one, list, pause=1.0, sleep=sleep)
+    assert time[0] < 70

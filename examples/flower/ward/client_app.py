@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import zlib
 
 import torch
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
@@ -24,11 +25,14 @@ def train(message: Message, context: Context) -> Message:
     images, labels = torch.from_numpy(x), torch.from_numpy(y)
     start = [weight.detach().clone() for weight in network.parameters()]
     control, own = _controls(message, context, start)
+    place = f"{message.content['config']['server-round']} {context.node_config}"
+    generator = torch.Generator().manual_seed(zlib.crc32(place.encode()))  # other noise in every round, at every client
     rate, size, steps = float(settings["learning-rate"]), int(settings["batch-size"]), 0
     network.train()
     for _ in range(int(settings["epochs"])):
-        for places in torch.randperm(len(labels)).split(size):
-            batch = images[places] + float(settings["sigma"]) * torch.randn(len(places), *images.shape[1:])
+        for places in torch.randperm(len(labels), generator=generator).split(size):
+            noise = torch.randn((len(places), *images.shape[1:]), generator=generator)
+            batch = images[places] + float(settings["sigma"]) * noise
             loss = torch.nn.functional.cross_entropy(network(batch), labels[places])
             gradients = torch.autograd.grad(loss, list(network.parameters()))
             with torch.no_grad():

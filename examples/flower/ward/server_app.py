@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg, FedProx
+from safetensors.torch import load_file, save_file
 
 from fedcert import FedcertError, Smoothing
 from fedcert.engines.flower import certify_round, certifying
@@ -20,18 +22,21 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Train, certify, and print the curve."""
     settings = context.run_config
-    network, rounds, clients = make_network(), int(settings["rounds"]), int(settings["clients"])
+    network, rounds, run = make_network(), int(settings["rounds"]), str(settings["run"])
+    roster = [name.strip() for name in str(settings["roster"]).split(",") if name.strip()]
+    clients = len(roster) or int(settings["clients"])
+    trained = Path(run) / "model.safetensors" if run else None
     if settings["weights"]:
-        from safetensors.torch import load_file
-
         network.load_state_dict(load_file(str(settings["weights"])))
+    if trained is not None and trained.exists():  # a run that was broken off after training
+        network.load_state_dict(load_file(trained))
+        rounds = 0
     round_settings = {
         "classes": CLASSES,
         "smoothing": Smoothing.usual(float(settings["sigma"]), n=int(settings["n"])),
-        "roster": str(settings["roster"]).split(",") if settings["roster"] else clients,
+        "roster": roster or clients,
         "seconds": float(settings["seconds"]),
     }
-    arrays = None
     if rounds:
         common = {"min_available_nodes": clients, "fraction_evaluate": 0.0}
         strategies = {
@@ -44,11 +49,14 @@ def main(grid: Grid, context: Context) -> None:
         strategy = strategies[str(settings["algorithm"])]()
         start = ArrayRecord(network.state_dict())
         arrays = strategy.start(grid=grid, initial_arrays=start, num_rounds=rounds, evaluate_fn=watch).arrays
+        network.load_state_dict(arrays.to_torch_state_dict())
+        if trained is not None:  # what is certified is what is kept
+            trained.parent.mkdir(parents=True, exist_ok=True)
+            save_file(network.state_dict(), trained)
     try:
         quorum = float(settings["quorum"])
         estimate = certify_round(
-            grid, network, arrays, run=str(settings["run"]) or None,
-            quorum=int(quorum) if quorum >= 1 else quorum, **round_settings,
+            grid, network, run=run or None, quorum=int(quorum) if quorum > 1 else quorum, **round_settings,
         )  # fmt: skip
     except FedcertError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)

@@ -39,6 +39,8 @@ def answered(
         report = certify(model, x, y, client=client, request=asked, **options)
     except FedcertError as error:
         return {"name": client, "trouble": str(error)}
+    except Exception as error:  # noqa: BLE001 (the server is to know at once, whatever went wrong)
+        return {"name": client, "trouble": f"{type(error).__name__}: {error}"}
     return {"name": client, "report": report.dumps()}
 
 

@@ -107,9 +107,9 @@ class Smoothing(Value):
             >>> round(Smoothing(sigma=1.0, n=100_000, failure_probability=0.001).largest_radius, 2)
             3.81
         """
-        share = self.failure_probability * (LAST_SHARE if self.procedure == "sequential" else 1.0)
+        share = LAST_SHARE if self.procedure == "sequential" else 1.0
         # 1 - f^(1/n) directly: f^(1/n) itself is too close to 1 to keep its digits.
-        miss = -math.expm1(math.log(share) / self.n)
+        miss = -math.expm1((math.log(self.failure_probability) + math.log(share)) / self.n)
         if miss >= 0.5:
             return 0.0
         if self.noise == "uniform":

@@ -2,45 +2,69 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from fedcert.errors import Refused, shown
 from fedcert.report import Report, Request
+from fedcert.report.reading import LARGEST_DOCUMENT
 
 
-def check_answer(report: Report, request: Request, sender: str | None, now: datetime) -> None:
-    """Check that a report answers a request.
+@dataclass(frozen=True)
+class Gate:
+    """What stands between an answer and a round.
 
-    Args:
-        report: the client's.
+    Attributes:
         request: what was asked.
-        sender: who the transport says it came from, where it knows.
-        now: when it came.
-
-    Raises:
-        Refused: it does not; the sentence says why.
+        digest: the request's.
+        roster: the clients that were asked; None where anyone may answer.
     """
-    client = shown(report.client)
-    if sender is not None and sender != report.client:
-        raise Refused(f"the report of {client} came from {shown(sender)}, who may only answer for itself")
-    if request.roster is not None and report.client not in request.roster:
-        raise Refused(f"{client} is not among the {len(request.roster)} clients that were asked")
-    if request.late(now):
-        raise Refused(f"the report of {client} came after the deadline, {request.deadline}")
-    if report.model != request.model:
-        raise Refused(f"{client} certified the model {report.model}, but {request.model} was asked for")
-    if report.request is None:
-        raise Refused(f"the report of {client} does not say which request it answers: it may be an old one")
-    if report.request != request.digest:
-        raise Refused(f"the report of {client} answers another request ({report.request[:19]}…), perhaps an older one")
-    for name in ("task", "smoothing", "radii", "classes"):
-        if getattr(report, name) != getattr(request, name):
-            raise Refused(f"the report of {client} has other {name} than the request asks for")
-    least = request.release.minimum_examples
-    if report.examples < least:
-        raise Refused(
-            f"{client} has {report.examples} examples; clients with fewer than {least} were asked not to answer"
-        )
+
+    request: Request
+    digest: str
+    roster: frozenset[str] | None
+
+    @classmethod
+    def of(cls, request: Request) -> Gate:
+        """The gate of a request; made once, since a roster may be long."""
+        return cls(request, request.digest, None if request.roster is None else frozenset(request.roster))
+
+    def check(self, report: Report, sender: str | None = None, came: datetime | None = None) -> None:
+        """Check that a report answers the request.
+
+        Args:
+            report: the client's.
+            sender: who the transport says it came from, where it knows.
+            came: when it came; not looked at where None.
+
+        Raises:
+            Refused: it does not; the sentence says why.
+        """
+        request, client = self.request, shown(report.client)
+        if sender is not None and sender != report.client:
+            raise Refused(f"the report of {client} came from {shown(sender)}, who may only answer for itself")
+        if self.roster is not None and report.client not in self.roster:
+            raise Refused(f"{client} is not among the {len(self.roster)} clients that were asked")
+        if came is not None and request.late(came):
+            raise Refused(f"the report of {client} came after the deadline, {request.deadline}")
+        if report.model != request.model:
+            raise Refused(f"{client} certified the model {report.model}, but {request.model} was asked for")
+        if report.request is None:
+            raise Refused(f"the report of {client} does not say which request it answers: it may be an old one")
+        if report.request != self.digest:
+            raise Refused(
+                f"the report of {client} answers another request ({report.request[:19]}…), perhaps an older one"
+            )
+        for name in ("task", "smoothing", "radii", "classes"):
+            if getattr(report, name) != getattr(request, name):
+                raise Refused(f"the report of {client} has other {name} than the request asks for")
+        least = request.release.minimum_examples
+        if report.examples < least:
+            raise Refused(
+                f"{client} has {report.examples} examples; clients with fewer than {least} were asked not to answer"
+            )
+        if len(report.dumps()) > LARGEST_DOCUMENT:
+            raise Refused(f"the report of {client} is larger than {LARGEST_DOCUMENT // 2**20} MiB")
 
 
 def same_counts(first: Report, second: Report) -> bool:

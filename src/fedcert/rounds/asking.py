@@ -10,6 +10,7 @@ from fedcert.errors import CallError, shown
 from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing, Target
 from fedcert.version import __version__
 
+_LONGEST = 10 * 366 * 86_400
 _MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -48,8 +49,8 @@ def ask(
     if seconds is not None:
         if deadline is not None:
             raise CallError("give either seconds or a deadline")
-        if not seconds > 0:
-            raise CallError(f"seconds must be above 0, but is {shown(seconds)}")
+        if not 0 < seconds <= _LONGEST:
+            raise CallError(f"seconds must be above 0 and at most {_LONGEST:,}, but is {shown(seconds)}")
         # Rounded up: a deadline is written in whole seconds.
         deadline = (now + timedelta(seconds=seconds + 1)).strftime(_MOMENT)
     made = Request(

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedcert.errors import CallError, QuorumMissed
+from fedcert.errors import CallError, QuorumMissed, shown
 from fedcert.estimation.files import write_estimate
+from fedcert.estimation.methods import Settings, estimator
 from fedcert.estimation.result import Estimate
+from fedcert.estimation.target import target_of
 from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing
 from fedcert.report.paths import kind_of_path
 from fedcert.rounds.asking import ask
 from fedcert.rounds.folder import RunFolder
-from fedcert.rounds.quorum import Quorum
+from fedcert.rounds.quorum import Quorum, needed
 from fedcert.rounds.round import Round
 from fedcert.rounds.waiting import Reply, wait
 
@@ -40,7 +43,7 @@ class Transport(Protocol):
 
         Args:
             request: what to ask.
-            missing: who may still answer.
+            missing: who has not answered; who failed may come back.
         """
         ...
 
@@ -72,7 +75,7 @@ def carry_round(
         model: digest of the model.
         classes: names in index order.
         smoothing: how to smooth and certify; a number is sigma, with the usual settings.
-        roster: the clients' names; or how many clients there are; where None, all that are there.
+        roster: the clients' names; or how many there are at least; where None, all that are there.
         seconds: until the deadline.
         run: a folder that keeps request, reports, estimate and log. One that has the same request goes on with it, and
             asks only who is missing.
@@ -87,19 +90,28 @@ def carry_round(
         EstimationProblem: no estimate follows from the answers.
     """
     wanted = smoothing if isinstance(smoothing, Smoothing) else Smoothing.usual(smoothing)
+    if isinstance(roster, str):
+        raise CallError("roster must be a list of names or a number, but is one text; split it first")
+    names = None if roster is None or isinstance(roster, int) else list(roster)
+    _check(classes, target, method, quorum, names, settings)
+    until = time.monotonic() + seconds
     with ExitStack() as stack:
-        folder = _resumed(stack, run, model, wanted)
+        asked = {"model": model, "smoothing": wanted, "classes": tuple(classes), "radii": tuple(radii)}
+        folder = _resumed(stack, run, asked | ({} if names is None else {"roster": tuple(names)}))
         if folder is None:
             names = _muster(transport, roster, seconds, sleep)
-            request = ask(model, wanted, classes, radii=radii, roster=names, seconds=seconds, release=release)
+            left = max(1.0, until - time.monotonic())
+            request = ask(model, wanted, classes, radii=radii, roster=names, seconds=left, release=release)
             if run is not None:
                 folder = stack.enter_context(RunFolder(Path(run), request))
             one = Round(request, folder)
         else:
             one = Round(folder=folder)
             _LOG.info("going on with %d answers of an earlier run", len(one.reports))
+            if one.request.late(one.clock()):
+                _LOG.warning("its deadline, %s, has passed: nobody is asked again", one.request.deadline)
         if one.waiting_for:
-            wait(one, lambda: transport.poll(one.request, set(one.waiting_for)), pause=_PAUSE, sleep=sleep)
+            wait(one, lambda: transport.poll(one.request, set(one.missing)), pause=_PAUSE, sleep=sleep)
             there, _ = transport.names(0.0)
             for client in set(one.missing) - set(one.troubles) - there:
                 one.trouble(client, "it was never there")
@@ -112,13 +124,34 @@ def carry_round(
         return made
 
 
-def _resumed(stack: ExitStack, run: str | Path | None, model: str, smoothing: Smoothing) -> RunFolder | None:
+def _check(
+    classes: Sequence[str],
+    target: object,
+    method: str,
+    quorum: Quorum,
+    names: Sequence[str] | None,
+    settings: Mapping[str, Any],
+) -> None:
+    """Check, before the clients' hours of work, that an estimate could follow."""
+    needed(quorum, None if names is None else len(names))
+    estimator(method)
+    if target is not None:
+        target_of(target, tuple(classes))
+    known = {field.name for field in fields(Settings)}
+    unknown = [name for name in settings if name not in known]
+    if unknown:
+        raise CallError(f"there is no setting {shown(unknown[0])}; there are {', '.join(sorted(known))}")
+    Settings(**settings)
+
+
+def _resumed(stack: ExitStack, run: str | Path | None, asked: Mapping[str, Any]) -> RunFolder | None:
     """The folder of an earlier run that asked the same, held."""
     if run is None or kind_of_path(Path(run) / "request.json") is None:
         return None
     folder = stack.enter_context(RunFolder(Path(run)))
-    if folder.request.model != model or folder.request.smoothing != smoothing:
-        raise CallError(f"the folder {str(run)!r} is of a round with another model or other settings; name another")
+    other = [name for name, value in asked.items() if getattr(folder.request, name) != value]
+    if other:
+        raise CallError(f"the folder {str(run)!r} is of a round with another {', '.join(other)}; name another folder")
     return folder
 
 
@@ -134,6 +167,8 @@ def _muster(
         if len(names) >= roster if roster is not None else names and all_said:
             return sorted(names)
         if time.monotonic() > until:
+            if roster is None and names:  # some are silent: those who are there will do
+                return sorted(names)
             break
         sleep(_PAUSE)
     wanted = "some" if roster is None else str(roster)

@@ -10,16 +10,18 @@ run/
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import warnings
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 from urllib.parse import quote
 
-from fedcert.errors import CallError, FileProblem
+from fedcert.errors import CallError, FedcertError, FedcertWarning, FileProblem
 from fedcert.report import Report, Request, read_one, write_whole
 from fedcert.report.locking import take_lock
 from fedcert.report.paths import kind_of_path, named
@@ -48,7 +50,7 @@ class RunFolder:
             raise CallError(f"{named(path)} holds no request to go on with")
         try:
             self.reports_path.mkdir(parents=True, exist_ok=True)
-            self._log: IO[str] = (path / "log.ndjson").open("a", encoding="utf-8")
+            self._log: IO[bytes] = (path / "log.ndjson").open("ab", buffering=0)  # a full disk is told at once
         except OSError as error:
             raise FileProblem(f"cannot use the folder {named(path)}: {error.strerror or error}") from None
         if not take_lock(self._log):
@@ -78,23 +80,55 @@ class RunFolder:
         self.log("answered", client=report.client, examples=report.examples)
 
     def reports(self) -> list[Report]:
-        """Answers that were kept, by whichever process."""
-        found = sorted(self.reports_path.glob("*.json"))
-        return [read_one(path, Report) for path in found]
+        """Answers that were kept, by whichever process; what is broken is told of, and does not hide the others.
+
+        Raises:
+            FileProblem: the folder cannot be read.
+        """
+        try:
+            found = sorted(path for path in self.reports_path.iterdir() if not path.name.startswith("."))
+        except OSError as error:
+            raise FileProblem(f"cannot read {named(self.reports_path)}: {error.strerror or error}") from None
+        kept = []
+        for path in found:
+            try:
+                report: Report = read_one(path, Report)
+                if path.name != file_name(report.client):
+                    raise FileProblem(f"{named(path)} is not the name of {report.client!r}'s file")
+                kept.append(report)
+            except FedcertError as error:
+                warnings.warn(
+                    f"a file in {named(self.reports_path)} does not count: {error}", FedcertWarning, stacklevel=4
+                )
+        return kept
+
+    def troubles(self) -> dict[str, str]:
+        """Why clients did not answer, as earlier processes noted it."""
+        found: dict[str, str] = {}
+        for line in (self.path / "log.ndjson").read_bytes().splitlines():
+            with contextlib.suppress(ValueError, AttributeError):  # a line may be cut off
+                event = json.loads(line)
+                client, why = event.get("client"), event.get("reason")
+                if isinstance(client, str) and isinstance(why, str):
+                    if event.get("event") == "failed":
+                        found[client] = why
+                    elif event.get("event") == "refused" and event.get("known"):
+                        found[client] = f"its answer was refused: {why}"
+        return found
 
     def log(self, event: str, **facts: Any) -> None:
         """Note what happened."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         try:
-            self._log.write(json.dumps({"time": time, "event": event, **facts}, ensure_ascii=True) + "\n")
-            self._log.flush()
+            self._log.write(json.dumps({"time": time, "event": event, **facts}).encode() + b"\n")
             os.fsync(self._log.fileno())
         except OSError as error:
             raise FileProblem(f"cannot write the log in {named(self.path)}: {error.strerror or error}") from None
 
     def close(self) -> None:
         """Let others use it."""
-        self._log.close()
+        with contextlib.suppress(OSError):  # nothing is waiting to be written
+            self._log.close()
 
     def __enter__(self) -> Self:
         return self

@@ -65,6 +65,10 @@ def worst_case(made: Estimate, reports: Sequence[Report], missing: int, examples
         raise CallError(f"the examples of a missing client must be 0 or more, but are {shown(examples)}")
     if made.lower is None or made.upper is None:
         raise EstimationProblem(f"method {made.method} has no interval, so it has no worst case either")
+    if not missing or not examples:
+        return {"clients": missing, "examples_each": examples, "lower": list(made.lower), "upper": list(made.upper)}
+    if missing * examples > 2**53:
+        raise CallError("the examples of all missing clients together must be at most 2^53")
     held = np.sum([report.label_counts for report in reports], axis=0).astype(np.float64)
     mix = distribution_of(made.target, reports[0].classes)
     if np.any((mix > 0) & (held == 0)):

@@ -9,32 +9,33 @@ from fedcert.errors import CallError, QuorumMissed, shown
 from fedcert.report import Request
 
 Quorum = int | float
-"""A whole number of clients, or a share of the roster below 1."""
+"""A whole number of clients, or, with a decimal point, a share of the roster."""
 
 
 def needed(quorum: Quorum, asked: int | None) -> int:
     """Clients that must have answered.
 
     Args:
-        quorum: a whole number of clients, or a share of those asked, from 0 to below 1 (1 is one client).
-        asked: how many were asked; None where anyone may answer.
+        quorum: a whole number of clients, or, with a decimal point, a share of those asked, 1.0 being all of them.
+        asked: how many were asked; None where anyone may answer, and then a share means one client.
 
     Raises:
         CallError: the quorum is neither, or more than were asked.
 
     Examples:
-        >>> needed(0.5, 5), needed(4, 5), needed(0.5, None)
-        (3, 4, 1)
+        >>> needed(0.5, 5), needed(4, 5), needed(1.0, 5), needed(1, 5), needed(0.5, None)
+        (3, 4, 5, 1, 1)
     """
-    if isinstance(quorum, bool) or not isinstance(quorum, (int, float)) or not quorum >= 0:
+    if isinstance(quorum, bool) or not isinstance(quorum, (int, float)) or not 0 <= quorum < math.inf:
         raise CallError(f"quorum must be a number of clients or a share of them, but is {shown(quorum)}")
-    if quorum < 1:
-        return max(1, math.ceil(quorum * asked)) if asked is not None else 1
-    if quorum != int(quorum):
-        raise CallError(f"quorum must be a whole number of clients or a share below 1, but is {shown(quorum)}")
+    if isinstance(quorum, float):
+        if quorum > 1:
+            raise CallError(f"quorum must be a whole number of clients or a share up to 1.0, but is {shown(quorum)}")
+        # Rounded down a little first: 0.07 * 100 is a little more than 7.
+        return max(1, math.ceil(quorum * asked - 1e-9)) if asked is not None else 1
     if asked is not None and quorum > asked:
         raise CallError(f"quorum must be at most the {asked} clients that are asked, but is {shown(quorum)}")
-    return int(quorum)
+    return max(1, quorum)
 
 
 def check_quorum(answered: int, missing: Mapping[str, str], request: Request, quorum: Quorum) -> None:

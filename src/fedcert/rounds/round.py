@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from fedcert.errors import FedcertError, Refused, shown
+from fedcert.errors import CallError, FedcertError, FedcertWarning, Refused, shown
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.run import estimate
 from fedcert.report import Report, Request
 from fedcert.report.kinds import deceives
 from fedcert.report.parsing import parse
-from fedcert.rounds.accepting import check_answer, same_counts
+from fedcert.report.reading import LARGEST_DOCUMENT
+from fedcert.rounds.accepting import Gate, same_counts
 from fedcert.rounds.folder import RunFolder
 from fedcert.rounds.missing import check_missing, worst_case
 from fedcert.rounds.quorum import Quorum, check_quorum
@@ -48,8 +50,22 @@ class Round:
         self.clock = clock
         self.reports: dict[str, Report] = {}
         self.troubles: dict[str, str] = {}
-        for report in folder.reports() if folder is not None else ():
+        self._doubts: dict[str, str] = {}
+        self._gate = Gate.of(self.request)
+        if folder is not None:
+            self._recall(folder)
+
+    def _recall(self, folder: RunFolder) -> None:
+        """What an earlier run took and noted; whatever else lies in its folder does not count."""
+        self.troubles = folder.troubles()
+        for report in folder.reports():
+            try:
+                self._gate.check(report)
+            except Refused as error:
+                warnings.warn(f"a report in {folder.path} does not count: {error}", FedcertWarning, stacklevel=3)
+                continue
             self.reports[report.client] = report
+            self.troubles.pop(report.client, None)
 
     def take(
         self,
@@ -71,7 +87,7 @@ class Round:
         """
         try:
             report = _report(answer)
-            check_answer(report, self.request, sender, came or self.clock())
+            self._gate.check(report, sender, came or self.clock())
             before = self.reports.get(report.client)
             if before is not None:
                 if same_counts(before, report):
@@ -87,12 +103,14 @@ class Round:
         return report
 
     def _refused(self, sender: str | None, answer: object, why: str) -> None:
-        who = sender or (answer.client if isinstance(answer, Report) else None)
+        named = answer.client if isinstance(answer, Report) else None
         if self.folder is not None:
-            self.folder.log("refused", client=who, reason=why)
+            self.folder.log("refused", client=sender or named, known=sender is not None, reason=_reason(why))
         # A forged answer must not speak for a client: only a transport that knows the sender may.
         if sender is not None and sender not in self.reports:
             self.troubles[sender] = _reason(f"its answer was refused: {why}")
+        elif named is not None:
+            self._doubts[named] = _reason(f"a report in its name was refused: {why}")
 
     def trouble(self, client: str, why: str) -> None:
         """Note why a client will not answer, as it or the transport says."""
@@ -107,7 +125,7 @@ class Round:
         late = self.request.late(self.clock())
         default = f"it did not answer before the deadline, {self.request.deadline}" if late else "it has not answered"
         return {
-            client: self.troubles.get(client, default)
+            client: self.troubles.get(client, self._doubts.get(client, default))
             for client in self.request.roster or ()
             if client not in self.reports
         }
@@ -134,7 +152,7 @@ class Round:
             target: the target's class mix, in a form that `fedcert.estimate` takes; the request's where None, and
                 uniform where that names none.
             method: how to estimate.
-            quorum: how many must have answered: a whole number of clients, or a share of the roster.
+            quorum: how many must have answered, with examples: a whole number, or a share of the roster.
             missing_examples: give a worst-case interval too, over whatever each missing client might have held, up to
                 so many examples (`details["missing"]`).
             settings: of `fedcert.estimate`.
@@ -144,10 +162,13 @@ class Round:
             EstimationProblem: no estimate follows from the answers.
         """
         missing = self.missing
+        if missing_examples is not None and settings.get("screen"):
+            raise CallError("a worst case is about everybody who answered: leave screening out, or the worst case")
         check_quorum(len(self.reports), missing, self.request, quorum)
         wanted = target if target is not None else self.request.target or "uniform"
         reports = [self.reports[client] for client in sorted(self.reports)]
         made = estimate(reports, wanted, method, **settings)
+        check_quorum(made.clients, {**made.excluded, **missing}, self.request, quorum)
         details = dict(made.details)
         if missing_examples is not None:
             details["missing"] = worst_case(made, reports, len(missing), missing_examples)
@@ -167,14 +188,19 @@ def _report(answer: Report | Mapping[str, Any] | str | bytes) -> Report:
         return answer
     if not isinstance(answer, (Mapping, str, bytes)):
         raise Refused(f"the answer is no report, but {type(answer).__name__}")
+    if isinstance(answer, (str, bytes)) and len(answer) > LARGEST_DOCUMENT:
+        raise Refused(f"the answer is larger than {LARGEST_DOCUMENT // 2**20} MiB")
     try:
         document = answer if isinstance(answer, Mapping) else parse(answer, "the answer")
         return Report.from_json(document)
     except FedcertError as error:
         raise Refused(f"the answer is no report: {error}") from None
+    except Exception as error:  # noqa: BLE001 (whatever a client sends, the others' answers must not be lost)
+        raise Refused(f"the answer is no report: {type(error).__name__}") from None
 
 
-def _reason(why: str) -> str:
+def _reason(why: object) -> str:
     """What a client says, as one short line that no terminal trips over."""
-    line = " ".join("".join("�" if deceives(one) else one for one in why.replace("\n", " ")).split())
+    text = str(why)[: 10 * _LONGEST_REASON].replace("\n", " ")
+    line = " ".join("".join("�" if deceives(one) else one for one in text).split())
     return (line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 1] + "…") or "it gave no reason"

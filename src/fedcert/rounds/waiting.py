@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 
 from fedcert.errors import CallError, Refused
 from fedcert.rounds.round import Round
@@ -26,6 +27,7 @@ class Reply:
     trouble: str | None = None
 
 
+_GRACE = 5.0
 Poll = Callable[[], Iterable[Reply]]
 
 
@@ -43,13 +45,16 @@ def wait(one: Round, poll: Poll, *, pause: float = 1.0, sleep: Callable[[float],
     """
     if one.request.roster is None or one.request.deadline is None:
         raise CallError("waiting needs a request with a roster and a deadline")
+    left = (datetime.fromisoformat(one.request.deadline) - one.clock()).total_seconds()
+    until = time.monotonic() + left + _GRACE  # a clock that is set back must not make it longer
     while True:
+        came = one.clock()
         for reply in poll():
             if reply.answer is None:
                 one.trouble(reply.client, reply.trouble or "it gave no reason")
                 continue
             with suppress(Refused):  # the round keeps the reason
-                one.take(reply.answer, sender=reply.client)
-        if not one.waiting_for:
+                one.take(reply.answer, sender=reply.client, came=came)
+        if not one.waiting_for or time.monotonic() > until:
             return
         sleep(pause)

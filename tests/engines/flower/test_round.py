@@ -20,9 +20,9 @@ from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedcert import Smoothing, certify
+from fedcert.engines import versions
 from fedcert.engines.answering import examples_of
-from fedcert.engines.flower import answer, certify_round, certifying
-from fedcert.engines.flower import version as flower_version
+from fedcert.engines.flower import SUPPORTED, answer, certify_round, certifying
 from fedcert.engines.flower.answering import name_of
 from fedcert.errors import CallError, DataProblem, QuorumMissed
 from fedcert.report import Request
@@ -198,7 +198,7 @@ def test_before_the_deadline_it_goes_on(tmp_path: Path) -> None:
     again = Hands(all_honest())
     assert round_of(again, run=tmp_path).clients == 3
     assert sum(asked == "report" for _, asked in again.asked) == 3 - kept
-    with pytest.raises(CallError, match="is of a round with another model or other settings"):
+    with pytest.raises(CallError, match="is of a round with another smoothing"):
         round_of(again, run=tmp_path, smoothing=0.5)
 
 
@@ -235,10 +235,55 @@ def test_what_goes_wrong_at_a_client_reaches_the_server_in_a_sentence() -> None:
     assert made.clients == 1
 
 
-def test_a_second_node_of_the_same_name_is_not_asked() -> None:
+def test_a_name_that_two_nodes_claim_counts_for_neither() -> None:
     grid = Hands({100: honest, 101: honest, 102: lambda message, where: honest(message, context(100))})
-    assert round_of(grid).clients == 2
-    assert (102, "report") not in grid.asked
+    made = round_of(grid)
+    assert made.clients == 1
+    assert made.excluded["client-0"] == "two nodes call themselves so, and which one is right is unknown"
+
+
+def test_a_site_that_comes_back_as_another_node_is_asked_again() -> None:
+    grid = Hands({100: honest, 101: honest})
+
+    def dies(message: Message, where: Context) -> Message:
+        if message.content.config_records["fedcert"]["ask"] == "report":
+            del grid.nodes[102]
+            grid.nodes[202] = lambda message, _: honest(message, context(102))
+            raise_later.append(message)
+            return Message(Error(code=3, reason="gone"), reply_to=message)
+        return honest(message, where)
+
+    raise_later: list[Message] = []
+    grid.nodes = {102: dies, 100: None, 101: honest}
+    made = round_of(grid, roster=["client-0", "client-1", "client-2"], seconds=6.0)
+    assert raise_later
+    assert "client-2" not in made.excluded
+
+
+def test_odd_names_and_silent_nodes_do_not_end_the_round_for_everybody() -> None:
+    def odd(message: Message, _: Context) -> Message:
+        return Message(RecordDict({"fedcert": ConfigRecord({"name": "evil\x1b[2J"})}), reply_to=message)
+
+    assert round_of(Hands({**all_honest(), 103: odd})).clients == 3
+    assert round_of(Hands({**all_honest(), 103: None})).clients == 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"method": "best"}, "method"),
+        ({"quorum": 9, "roster": ["client-0"]}, "quorum must be at most the 1 clients"),
+        ({"target": "unifrom"}, "unifrom"),
+        ({"confidance": 0.9}, "there is no setting 'confidance'"),
+        ({"seconds": float("inf")}, "seconds must be above 0"),
+        ({"roster": "client-0"}, "roster must be a list of names or a number"),
+    ],
+)
+def test_settings_are_checked_before_anybody_works(wrong: dict[str, Any], why: str) -> None:
+    grid = Hands(all_honest())
+    with pytest.raises(CallError, match=why):
+        round_of(grid, **wrong)
+    assert "report" not in [asked for _, asked in grid.asked]
 
 
 def test_averaged_counters_do_not_change_the_digest() -> None:
@@ -290,6 +335,6 @@ def test_data_in_the_shapes_that_apps_have() -> None:
 
 
 def test_another_flower_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flower_version.metadata, "version", lambda _: "1.43.0")
+    monkeypatch.setattr(versions.metadata, "version", lambda _: "1.43.0")
     with pytest.raises(CallError, match=r"works with Flower 1\.41, but 1\.43\.0 is installed"):
-        round_of(Hands({}))
+        versions.check_version("flwr", "Flower", "flower", SUPPORTED)

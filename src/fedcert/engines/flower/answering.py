@@ -8,7 +8,6 @@ from flwr.app import Context, Message
 
 from fedcert.engines.answering import answered
 from fedcert.engines.flower.messages import ARRAYS, content_of, record_of
-from fedcert.engines.flower.version import check_version
 
 
 def answer(
@@ -36,7 +35,6 @@ def answer(
         class_counts: tell counts per class too: more precise, reveals more.
         options: of `fedcert.certify` (seed, device, batch_size, every, …).
     """
-    check_version()
     texts = record_of(message)
     name = client or name_of(context)
     if texts.get("ask") != "report":

@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 from fedcert.certification.classifiers import digest_of_module
 from fedcert.engines.answering import loaded
 from fedcert.engines.flower.mail import Mail
-from fedcert.engines.flower.version import check_version
+from fedcert.engines.pictures import drawn
 from fedcert.errors import CallError, FedcertError
 from fedcert.estimation.result import Estimate
 from fedcert.rounds.carrying import carry_round
@@ -40,9 +40,8 @@ def certify_round(grid: Grid, model: Any, arrays: ArrayRecord | None = None, **s
         CallError: settings that do not go together, another Flower, a folder of another request.
         EstimationProblem: no estimate follows from the answers.
     """
-    check_version()
     weights, digest = _weights(model, arrays)
-    return carry_round(Mail(grid, weights), digest, **settings)
+    return drawn(carry_round(Mail(grid, weights), digest, **settings), settings.get("run"))
 
 
 def certifying(
@@ -71,7 +70,7 @@ def certifying(
         folder = None if run is None else Path(run) / f"round-{number}"
         try:
             made = certify_round(grid, model, arrays, run=folder, **settings)
-        except FedcertError as error:
+        except (FedcertError, OSError) as error:
             _LOG.warning("no certification after round %d: %s", number, error)
             return None
         curve = zip(made.radii, made.certified_accuracy, strict=True)

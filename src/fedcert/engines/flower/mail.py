@@ -11,12 +11,14 @@ from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
 
 from fedcert.engines.flower.messages import ARRAYS, KIND, content_of, record_of
+from fedcert.errors import InvalidValue
 from fedcert.report import Request
+from fedcert.report.kinds import Text
 from fedcert.rounds import Reply
 
 _LOG = logging.getLogger("fedcert")
-_LONGEST_NAME = 200
 _MOST_CALLS = 3
+_CONTESTED = "two nodes call themselves so, and which one is right is unknown"
 
 
 class Mail:
@@ -37,6 +39,8 @@ class Mail:
         self._asked_name: dict[str, int] = {}
         self._asked_report: dict[str, str] = {}
         self._calls: dict[int, int] = {}
+        self._online: set[int] = set()
+        self._contested: dict[str, bool] = {}  # names that two nodes claim, and whether the round was told
         self._done: set[str] = set()
 
     def names(self, seconds: float) -> tuple[set[str], bool]:
@@ -54,7 +58,8 @@ class Mail:
     def _call_roll(self, seconds: float) -> None:
         """Ask nodes for their names, those that failed to tell them once more, and hear those that answered."""
         busy = {*self._names, *self._asked_name.values()}
-        new = [node for node in self.grid.get_node_ids() if node not in busy and self._calls.get(node, 0) < _MOST_CALLS]
+        self._online = set(self.grid.get_node_ids())
+        new = [node for node in self._online if node not in busy and self._calls.get(node, 0) < _MOST_CALLS]
         for node in new:
             self._calls[node] = self._calls.get(node, 0) + 1
         messages = [self._message(node, {"ask": "name"}, seconds) for node in new]
@@ -64,19 +69,25 @@ class Mail:
             self._name(self._asked_name.pop(number), message)
 
     def _name(self, node: int, message: Message) -> None:
-        name = record_of(message).get("name", "")
-        if not 0 < len(name) <= _LONGEST_NAME:
-            why = message.error.reason if message.has_error() else "has it a handler for query 'certify'?"
+        said = record_of(message).get("name")
+        try:
+            name = Text().take(said, "name")
+        except InvalidValue as error:
+            why = message.error.reason if message.has_error() else f"{error}; has it a handler for query 'certify'?"
             _LOG.warning("node %d does not tell its name: %s", node, why)
-        elif name in self._nodes:
-            self._calls[node] = _MOST_CALLS
-            _LOG.warning("node %d calls itself %r, as node %d does; it is not asked", node, name, self._nodes[name])
+            return
+        other = self._nodes.get(name)
+        self._names[node] = name
+        if other is None or other not in self._online:  # a site that came back has a node of another number
+            self._nodes[name] = node
+            self._done.discard(name)
         else:
-            self._names[node], self._nodes[name] = name, node
+            _LOG.warning("nodes %d and %d both call themselves %r", other, node, name)
+            self._contested[name] = False
 
     def _ask(self, request: Request, missing: set[str]) -> None:
         """Ask those who are missing, have a node, and were not asked yet."""
-        due = [name for name in self._nodes if name in missing and name not in self._done]
+        due = [name for name in self._nodes if name in missing - self._done - set(self._contested)]
         self._done.update(due)
         seconds = seconds_left(request)
         texts = {"ask": "report", "request": request.dumps()}
@@ -86,12 +97,17 @@ class Mail:
 
     def _replies(self) -> Iterator[Reply]:
         """Reports and troubles that came since the last call."""
+        for name in [name for name, told in self._contested.items() if not told]:
+            self._contested[name] = True
+            yield Reply(name, trouble=_CONTESTED)
         for number, message in self._pull(self._asked_report):
             name = self._asked_report.pop(number)
             texts = record_of(message)
             if message.has_error():
                 reason = message.error.reason or f"code {message.error.code}"
                 yield Reply(name, trouble=f"Flower says that its node failed: {' '.join(reason.split())}")
+            elif name in self._contested:
+                continue
             elif "report" in texts:
                 yield Reply(name, answer=texts["report"])
             else:

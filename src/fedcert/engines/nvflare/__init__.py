@@ -3,7 +3,14 @@
 A client's script answers with `answer`; a controller asks with `certify_round`, or is a `Certification` by itself.
 """
 
-from fedcert.engines.nvflare.answering import answer
-from fedcert.engines.nvflare.certifying import Certification, certify_round
+from fedcert.engines.versions import check_version
 
-__all__ = ["Certification", "answer", "certify_round"]
+SUPPORTED = (2, 9)
+"""Major and minor number of the releases of NVFlare that are tested."""
+
+check_version("nvflare", "NVFlare", "nvflare", SUPPORTED)
+
+from fedcert.engines.nvflare.answering import answer  # noqa: E402 (another NVFlare may lack what these import)
+from fedcert.engines.nvflare.certifying import Certification, certify_round  # noqa: E402
+
+__all__ = ["SUPPORTED", "Certification", "answer", "certify_round"]

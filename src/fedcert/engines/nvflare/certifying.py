@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -15,6 +16,7 @@ from fedcert.certification.classifiers import digest_of_module
 from fedcert.certification.models import module_of
 from fedcert.engines.answering import loaded
 from fedcert.engines.nvflare.answering import KEY
+from fedcert.engines.pictures import drawn
 from fedcert.errors import FedcertError
 from fedcert.estimation.result import Estimate
 from fedcert.report import Request
@@ -45,7 +47,8 @@ def certify_round(controller: ModelController, model: Any, params: Any = None, *
 
     if params is not None:
         model = loaded(copy.deepcopy(model), {name: torch.as_tensor(value) for name, value in params.items()})
-    return carry_round(_Post(controller, model), digest_of_module(model), **settings)
+    made = carry_round(_Post(controller, model), digest_of_module(model), **settings)
+    return drawn(made, settings.get("run"))
 
 
 class _Post:
@@ -59,15 +62,20 @@ class _Post:
 
     def names(self, seconds: float) -> tuple[set[str], bool]:  # noqa: ARG002
         """See `Transport.names`."""
-        return set(self.controller.sample_clients()), True
+        return {client.name for client in self.controller.engine.get_clients()}, True
 
     def poll(self, request: Request, missing: set[str]) -> Iterator[Reply]:
         """See `Transport.poll`."""
+        if self.controller.abort_signal.triggered:
+            yield from [Reply(name, trouble="the job was aborted") for name in missing]
+            return
         due = sorted((self.names(0.0)[0] & missing) - self._asked)
         self._asked.update(due)
         if due:
             message = FLModel(params=dict(self.weights), meta={KEY: request.dumps()})
-            self.controller.send_model(task_name=_TASK, data=message, targets=due, callback=self._came.put)
+            self.controller.send_model(
+                task_name=_TASK, data=message, targets=due, callback=self._came.put, timeout=seconds_left(request)
+            )
         while True:
             try:
                 yield self._reply(self._came.get_nowait())
@@ -78,8 +86,8 @@ class _Post:
     def _reply(model: FLModel) -> Reply:
         # The name is what NVFlare knows of the sender, never what the sender says.
         name, said = model.meta["client_name"], model.meta.get(KEY)
-        said = said if isinstance(said, dict) else {}
-        return Reply(name, said.get("report"), said.get("trouble", "its reply holds no report"))
+        texts = {key: value for key, value in said.items() if isinstance(value, str)} if isinstance(said, dict) else {}
+        return Reply(name, texts.get("report"), texts.get("trouble", "its reply holds no report"))
 
 
 class Certification(ModelController):
@@ -108,3 +116,10 @@ class Certification(ModelController):
             return
         for radius, accuracy in zip(made.radii, made.certified_accuracy, strict=True):
             self.info(f"certified accuracy at radius {radius:g}: {accuracy:.1%}")
+
+
+def seconds_left(request: Request) -> int:
+    """Whole seconds until the request's deadline; 0, which is no limit to NVFlare, where it has none."""
+    if request.deadline is None:
+        return 0
+    return max(1, round((datetime.fromisoformat(request.deadline) - datetime.now(UTC)).total_seconds()))

@@ -1,0 +1,16 @@
+"""A run's picture, where something can draw it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from fedcert.estimation.result import Estimate
+from fedcert.show.figures import plot
+
+
+def drawn(made: Estimate, run: str | Path | None) -> Estimate:
+    """The estimate, drawn into its run's folder, if it has one and matplotlib is there."""
+    if run is not None and find_spec("matplotlib") is not None:
+        plot(made, Path(run) / "estimate.png")
+    return made

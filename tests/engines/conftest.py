@@ -1,0 +1,3 @@
+"""Apps and scripts that engines run, not pytest."""
+
+collect_ignore_glob = ["flower/quickstart/*", "nvflare/site_script.py", "nvflare/trained_controller.py"]
