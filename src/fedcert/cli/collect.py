@@ -48,10 +48,11 @@ def collect(
         raise CallError("give --request FILE, or --run FOLDER that has it")
     inputs = [*(reports or ()), *files_among(request, target)]
     for path, suffixes in ((out, (".json",)), (figure, FORMATS)):
-        if path is not None:
-            check_writable(path, suffixes, inputs)
-        if path is not None and run is not None and path.resolve().is_relative_to(run.resolve()):
+        if path is None:
+            continue
+        if run is not None and path.resolve().is_relative_to(run.resolve()):
             raise CallError(f"{path} is in the folder of --run, which keeps its own files; name another place")
+        check_writable(path, suffixes, inputs)
     if out is not None:  # in case there are many
         check_writable(weights_path(out), (), inputs)
     needed = number_of("--quorum", quorum)
