@@ -22,11 +22,11 @@ from typing import Any
 from safetensors.torch import save_file
 from ward.task import CLASSES, load_data, make_network
 
-from engines.flower.superlink import app_in, flower
 from fedcert import Report, Request, Smoothing, certify
 from fedcert.certification.classifiers import digest_of_module
 from fedcert.engines.in_process import ask_clients
 from fedcert.rounds import Round, RunFolder, ask
+from flower_processes import app_in, flower
 from machine import describe_machine
 
 

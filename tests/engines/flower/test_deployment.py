@@ -16,10 +16,9 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from engines.flower.superlink import BIN, Flower, app_in, flower
-from engines.flower.test_simulation import COMPARED, trained_weights
 from fedcert import certify
 from fedcert.rounds import RunFolder
+from flower_processes import BIN, COMPARED, Flower, app_in, flower, trained_weights
 
 pytestmark = pytest.mark.engine
 SITES = ("site-a", "site-b", "site-c")

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from engines.flower.superlink import flower
+from flower_processes import flower
 
 pytestmark = pytest.mark.engine
 QUICKSTART = Path(__file__).parent / "quickstart"

@@ -3,44 +3,23 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("flwr")
 
-import torch
-from safetensors.torch import save_file
-
-from engines.flower.superlink import APP, Flower, app_in, flower
 from fedcert import Report, Request, certify
 from fedcert.rounds import RunFolder
+from flower_processes import COMPARED, Flower, app_in, flower, trained_weights
 
 pytestmark = pytest.mark.engine
-COMPARED = ("label_counts", "certified_counts", "class_certified_counts", "abstained", "samples", "model")
 
 
 @pytest.fixture(scope="module")
 def simulation(tmp_path_factory: pytest.TempPathFactory) -> Flower:  # type: ignore[misc]
     with flower(tmp_path_factory.mktemp("flower")) as one:
         yield one
-
-
-def trained_weights(folder: Path) -> Path:
-    """Weights that know something: a few steps on all digits."""
-    sys.path.insert(0, str(APP))
-    from ward.task import load_data, make_network
-
-    (x, y), _ = load_data({"partition-id": 0, "num-partitions": 1})
-    network = make_network()
-    optimizer = torch.optim.SGD(network.parameters(), 0.1, 0.9)
-    for _ in range(60):
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(network(torch.from_numpy(x)), torch.from_numpy(y)).backward()
-        optimizer.step()
-    save_file(network.state_dict(), folder / "model.safetensors")
-    return folder / "model.safetensors"
 
 
 def own_reports(request: Request, weights: Path, partitions: int) -> dict[str, Report]:

@@ -20,7 +20,11 @@ from pathlib import Path
 from typing import IO, Any
 
 BIN = Path(sys.executable).parent
-APP = Path(__file__).parents[3] / "examples" / "flower"
+APP = Path(__file__).parents[1] / "examples" / "flower"
+
+
+COMPARED = ("label_counts", "certified_counts", "class_certified_counts", "abstained", "samples", "model")
+"""What must be the same, whatever carried a report."""
 
 
 def free_port() -> int:
@@ -210,3 +214,21 @@ def _until(true: Any, seconds: float, why: str) -> None:
         if time.monotonic() > until:
             raise TimeoutError(why)
         time.sleep(0.5)
+
+
+def trained_weights(folder: Path) -> Path:
+    """Weights that know something: a few steps on all digits."""
+    sys.path.insert(0, str(APP))
+    import torch
+    from safetensors.torch import save_file
+    from ward.task import load_data, make_network
+
+    (x, y), _ = load_data({"partition-id": 0, "num-partitions": 1})
+    network = make_network()
+    optimizer = torch.optim.SGD(network.parameters(), 0.1, 0.9)
+    for _ in range(60):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(network(torch.from_numpy(x)), torch.from_numpy(y)).backward()
+        optimizer.step()
+    save_file(network.state_dict(), folder / "model.safetensors")
+    return folder / "model.safetensors"
