@@ -37,7 +37,7 @@ class CallError(FedcertError, ValueError):
     exit_code = 2
 
 
-class MissingExtra(CallError):
+class MissingExtra(CallError, ImportError):
     """A feature needs a package that is not installed.
 
     Args:
