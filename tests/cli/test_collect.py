@@ -46,7 +46,7 @@ def test_a_run_folder_goes_on_as_more_arrives(desk: Request, capsys: pytest.Capt
     assert Path("run/estimate.png").exists()
     Path("c.json").write_text(answer(desk, "site-c").dumps())
     assert run(["collect", "c.json", "--run", "run", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out.rpartition("Wrote run/estimate.png.\n")[2])["excluded"] == {}
+    assert json.loads(capsys.readouterr().out.rpartition("Wrote run/estimate.json.\n")[2])["excluded"] == {}
     assert run(["collect", "--run", "run"]) == 0  # nothing new: the same estimate
     events = [json.loads(line)["event"] for line in Path("run/log.ndjson").read_text().splitlines()]
     assert events.count("answered") == 3

@@ -22,7 +22,7 @@ from fedcert.report.smoothing import LAST_SHARE
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-_GROWTH = 1.2
+_GROWTH = 1.18
 _FIRST = 100
 _CHANCE_PER_TOLERANCE = 20.0
 """Giving up below a chance of 20 times the tolerance costs less than the tolerance, as long as no more than a
@@ -44,7 +44,7 @@ class Looks:
 
     @classmethod
     def of(cls, n: int, failure_probability: float, step: int) -> Looks:
-        """Looks that grow by some 20%, at multiples of a step, the last one at n.
+        """Looks that grow by some 18%, at multiples of a step, the last one at n.
 
         The last look keeps its share, and no earlier one can certify more than it, so that the largest radius follows
         from the settings alone (`Smoothing.largest_radius`).

@@ -12,6 +12,7 @@ from fedcert.cli.console import print_json, results, tell
 from fedcert.cli.estimate import show_estimate
 from fedcert.cli.inputs import files_among, number_of
 from fedcert.engines.files import take_files
+from fedcert.engines.pictures import drawn
 from fedcert.errors import CallError
 from fedcert.estimation.files import weights_path, write_estimate
 from fedcert.estimation.result import Estimate
@@ -71,7 +72,7 @@ def collect(
         written = write_estimate(made, out) if out is not None else []
         if folder is not None:
             written += write_estimate(made, folder.estimate_path)
-            figure = figure or _figure(folder)
+            drawn(made, folder.path)
         if figure is not None:
             plot(made, figure)
             written.append(figure)
@@ -82,15 +83,6 @@ def collect(
     _show_worst_case(made)
     for path in written:
         results().print(plain(f"Wrote {path}."))
-
-
-def _figure(folder: RunFolder) -> Path | None:
-    """The folder's picture, where something can draw it."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        return None
-    return folder.figure_path
 
 
 def _show_worst_case(made: Estimate) -> None:

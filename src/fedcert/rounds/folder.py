@@ -45,7 +45,6 @@ class RunFolder:
         self.path = path
         self.reports_path = path / "reports"
         self.estimate_path = path / "estimate.json"
-        self.figure_path = path / "estimate.png"
         if request is None and kind_of_path(path / "request.json") is None:
             raise CallError(f"{named(path)} holds no request to go on with")
         try:

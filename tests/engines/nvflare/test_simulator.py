@@ -14,33 +14,15 @@ import pytest
 pytest.importorskip("nvflare")
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from fedcert import Smoothing, certify
 from fedcert.certification.classifiers import digest_of_module
 from fedcert.rounds import RunFolder
+from flower_processes import APP, COMPARED, trained_weights
 
 pytestmark = pytest.mark.engine
 HERE = Path(__file__).parent
-APP = HERE.parents[2] / "examples" / "flower"
-COMPARED = ("label_counts", "certified_counts", "class_certified_counts", "abstained", "samples", "model")
-SMOOTHING = {"sigma": 0.25, "n": 300, "procedure": "sequential", "tolerance": 0.005}
-
-
-def network(folder: Path) -> Path:
-    """Weights that know something."""
-    sys.path.insert(0, str(APP))
-    from ward.task import load_data, make_network
-
-    (x, y), _ = load_data({"partition-id": 0, "num-partitions": 1})
-    made = make_network()
-    optimizer = torch.optim.SGD(made.parameters(), 0.1, 0.9)
-    for _ in range(60):
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(made(torch.from_numpy(x)), torch.from_numpy(y)).backward()
-        optimizer.step()
-    save_file(made.state_dict(), folder / "model.safetensors")
-    return folder / "model.safetensors"
 
 
 _JOB = """
@@ -92,7 +74,7 @@ def test_sites_report_what_one_process_does_and_weights_of_ones_own_are_refused(
     tmp_path: Path, framework: str, arguments: str
 ) -> None:
     """The second time one site certifies weights of its own, as sites do whose parameters were not exchanged."""
-    weights = network(tmp_path)
+    weights = trained_weights(tmp_path)
     said = certification(tmp_path, framework, arguments)
     from ward.task import load_data, make_network
 
@@ -115,7 +97,7 @@ def test_sites_report_what_one_process_does_and_weights_of_ones_own_are_refused(
 
 
 def test_below_the_quorum_there_is_no_number(tmp_path: Path) -> None:
-    network(tmp_path)
+    trained_weights(tmp_path)
     roster = ["site-1", "site-7", "site-8", "site-9"]
     said = certification(tmp_path, roster=roster, seconds=40.0)
     assert "1 clients of the 4 that were asked answered, and at least 2 are needed: there is no estimate" in said
