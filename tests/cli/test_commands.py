@@ -222,10 +222,15 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert name in shown
 
 
+def hears_ctrl_c() -> None:
+    """Whoever runs the tests in the background makes their processes ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def test_ctrl_c_ends_with_130_and_leaves_nothing_but_the_journal(site: Path) -> None:
     command = [sys.executable, "-m", "fedcert", "certify", "ward:slow", "data.npz", "--model-id", "m", "--client", "a"]
     process = subprocess.Popen(
-        [*command, "--sigma", "0.2", "--batch-size", "100", "--out", "report.json"],
+        [*command, "--sigma", "0.2", "--batch-size", "100", "--out", "report.json"], preexec_fn=hears_ctrl_c,
         cwd=site, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
     assert process.stderr is not None
@@ -280,7 +285,9 @@ def test_durations_are_for_people() -> None:
 def test_ctrl_c_while_loading_is_no_traceback(reports: Path) -> None:
     command = [sys.executable, "-m", "fedcert", "estimate", str(reports)]
     for delay in (0.15, 0.3, 0.5):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hears_ctrl_c
+        )
         time.sleep(delay)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=30)
