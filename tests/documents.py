@@ -58,5 +58,6 @@ def report_document(**changes: Any) -> dict[str, Any]:
         "samples": 22000,
         "software": "fedcert 0.1.0",
         "created": "2026-11-15T06:12:00Z",
+        "signature": {"key": "A" * 43 + "=", "value": "A" * 86 + "=="},
     }
     return {**document, **changes}

@@ -18,10 +18,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "certification": {"report"},
     "estimation": {"report"},
     "show": {"report", "estimation"},
-    "rounds": {"report", "estimation"},
-    "engines": {"report", "certification", "estimation", "show", "rounds"},
-    "lab": {"report", "certification", "estimation", "show", "rounds"},
-    "cli": {"report", "certification", "estimation", "show", "rounds", "engines", "lab"},
+    "privacy": {"report", "estimation"},
+    "rounds": {"report", "estimation", "privacy"},
+    "engines": {"report", "certification", "estimation", "privacy", "show", "rounds"},
+    "lab": {"report", "certification", "estimation", "privacy", "show", "rounds"},
+    "cli": {"report", "certification", "estimation", "privacy", "show", "rounds", "engines", "lab"},
 }
 
 

@@ -131,6 +131,16 @@ def moment(path: str) -> Iterator[Row]:
         yield path, f"the value {came}", wrong, path, f"{TIME}, or null, but is {came}"
 
 
+def signature() -> Iterator[Row]:
+    for part, length in (("key", 32), ("value", 64)):
+        path, full = f"signature.{part}", f"{length} bytes as base64"
+        for wrong, came in (("", "''"), (7, "7"), (None, "null"), ("AAAA", "'AAAA'"), ("Ä" * 44, f"'{'Ä' * 44}'")):
+            yield path, f"the value {came}", wrong, path, f"{full}, but is {came}"
+        yield path, "missing", MISSING, path, f"{full}, but is missing"
+    for wrong, came in ((7, "7"), ("AA==", "'AA=='"), ([], "an empty list")):
+        yield "signature", came, wrong, "signature", f"an object with key, value, or null, but is {came}"
+
+
 def smoothing() -> Iterator[Row]:
     yield from word("smoothing.noise", "'gaussian' or 'uniform'")
     yield from word("smoothing.norm", "'l2' or 'l1'")
@@ -265,6 +275,7 @@ def report() -> Iterator[Row]:
     yield from count("samples", null=True)
     yield from text("software", null=True, required=False)
     yield from moment("created")
+    yield from signature()
 
 
 def request() -> Iterator[Row]:
@@ -318,6 +329,28 @@ def request() -> Iterator[Row]:
         yield "release", came, wrong, "release", f"an object, but is {came}"
     yield from text("software", null=True, required=False)
     yield from moment("created")
+    yield from signature()
+    yield from count("private.threshold", "a whole number from 2 to 2^53", required=True, least=2)
+    yield (
+        "private.threshold",
+        "one too many",
+        3,
+        "private.threshold",
+        ("more than half of the 2 clients on the roster, and at most all of them, but is 3"),
+    )
+    yield "roster", "nobody in particular", None, "roster", "a list of names where the sum is private, but is null"
+    for part in ("class_counts", "moments"):
+        for wrong, came in ((1, "1"), ("yes", "'yes'"), (None, "null")):
+            yield f"private.{part}", came, wrong, f"private.{part}", f"true or false, but is {came}"
+    yield (
+        "private.class_counts",
+        "a sum of nothing",
+        False,
+        "private.class_counts",
+        ("true where moments is false, but is false"),
+    )
+    for wrong, came in ((7, "7"), ("yes", "'yes'"), ([], "an empty list")):
+        yield "private", came, wrong, "private", f"an object with threshold, or null, but is {came}"
 
 
 def sums() -> Iterator[Row]:

@@ -31,7 +31,7 @@ from fedcert.report import parquet as tables
 from fedcert.report.bulk import tables_of
 from fedcert.report.parquet import read_parquet, write_parquet
 
-PLAIN = {"class_certified_counts": None, "design_effect": None, "largest_group": None}
+PLAIN = {"signature": None, "class_certified_counts": None, "design_effect": None, "largest_group": None}
 
 
 def documents(count: int, **changes: Any) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from fedcert.errors import InvalidValue
@@ -33,6 +34,12 @@ def deceives(character: str) -> bool:
     """Whether a character could make a text look like another, or a terminal act on it."""
     refused = unicodedata.category(character) in _REFUSED_CATEGORIES and character not in _JOINERS
     return refused or character in _FILLERS
+
+
+@lru_cache(maxsize=2**16)
+def _readable(text: str) -> bool:
+    """Whether a short text shows something, and nothing else than it is; the same names come again and again."""
+    return bool(text.strip()) and not any(map(deceives, text))
 
 
 _WRITTEN_OUT = 20
@@ -75,9 +82,7 @@ class Text(Kind):
         return f"a text of 1 to {self.longest} characters without control characters"
 
     def take(self, value: Any, field: str) -> str:
-        if not isinstance(value, str) or not value.strip() or len(value) > self.longest:
-            raise self.refuse(value, field)
-        if any(map(deceives, value)):
+        if not isinstance(value, str) or len(value) > self.longest or not _readable(value):
             raise self.refuse(value, field)
         return value
 

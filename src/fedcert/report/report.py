@@ -21,6 +21,7 @@ from fedcert.report.fields import (
     same_length,
 )
 from fedcert.report.kinds import LARGEST_COUNT, ListOf, ModelName, Moment, Nullable, Number, OneOf, Text, Whole
+from fedcert.report.signature import Signature
 from fedcert.report.smoothing import Smoothing
 from fedcert.report.value import Part, Value, rule
 
@@ -46,6 +47,7 @@ class Report(Value):
         samples: noisy samples spent, selection included.
         software: what wrote the report.
         created: when.
+        signature: of the client; null where nobody vouches for it.
     """
 
     SCHEMA: ClassVar[str] = "fedcert/report/1"
@@ -73,6 +75,7 @@ class Report(Value):
     samples: int | None = field(default=None, metadata=rule(Nullable(Whole())))
     software: str | None = field(default=None, metadata=rule(Nullable(Text())))
     created: str | None = field(default=None, metadata=rule(Nullable(Moment())))
+    signature: Signature | None = field(default=None, metadata=rule(Nullable(Part(Signature)), later=True))
 
     @property
     def examples(self) -> int:

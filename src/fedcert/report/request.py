@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,6 +11,7 @@ from typing import ClassVar
 from fedcert.errors import InvalidValue, shown
 from fedcert.report.fields import CLASSES, DISTRIBUTION, RADII, ROSTER
 from fedcert.report.kinds import Flag, ModelName, Moment, Nullable, OneOf, Pattern, Text, Whole
+from fedcert.report.signature import Signature, canonical
 from fedcert.report.smoothing import DEFAULT_RADII, Smoothing
 from fedcert.report.value import Part, Value, rule
 
@@ -53,6 +53,28 @@ class Release(Value):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PrivateSum(Value):
+    """What a secure sum is to be over: no site's own numbers are told, only those of all together.
+
+    Attributes:
+        threshold: the fewest sites that a sum may be over; so many together can take its masks off.
+        class_counts: labels and certified examples per class.
+        moments: what BLUP needs.
+    """
+
+    NOUN: ClassVar[str] = "private sum"
+
+    threshold: int = field(metadata=rule(Whole(least=2)))
+    class_counts: bool = field(default=True, metadata=rule(Flag()))
+    moments: bool = field(default=False, metadata=rule(Flag()))
+
+    def consistent(self) -> None:
+        """Check that it is over something."""
+        if not self.class_counts and not self.moments:
+            raise InvalidValue("class_counts", "true where moments is false", False)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Request(Value):
     """A coordinator's request: what every site must agree on before it certifies.
 
@@ -67,8 +89,10 @@ class Request(Value):
         nonce: makes this request different from every other.
         deadline: answers after it are late.
         release: what the coordinator would like to be given.
+        private: what a secure sum is to be over, instead of reports; null where reports are wanted.
         software: what wrote the request.
         created: when.
+        signature: of whoever asks; null where nobody vouches for it.
     """
 
     SCHEMA: ClassVar[str] = "fedcert/request/1"
@@ -85,20 +109,28 @@ class Request(Value):
     nonce: str = field(metadata=rule(Pattern("32 hexadecimal digits", "[0-9a-f]{32}")))
     deadline: str | None = field(default=None, metadata=rule(Nullable(Moment())))
     release: Release = field(default_factory=Release, metadata=rule(Part(Release)))
+    private: PrivateSum | None = field(default=None, metadata=rule(Nullable(Part(PrivateSum)), later=True))
     software: str | None = field(default=None, metadata=rule(Nullable(Text())))
     created: str | None = field(default=None, metadata=rule(Nullable(Moment())))
+    signature: Signature | None = field(default=None, metadata=rule(Nullable(Part(Signature)), later=True))
 
     def consistent(self) -> None:
-        """Check that the target speaks of the request's classes."""
+        """Check that the target speaks of the request's classes, and that a secure sum is over enough of its roster."""
+        if self.private is not None:
+            if self.roster is None:
+                raise InvalidValue("roster", "a list of names where the sum is private", None)
+            least, most = len(self.roster) // 2 + 1, len(self.roster)
+            if not max(least, 2) <= self.private.threshold <= most:
+                rule = f"more than half of the {most} clients on the roster, and at most all of them"
+                raise InvalidValue("private.threshold", rule, self.private.threshold)
         for name in self.target.distribution if self.target else ():
             if name not in self.classes:
                 raise InvalidValue(f"target.distribution[{shown(name)}]", "one of the request's classes", name)
 
     @property
     def digest(self) -> str:
-        """SHA-256 over the request as canonical JSON (sorted keys, no white space, UTF-8)."""
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+        """SHA-256 over the request as canonical JSON, its signature left out (see `signature.canonical`)."""
+        return "sha256:" + hashlib.sha256(canonical(self)).hexdigest()
 
     def late(self, now: datetime) -> bool:
         """Whether the deadline has passed at `now` (a time with its zone)."""

@@ -20,9 +20,15 @@ _MOST_LOOKED_AT = 100
 _MOST_WARNINGS = 5
 
 
-def rule(kind: Kind) -> Mapping[str, Kind]:
-    """Metadata of a dataclass field: what it may hold."""
-    return {"kind": kind}
+def rule(kind: Kind, *, later: bool = False) -> Mapping[str, Any]:
+    """Metadata of a dataclass field.
+
+    Args:
+        kind: what it may hold.
+        later: it was added to a schema that was in use: where it is null it is not written, so that what an older
+            version wrote stays the same to the letter, and so do its digest and signature.
+    """
+    return {"kind": kind, "later": later}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +118,10 @@ class Value:
     def to_json(self) -> dict[str, Any]:
         """The value as plain JSON types, in the order of the contract."""
         document: dict[str, Any] = {"schema": self.SCHEMA} if self.SCHEMA else {}
-        document.update({name: _plain(getattr(self, name)) for name in self.kinds()})
+        for one in dataclasses.fields(self):
+            value = getattr(self, one.name)
+            if "kind" in one.metadata and not (one.metadata["later"] and value is None):
+                document[one.name] = _plain(value)
         document.update(_plain(self.extra))
         return document
 

@@ -1,0 +1,1 @@
+"""Privacy: signatures, secure sums, differential privacy, and what a site releases."""

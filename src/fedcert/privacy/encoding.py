@@ -1,0 +1,66 @@
+"""Bytes in JSON: base64 of a known length."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+from fedcert.errors import InvalidValue
+from fedcert.report.kinds import Kind
+
+_MOST = 2**26
+
+
+@dataclass(frozen=True)
+class Encoded(Kind):
+    """Bytes as base64; in one way only, so that a text cannot be changed without changing what it says.
+
+    Attributes:
+        length: how many bytes; any number where None.
+    """
+
+    length: int | None = None
+
+    @property
+    def expected(self) -> str:
+        """See `Kind.expected`."""
+        return "base64" if self.length is None else f"{self.length} bytes as base64"
+
+    def take(self, value: Any, field: str) -> str:
+        """See `Kind.take`."""
+        if not isinstance(value, str) or len(value) > _MOST:
+            raise self.refuse(value, field)
+        try:
+            data = base64.b64decode(value, validate=True)
+        except ValueError:
+            raise self.refuse(value, field) from None
+        if encoded(data) != value or (self.length is not None and len(data) != self.length):
+            raise self.refuse(value, field)
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        """See `Kind.schema`."""
+        rule: dict[str, Any] = {"type": "string", "contentEncoding": "base64"}
+        if self.length is not None:
+            rule["maxLength"] = rule["minLength"] = len(encoded(bytes(self.length)))
+        return rule
+
+
+@dataclass(frozen=True)
+class Secret(Encoded):
+    """Secret bytes: no message shows them."""
+
+    def refuse(self, value: Any, field: str) -> InvalidValue:  # noqa: ARG002
+        """See `Kind.refuse`."""
+        return InvalidValue(field, self.expected, "something else, not shown here")
+
+
+def encoded(data: bytes) -> str:
+    """Bytes as base64."""
+    return base64.b64encode(data).decode()
+
+
+def decoded(text: str) -> bytes:
+    """The bytes of a text that `Encoded` has taken."""
+    return base64.b64decode(text)

@@ -1,0 +1,162 @@
+"""Who a site is: its secret keys, and the card by which others know it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from fedcert.errors import CallError, InvalidValue, Refused, shown
+from fedcert.privacy.encoding import Encoded, Secret, decoded, encoded
+from fedcert.privacy.masks import framed
+from fedcert.report.kinds import Text
+from fedcert.report.paths import kind_of_path, named
+from fedcert.report.reading import read_one
+from fedcert.report.value import Value, rule
+from fedcert.report.writing import write_whole
+
+_CARD = "fedcert card 1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card(Value):
+    """A site's public keys. The agreement key is vouched for by the signing key.
+
+    Attributes:
+        name: the site's.
+        signing: its Ed25519 public key, in base64.
+        agreement: its X25519 public key, in base64.
+        signature: by the signing key, over name and agreement key.
+    """
+
+    SCHEMA: ClassVar[str] = "fedcert/card/1"
+    NOUN: ClassVar[str] = "card"
+    REMEDY: ClassVar[str | None] = "ask the site for its card again"
+
+    name: str = field(metadata=rule(Text()))
+    signing: str = field(metadata=rule(Encoded(32)))
+    agreement: str = field(metadata=rule(Encoded(32)))
+    signature: str = field(metadata=rule(Encoded(64)))
+
+    def consistent(self) -> None:
+        """Check that the signing key vouches for the rest."""
+        if not verified(self.signing, self.signature, _vouched(self.name, self.agreement)):
+            raise InvalidValue("signature", "one by the card's own signing key over its name and agreement key", "")
+
+    @property
+    def fingerprint(self) -> str:
+        """A short form to compare by telephone: 40 bits would be found by trying, 100 are not."""
+        digest = hashlib.sha256(framed([_CARD, self.name, decoded(self.signing), decoded(self.agreement)])).digest()
+        text = base64.b32encode(digest[:15]).decode().lower()
+        return "-".join(text[start : start + 4] for start in range(0, len(text), 4))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity(Value):
+    """A site's secret keys: whoever has them can act in its name.
+
+    Attributes:
+        name: the site's.
+        signing: its Ed25519 secret key, in base64.
+        agreement: its X25519 secret key, in base64.
+    """
+
+    SCHEMA: ClassVar[str] = "fedcert/identity/1"
+    NOUN: ClassVar[str] = "identity"
+
+    name: str = field(metadata=rule(Text()))
+    signing: str = field(repr=False, metadata=rule(Secret(32)))
+    agreement: str = field(repr=False, metadata=rule(Secret(32)))
+
+    @classmethod
+    def new(cls, name: str) -> Identity:
+        """New keys, from the system's randomness."""
+        signing, agreement = Ed25519PrivateKey.generate(), X25519PrivateKey.generate()
+        return cls(
+            name=name,
+            signing=encoded(signing.private_bytes_raw()),
+            agreement=encoded(agreement.private_bytes_raw()),
+        )
+
+    @property
+    def signing_key(self) -> Ed25519PrivateKey:
+        """The key that signs."""
+        return Ed25519PrivateKey.from_private_bytes(decoded(self.signing))
+
+    @property
+    def agreement_key(self) -> X25519PrivateKey:
+        """The key that agrees on secrets with others."""
+        return X25519PrivateKey.from_private_bytes(decoded(self.agreement))
+
+    def sign(self, text: bytes) -> str:
+        """A signature, in base64."""
+        return encoded(self.signing_key.sign(text))
+
+    @property
+    def card(self) -> Card:
+        """What others may have."""
+        signing = encoded(self.signing_key.public_key().public_bytes_raw())
+        agreement = encoded(self.agreement_key.public_key().public_bytes_raw())
+        signature = self.sign(_vouched(self.name, agreement))
+        return Card(name=self.name, signing=signing, agreement=agreement, signature=signature)
+
+
+def _vouched(name: str, agreement: str) -> bytes:
+    return framed([_CARD, name, decoded(agreement)])
+
+
+def verified(key: str, signature: str, text: bytes) -> bool:
+    """Whether a signature is by a public key over a text; key and signature in base64."""
+    try:
+        Ed25519PublicKey.from_public_bytes(decoded(key)).verify(decoded(signature), text)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def check_signed(key: str, signature: str, text: bytes, whose: str) -> None:
+    """Check a signature.
+
+    Raises:
+        Refused: it is not by that key over that text.
+    """
+    if not verified(key, signature, text):
+        raise Refused(f"the signature of {shown(whose)} is not right: what it signed was changed, or by another key")
+
+
+def write_identity(identity: Identity, path: Path) -> None:
+    """Write secret keys to a file that only its owner may read; an identity that is there stays.
+
+    Raises:
+        CallError: there is a file of that name already.
+        FileProblem: it cannot be written.
+    """
+    if kind_of_path(path) is not None:
+        raise CallError(f"{named(path)} exists already, and keys are never overwritten; name another file")
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    os.close(descriptor)
+    try:
+        write_whole(path, identity.dumps())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def read_identity(path: Path) -> Identity:
+    """Read secret keys.
+
+    Raises:
+        CallError: there is no such file, or others may read it.
+        InvalidValue: it holds no identity.
+    """
+    if kind_of_path(path) is not None and os.name == "posix" and path.stat().st_mode & 0o077:
+        raise CallError(f"{named(path)} holds secret keys, but others may read it; run: chmod 600 {named(path)}")
+    found: Identity = read_one(path, Identity)
+    return found

@@ -1,0 +1,184 @@
+"""Reports as vectors of whole numbers that add up, and such sums as `Sums`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert.errors import InvalidValue, Refused, shown
+from fedcert.privacy.masks import Vector
+from fedcert.report import Report, Request, Sums
+from fedcert.report.sums import MOMENT_SCALE, ClassTotals, Moments
+from fedcert.version import __version__
+
+_EFFECTS = tuple(2 ** (step / 2) for step in range(21))
+"""Design effects are told as the next larger of these, by counting the sites at each: a largest one is no sum."""
+_GROUPS = tuple(2**step for step in range(21))
+_LARGEST_SUM = 2**62
+
+Whole = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the numbers of a private sum stand in its vector.
+
+    Attributes:
+        request: what is asked.
+    """
+
+    request: Request
+
+    def __post_init__(self) -> None:
+        if self.request.private is None or self.request.roster is None:
+            raise Refused("the request asks for no private sum")
+
+    @property
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        assert self.request.private is not None  # noqa: S101
+        classes, radii = len(self.request.classes), len(self.request.radii)
+        shapes: dict[str, tuple[int, ...]] = {"holding": (), "labels": (classes,)}
+        if self.request.private.class_counts:
+            shapes["class_rows"] = (classes, radii)
+        else:
+            shapes["certified"] = (radii,)
+        shapes |= {"effects": (len(_EFFECTS),), "groups": (len(_GROUPS),)}
+        if self.request.private.moments:
+            shapes |= {
+                "labels_labels": (classes * (classes + 1) // 2,),
+                "labels_certified": (classes, radii),
+                "certified_squared": (radii,),
+            }
+        return shapes
+
+    @property
+    def length(self) -> int:
+        """Numbers in the vector."""
+        return sum(math.prod(shape) for shape in self._shapes.values())
+
+    @property
+    def most_examples(self) -> int:
+        """The most that a site may hold: with more, a moment of all sites together might not fit into 62 bits."""
+        assert self.request.roster is not None  # noqa: S101
+        return _LARGEST_SUM // (MOMENT_SCALE * len(self.request.roster))
+
+    def pack(self, report: Report) -> Vector:
+        """A report's numbers.
+
+        Raises:
+            Refused: it lacks counts per class, or holds too many examples.
+        """
+        if report.examples > self.most_examples:
+            raise Refused(f"{report.examples:,} examples are more than a private sum can hold ({self.most_examples:,})")
+        rows = report.class_certified_counts
+        if "class_rows" in self._shapes and rows is None:
+            raise Refused(
+                f"the report of {shown(report.client)} has no counts per class, which the private sum is over; certify "
+                "with --class-counts (they leave the site under masks only)"
+            )
+        parts: dict[str, Any] = {
+            "holding": int(report.examples > 0),
+            "labels": report.label_counts,
+            "class_rows": rows,
+            "certified": report.certified_counts,
+            "effects": _step(_EFFECTS, max(report.design_effect or (1.0,))),
+            "groups": _step(_GROUPS, report.largest_group or (1 if report.design_effect is None else math.inf)),
+        }
+        alone = Sums.of([report]).moments
+        if alone is not None:
+            cells = np.array(alone.labels_labels, dtype=np.int64)
+            parts |= {
+                "labels_labels": cells[np.triu_indices(len(cells))],
+                "labels_certified": alone.labels_certified,
+                "certified_squared": alone.certified_squared,
+            }
+        flat = [np.asarray(parts[name], dtype=np.int64).ravel() for name in self._shapes]
+        return np.concatenate(flat).astype(np.uint64)
+
+    def sums(self, total: Vector, contributors: int) -> Sums:
+        """What a sum over so many sites tells.
+
+        Raises:
+            Refused: it is no sum of honest reports: somebody gave false numbers.
+        """
+        parts = dict(self._parts(total))
+        labels = tuple(parts["labels"].tolist())
+        holding = int(parts["holding"])
+        moments = self._moments(parts, holding) if "labels_labels" in parts else None
+        by_class = None
+        certified = parts.get("certified")
+        if "class_rows" in parts:
+            rows = parts["class_rows"]
+            certified = rows.sum(axis=0)
+            by_class = ClassTotals(
+                contributors=contributors,
+                label_counts=labels,
+                certified_counts=tuple(map(tuple, rows.tolist())),
+                moments=moments,
+            )
+        assert certified is not None  # noqa: S101
+        effect, group = _largest(_EFFECTS, parts["effects"]), _largest(_GROUPS, parts["groups"])
+        try:
+            return Sums(
+                model=self.request.model,
+                request=self.request.digest,
+                smoothing=self.request.smoothing,
+                radii=self.request.radii,
+                classes=self.request.classes,
+                contributors=contributors,
+                label_counts=labels,
+                certified_counts=tuple(certified.tolist()),
+                by_class=by_class,
+                moments=moments,
+                design_effect=None if effect == 1 else (float(effect),) * len(self.request.radii),
+                largest_group=None if effect == 1 or math.isinf(group) else int(group),
+                software=f"fedcert {__version__}",
+            )
+        except InvalidValue as error:
+            raise Refused(
+                f"the private sum is not one of honest reports ({error}); who gave false numbers cannot be told"
+            ) from None
+
+    def _parts(self, total: Vector) -> Iterator[tuple[str, Whole]]:
+        signed, start = total.astype(np.int64), 0
+        for name, shape in self._shapes.items():
+            size = math.prod(shape)
+            yield name, signed[start : start + size].reshape(shape)
+            start += size
+
+    def _moments(self, parts: dict[str, Whole], holding: int) -> Moments:
+        classes = len(self.request.classes)
+        cells = np.zeros((classes, classes), dtype=np.int64)
+        cells[np.triu_indices(classes)] = parts["labels_labels"]
+        cells = np.maximum(cells, cells.T)
+        try:
+            return Moments(
+                scale=MOMENT_SCALE,
+                clients=holding,
+                labels_labels=tuple(map(tuple, cells.tolist())),
+                labels_certified=tuple(map(tuple, parts["labels_certified"].tolist())),
+                certified_squared=tuple(parts["certified_squared"].tolist()),
+            )
+        except InvalidValue as error:
+            raise Refused(
+                f"the private sum is not one of honest reports ({error}); who gave false numbers cannot be told"
+            ) from None
+
+
+def _step(steps: tuple[float, ...], value: float) -> list[int]:
+    """A value as a 1 at the next larger step; at the last for all that are larger."""
+    place = next((index for index, step in enumerate(steps) if value <= step * (1 + 1e-9)), len(steps) - 1)
+    return [int(index == place) for index in range(len(steps))]
+
+
+def _largest(steps: tuple[float, ...], counts: Whole) -> float:
+    """The largest step that anybody is at; unbounded at the last."""
+    held = np.flatnonzero(counts)
+    if not len(held):
+        return 1.0
+    return math.inf if held[-1] == len(steps) - 1 else float(steps[held[-1]])

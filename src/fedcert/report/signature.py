@@ -1,0 +1,41 @@
+"""Who vouches for a value: a signature over all that it says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from fedcert.report.kinds import Pattern
+from fedcert.report.value import Value, rule
+
+if TYPE_CHECKING:
+    from fedcert.report.report import Report
+    from fedcert.report.request import Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signature(Value):
+    """An Ed25519 signature.
+
+    Attributes:
+        key: the public key that checks it, in base64.
+        value: the signature, in base64.
+    """
+
+    NOUN: ClassVar[str] = "signature"
+
+    key: str = field(metadata=rule(Pattern("32 bytes as base64", "[A-Za-z0-9+/]{43}=")))
+    value: str = field(metadata=rule(Pattern("64 bytes as base64", "[A-Za-z0-9+/]{86}==")))
+
+
+def signed_text(value: Report | Request) -> bytes:
+    """What a signature is over: the value's schema and all of its fields but the signature, as canonical JSON."""
+    return b"fedcert signature 1\n" + canonical(value)
+
+
+def canonical(value: Report | Request) -> bytes:
+    """A value without its signature as canonical JSON (sorted keys, no white space, UTF-8)."""
+    document = value.to_json()
+    document.pop("signature", None)
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

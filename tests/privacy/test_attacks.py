@@ -1,0 +1,342 @@
+"""What a lying server, alone or with sites, can do to a secure sum: it is refused, or learns no more than the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from scipy import stats
+
+from fedcert.errors import Refused
+from fedcert.privacy.encoding import decoded, encoded
+from fedcert.privacy.masks import agreed, stream
+from fedcert.privacy.messages import Confirmations, Delivery, Keys, Masked, Survivors
+from fedcert.privacy.shamir import SHARE_BYTES, secret_of
+from fedcert.privacy.site import Site, mask_seed
+from secure_sums import Party, private_request
+
+VICTIM, FRIEND = "site-000", "site-001"
+
+
+def views(attack: Callable[[int], np.ndarray], inputs: tuple[int, int], times: int = 150) -> None:
+    """Check that what an attack gives looks the same for two inputs: uniform, and alike."""
+    seen = [np.concatenate([attack(one) for _ in range(times)]).astype(np.float64) / 2.0**64 for one in inputs]
+    for values in seen:
+        assert stats.kstest(values, "uniform").pvalue > 1e-4
+    assert stats.ks_2samp(*seen).pvalue > 1e-4
+
+
+def vector_of(message: Any) -> np.ndarray:
+    assert isinstance(message, Masked)
+    return np.frombuffer(decoded(message.vector), dtype="<u8")
+
+
+def without_pairs(party: Party, secret: bytes, own: str, hidden: np.ndarray, others: set[str]) -> np.ndarray:
+    """A site's numbers without the masks of pairs, for one who has its key for masks."""
+    keys = {name: join.key for name, join in party.server._of(type(party.server.came[0][own])).items()}
+    place, private = party.server._place, X25519PrivateKey.from_private_bytes(secret)
+    for name in others:
+        first, second = sorted((own, name), key=place.__getitem__)
+        mask = stream(mask_seed(agreed(private, decoded(keys[name])), party.server._salt, first, second), len(hidden))
+        hidden = hidden - mask if own == first else hidden + mask
+    return hidden
+
+
+def test_a_live_client_declared_dropped_whose_late_message_the_server_keeps() -> None:
+    """The others help to take off the masks of pairs; its own mask stays, and under it every input looks alike."""
+
+    def attack(number: int) -> np.ndarray:
+        party = Party.of(4, length=8, threshold=3)
+        party.vectors = {**party.vectors, VICTIM: np.full(8, number, dtype=np.uint64)}
+        party.stage()
+        party.stage()
+        late = vector_of(party.step(VICTIM, party.server.told(VICTIM)))
+        party.stage(without={VICTIM})
+        party.stage()
+        answers = party.stage()
+        place = party.server._place
+        secret = secret_of({place[by]: decoded(one.keys[VICTIM]) for by, one in answers.items()})  # type: ignore[attr-defined]
+        assert all(VICTIM not in one.own for one in answers.values())  # type: ignore[attr-defined]
+        return without_pairs(party, secret, VICTIM, late, set(party.vectors) - {VICTIM})
+
+    views(attack, (0, 123_456_789), times=40)
+
+
+def test_all_but_two_collude_where_everybody_is_needed() -> None:
+    """With the threshold at the whole roster, the two honest sites' sum is known, and nothing else."""
+
+    def attack(number: int) -> np.ndarray:
+        party = Party.of(5, length=8, threshold=5)
+        colluding = set(party.vectors) - {VICTIM, FRIEND}
+        party.vectors = {
+            **party.vectors,
+            VICTIM: np.full(8, number, dtype=np.uint64),
+            FRIEND: np.full(8, 10**6, dtype=np.uint64) - np.full(8, number, dtype=np.uint64),
+        }
+        for _ in range(2):
+            party.stage()
+        hidden = vector_of(party.stage()[VICTIM])
+        party.stage()
+        answers = party.stage()
+        assert party.server.total is not None
+        # The sum gives away the honest ones' sum, as it must.
+        rest = party.server.total - sum(party.vectors[name] for name in colluding)  # type: ignore[operator]
+        assert (rest == 10**6).all()
+        # Whatever the colluding sites and the server know of the victim: its own mask, and their pairs' masks.
+        place = party.server._place
+        seed = secret_of({place[by]: decoded(one.own[VICTIM]) for by, one in answers.items()})  # type: ignore[attr-defined]
+        hidden = hidden - stream(seed, 8)
+        keys = {name: join.key for name, join in party.server.came[0].items()}  # type: ignore[attr-defined]
+        for name in colluding:
+            known = party.secrets[name]
+            first, second = sorted((VICTIM, name), key=place.__getitem__)
+            mask = stream(
+                mask_seed(
+                    agreed(X25519PrivateKey.from_private_bytes(known), decoded(keys[VICTIM])),
+                    party.server._salt,
+                    first,
+                    second,
+                ),
+                8,
+            )
+            hidden = hidden - mask if first == VICTIM else hidden + mask
+        # Shares of the victim's key for masks: three of the five that it takes tell nothing.
+        return hidden
+
+    original = Party.stage
+
+    def stage(self: Party, *arguments: Any, **changes: Any) -> Any:
+        answers = original(self, *arguments, **changes)
+        if self.server.stage == 1:
+            self.secrets = {n: decoded(m.get(self.server.session)["secret"]) for n, m in self.memories.items()}  # type: ignore
+        return answers
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Party, "stage", stage)
+        views(attack, (0, 999_999), times=30)
+
+
+def test_too_few_colluding_sites_cannot_open_a_share() -> None:
+    party = Party.of(7, threshold=5)
+    party.stage()
+    party.stage()
+    parts = {}
+    for name in sorted(party.vectors)[3:]:  # four of seven, one less than it takes
+        site = party.site(name)
+        site.mask(party.server.told(name), party.vectors[name])  # type: ignore[arg-type]
+        parts[party.server._place[name]] = decoded(party.memories[name].get(site.session)["parts"][VICTIM])  # type: ignore[index]
+    known = party.memories[VICTIM].get(party.server.session)
+    assert known is not None
+    secret = decoded(known["secret"]) + decoded(known["seed"])
+    assert secret_of({point: part[:SHARE_BYTES] for point, part in parts.items()}) != secret[:32]
+    parts[party.server._place[VICTIM]] = decoded(known["parts"][VICTIM])
+    assert secret_of(parts) == secret
+
+
+def test_swapped_keys_are_found_before_a_number_leaves() -> None:
+    """The server puts keys of its own in place of another site's: what that site sealed does not open."""
+    party = Party.of(4, threshold=3)
+    party.stage()
+    own = encoded(X25519PrivateKey.generate().public_key().public_bytes_raw())
+
+    def swapped(told: Keys) -> Keys:
+        return replace(told, keys={**told.keys, FRIEND: own})
+
+    party.stage(changed={VICTIM: swapped})
+    with pytest.raises(Refused) as caught:
+        party.step(VICTIM, party.server.told(VICTIM))
+    assert str(caught.value) == (
+        "what came from 'site-001' was not sealed by it for this site in this sum: a key, the roster or the message was "
+        "changed on the way"
+    )
+
+
+def test_a_server_that_swaps_all_keys_gets_shares_that_it_cannot_open() -> None:
+    """What is sealed needs the cards' secrets too."""
+    party = Party.of(4, threshold=3)
+    party.stage()
+    made = {name: X25519PrivateKey.generate() for name in party.vectors}
+
+    def swapped(told: Keys) -> Keys:
+        keys = {name: encoded(key.public_key().public_bytes_raw()) for name, key in made.items()}
+        return replace(told, keys={**keys, VICTIM: told.keys[VICTIM]})
+
+    sealed = party.step(VICTIM, swapped(party.server.told(VICTIM)))  # type: ignore[arg-type]
+    # The server plays the friend with its own key for masks, and any card but the friend's.
+    stranger = Party.of(4).known[1]
+    fake = Site(
+        party.request, replace(stranger, name=FRIEND), party.ring, type(party.memories[VICTIM])()
+    )  # fmt: skip
+    fake.join()
+    fake._state["secret"] = encoded(made[FRIEND].private_bytes_raw())
+    keys = swapped(party.server.told(VICTIM))  # type: ignore[arg-type]
+    fake._state["join"]["key"] = keys.keys[FRIEND]
+    fake.share(keys)
+    boxes = {VICTIM: sealed.sealed[FRIEND]}  # type: ignore[attr-defined]
+    others = {name: encoded(bytes(88)) for name in party.vectors if name not in (VICTIM, FRIEND)}
+    with pytest.raises(Refused, match="what came from 'site-000' was not sealed by it for this site"):
+        fake.mask(
+            Delivery(session=party.server.session, client=FRIEND, sealed={**boxes, **others}), party.vectors[FRIEND]
+        )
+
+
+def test_shares_swapped_between_sites_do_not_open() -> None:
+    party = Party.of(4, threshold=3)
+    party.stage()
+    party.stage()
+
+    def swapped(told: Delivery) -> Delivery:
+        sealed = dict(told.sealed)
+        sealed["site-001"], sealed["site-002"] = sealed["site-002"], sealed["site-001"]
+        return replace(told, sealed=sealed)
+
+    with pytest.raises(Refused, match="was not sealed by it for this site in this sum"):
+        party.step(VICTIM, swapped(party.server.told(VICTIM)))  # type: ignore[arg-type]
+    with pytest.raises(Refused, match="^the delivery is for 'site-001', not for this site$"):
+        party.step(VICTIM, party.server.told(FRIEND))
+
+
+def test_shares_of_an_earlier_sum_do_not_open() -> None:
+    party = Party.of(4, threshold=3)
+    old = party.stage() and party.stage()
+    again = Party(party.known, party.vectors, private_request(sorted(party.vectors), 3))
+    again.stage()
+    again.stage()
+    told = again.server.told(VICTIM)
+    assert isinstance(told, Delivery)
+    with pytest.raises(Refused, match="was not sealed by it for this site in this sum"):
+        again.step(VICTIM, replace(told, sealed={**told.sealed, FRIEND: old[FRIEND].sealed[VICTIM]}))  # type: ignore[attr-defined]
+
+
+def test_another_roster_under_the_same_nonce_is_refused() -> None:
+    party = Party.of(5, threshold=4)
+    party.stage()
+    smaller = replace(party.request, roster=tuple(sorted(party.vectors)[:4]))
+    with pytest.raises(
+        Refused, match="^this site has taken part in a sum with the same nonce and another roster or other"
+    ):
+        Site(smaller, party.known[0], party.ring, party.memories[VICTIM])
+
+
+def test_two_overlapping_rosters_cannot_be_subtracted() -> None:
+    """A sum over all, then one over all but the victim: every honest site refuses the second."""
+    party = Party.of(5, threshold=4)
+    party.run()
+    others = sorted(set(party.vectors) - {VICTIM})
+    second = Party(party.known, party.vectors, private_request(others, 4), memories=party.memories)
+    with pytest.raises(Refused) as caught:
+        second.stage()
+    assert str(caught.value) == (
+        "an earlier sum was over sites that are not on this roster: two sums over different sites can be subtracted"
+    )
+
+
+def test_a_client_that_drops_out_of_a_second_sum_is_not_told_by_the_difference() -> None:
+    party = Party.of(5, threshold=4)
+    party.run()
+    again = Party(party.known, party.vectors, private_request(sorted(party.vectors), 4), memories=party.memories)
+    again.stage()
+    again.stage()
+    again.stage(without={VICTIM})
+    with pytest.raises(
+        Refused, match="^an earlier sum was over other sites: the difference would tell of those in one"
+    ):
+        again.stage()
+
+
+def test_the_same_sites_may_sum_again() -> None:
+    party = Party.of(5, threshold=4)
+    party.run()
+    again = Party(party.known, party.vectors, private_request(sorted(party.vectors), 4), memories=party.memories)
+    assert (again.run() == again.expected()).all()
+
+
+def test_different_survivors_told_to_different_sites_are_found() -> None:
+    """The server tells the victim that it survived, and others that it did not: too few words agree."""
+    party = Party.of(6, threshold=4)
+    for _ in range(3):
+        party.stage()
+    everybody = tuple(sorted(party.vectors))
+    without = tuple(name for name in everybody if name != VICTIM)
+
+    def told(names: tuple[str, ...]) -> Survivors:
+        return Survivors(session=party.server.session, survivors=names)
+
+    words = {name: party.step(name, told(everybody if name <= "site-002" else without)) for name in everybody}
+    party.server.stage = 4
+    tags = {name: one.tags[VICTIM] for name, one in words.items() if VICTIM in one.tags}  # type: ignore[attr-defined]
+    with pytest.raises(Refused, match="^3 gave their word on the survivors, but 4 must have done so$"):
+        party.step(VICTIM, Confirmations(session=party.server.session, client=VICTIM, tags=tags))
+    given = {name: one.tags for name, one in words.items() if name != VICTIM}  # type: ignore[attr-defined]
+    other = {name: tags["site-003"] for name, tags in given.items() if "site-003" in tags}
+    with pytest.raises(Refused, match="did not give its word on the survivors that this site was told"):
+        party.step("site-003", Confirmations(session=party.server.session, client="site-003", tags=other))
+
+
+def test_a_site_gives_its_word_once() -> None:
+    party = Party.of(5, threshold=3)
+    for _ in range(3):
+        party.stage()
+    everybody = tuple(sorted(party.vectors))
+    party.step(VICTIM, Survivors(session=party.server.session, survivors=everybody))
+    with pytest.raises(
+        Refused, match="^this site has answered another list of survivors in this sum, or a later step$"
+    ):
+        party.step(VICTIM, Survivors(session=party.server.session, survivors=everybody[:4]))
+
+
+@pytest.mark.parametrize(
+    ("survivors", "sentence"),
+    [
+        (("site-000", "site-001"), "the sum would be over 2 clients, but needs 3"),
+        (("site-001", "site-002", "site-003"), "this site is not among the survivors"),
+        (("site-000", "site-001", "stranger"), "'stranger' is among the survivors, but was not in the sum"),
+    ],
+)
+def test_survivors_that_cannot_be(survivors: tuple[str, ...], sentence: str) -> None:
+    party = Party.of(5, threshold=3)
+    for _ in range(3):
+        party.stage()
+    with pytest.raises(Refused, match=f"^{sentence}$"):
+        party.step(VICTIM, Survivors(session=party.server.session, survivors=survivors))
+
+
+@pytest.mark.parametrize("which", ["own", "keys"])
+def test_a_false_share_is_named(which: str) -> None:
+    party = Party.of(6, threshold=4)
+    party.stage()
+    party.stage()
+    party.stage(without={"site-005"})
+    party.stage()
+    message = party.step("site-002", party.server.told("site-002"))
+    told = dict(getattr(message, which))
+    owner = sorted(told)[0]
+    told[owner] = encoded(bytes([decoded(told[owner])[0] ^ 1]) + decoded(told[owner])[1:])
+    false = replace(message, **{which: told}).signed(party.known[2])
+    with pytest.raises(Refused, match=f"^'site-002' revealed a false share of '{owner}', or was given one$"):
+        party.server.take(false)
+    party.stage(without={"site-002"})
+    assert party.server.total is not None
+    assert (party.server.total == party.expected()).all()
+
+
+def test_an_unsigned_or_forged_message_is_refused() -> None:
+    party = Party.of(3)
+    join = party.step(VICTIM, None)
+    for forged in (replace(join, client=FRIEND), replace(join, signature=None), join.signed(party.known[1])):
+        with pytest.raises(Refused, match="^the signature of 'site-00.' is not right"):
+            party.server.take(forged)
+
+
+def test_who_is_not_in_the_keyring_is_named() -> None:
+    party = Party.of(4)
+    ring = party.ring.without([FRIEND])
+    with pytest.raises(Refused) as caught:
+        Site(party.request, party.known[0], ring, party.memories[VICTIM])
+    assert str(caught.value) == (
+        "1 on the roster are not in the keyring ('site-001'); take their cards in, if you trust them: fedcert keys trust"
+    )

@@ -1,0 +1,107 @@
+"""A federation that sums in secret, in one process, for tests to disturb."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedcert.privacy.identity import Identity
+from fedcert.privacy.keyring import Keyring
+from fedcert.privacy.memory import DictMemory
+from fedcert.privacy.messages import Message, Passed
+from fedcert.privacy.site import Site
+from fedcert.privacy.summing import Summing
+from fedcert.report import Request
+from fedcert.report.request import PrivateSum
+
+Change = Callable[[Any], Any]
+
+
+def identities(count: int) -> list[Identity]:
+    return [Identity.new(f"site-{number:03d}") for number in range(count)]
+
+
+def private_request(names: Sequence[str], threshold: int | None = None, **changes: Any) -> Request:
+    private = PrivateSum(threshold=threshold or 2 * len(names) // 3 + 1)
+    values: dict[str, Any] = {
+        "model": "m", "smoothing": {"sigma": 0.5}, "classes": ["a", "b"], "roster": list(names),
+        "nonce": secrets.token_hex(16), "private": private,
+    }  # fmt: skip
+    return Request(**{**values, **changes})
+
+
+@dataclass
+class Party:
+    """Sites, their numbers, and a server between them.
+
+    Attributes:
+        known: their keys.
+        vectors: the numbers of each.
+        request: what is asked.
+        memories: what each remembers.
+    """
+
+    known: list[Identity]
+    vectors: Mapping[str, np.ndarray]
+    request: Request
+    memories: dict[str, DictMemory] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.ring = Keyring.of([one.card for one in self.known])
+        length = len(next(iter(self.vectors.values())))
+        self.server = Summing(self.request, self.ring, length)
+        self.memories = self.memories or {one.name: DictMemory() for one in self.known}
+        self.sites: dict[str, Site] = {}
+
+    @classmethod
+    def of(cls, count: int, length: int = 5, threshold: int | None = None, seed: int = 0) -> Party:
+        known = identities(count)
+        generator = np.random.default_rng(seed)
+        vectors = {one.name: generator.integers(0, 2**40, length).astype(np.uint64) for one in known}
+        return cls(known, vectors, private_request([one.name for one in known], threshold))
+
+    def site(self, name: str) -> Site:
+        """As a process that starts anew at every step: what it knows is in its memory."""
+        identity = next(one for one in self.known if one.name == name)
+        return Site(self.request, identity, self.ring, self.memories[name])
+
+    def step(self, name: str, told: Passed | None) -> Message:
+        """What a site answers."""
+        site = self.site(name)
+        stage = self.server.stage
+        if stage == 0:
+            return site.join()
+        assert told is not None
+        told = type(told).from_json(json.loads(told.dumps()))
+        if stage == 2:
+            return site.mask(told, self.vectors[name])  # type: ignore[arg-type]
+        return [None, site.share, None, site.confirm, site.reveal][stage](told)  # type: ignore[misc]
+
+    def stage(self, without: set[str] = frozenset(), changed: Mapping[str, Change] = {}) -> dict[str, Message]:  # type: ignore[assignment]
+        """One stage: everybody who is there answers; what some are told may be changed on the way."""
+        answers = {}
+        for name in sorted(self.server.asked - without):
+            told = self.server.told(name)
+            answers[name] = self.step(name, changed[name](told) if name in changed else told)
+        for message in answers.values():
+            self.server.take(type(message).from_json(json.loads(message.dumps())))
+        self.server.close()
+        return answers
+
+    def run(self, dropping: Sequence[set[str]] = ((),) * 5) -> np.ndarray:  # type: ignore[assignment]
+        """All stages; who drops out in one is gone for good."""
+        gone: set[str] = set()
+        for leaving in dropping:
+            gone |= set(leaving)
+            self.stage(without=gone)
+        assert self.server.total is not None
+        return self.server.total
+
+    def expected(self) -> np.ndarray:
+        """The sum in the clear."""
+        return sum((self.vectors[name] for name in self.server.survivors), np.zeros_like(self.vectors["site-000"]))
