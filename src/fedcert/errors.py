@@ -9,6 +9,7 @@
     ├── ModelProblem         the model cannot be loaded, or answers nonsense
     ├── DataProblem          the local data cannot be used
     ├── DeviceProblem        a device failed while it was working
+    ├── EngineStopped        a federated learning engine ended the work
     ├── Refused              an answer that a certification round does not take
     └── EstimationProblem    the reports are fine, but no estimate follows from them
         └── QuorumMissed     too few clients answered
@@ -102,6 +103,10 @@ class DeviceProblem(FedcertError):
 
 class DataProblem(FedcertError, ValueError):
     """The local data cannot be used."""
+
+
+class EngineStopped(FedcertError):
+    """A federated learning engine ended the work: somebody aborted the job."""
 
 
 class Refused(FedcertError, ValueError):

@@ -64,6 +64,44 @@ def test_what_is_not_taken_is_named(desk: Request, capsys: pytest.CaptureFixture
     assert "the report of 'site-c' answers another request" in told
 
 
+def test_a_file_that_breaks_the_schema_leaves_a_trace(desk: Request, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = answer(desk, "site-c").to_json() | {"certified_counts": [-1, 0]}
+    Path("back/c.json").write_text(json.dumps(broken))
+    Path("back/lines.ndjson").write_text("{\n" * 12)
+    assert run(["collect", "back", "--request", "request.json", "--run", "run", "--json"]) == 0
+    seen = capsys.readouterr()
+    why = json.loads(seen.out)["excluded"]["site-c"]
+    assert why.startswith("a report in its name was refused: report 'site-c' in back/c.json: certified_counts[0] must")
+    assert "not taken: 3 more; all are in run/log.ndjson" in seen.err
+    log = [json.loads(line) for line in Path("run/log.ndjson").read_text().splitlines()]
+    assert sum(event["event"] == "refused" for event in log) == 13
+
+
+def test_an_inbox_may_be_empty_once_there_are_answers(desk: Request, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("empty").mkdir()
+    assert run(["collect", "empty", "--request", "request.json", "--run", "run"]) == 2
+    assert "empty holds no .json" in capsys.readouterr().err
+    assert run(["collect", "back", "--request", "request.json", "--run", "run"]) == 0
+    assert run(["collect", "empty", "--run", "run"]) == 0
+
+
+def test_the_runs_own_folder_is_no_inbox(desk: Request, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["collect", "back", "--request", "request.json", "--run", "back"]) == 2
+    assert "back is the folder of --run, which has what it took already" in capsys.readouterr().err
+
+
+def test_names_that_look_the_same_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = request(roster=("Klinik M\u00fcnchen",), seconds=None, now=None)
+    Path("request.json").write_text(asked.dumps())
+    document = answer(asked, "x").to_json() | {"client": "Klinik Mu\u0308nchen"}
+    Path("a.json").write_text(json.dumps(document))
+    assert run(["collect", "a.json", "--request", "request.json", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["excluded"] == {}
+
+
 def test_a_worst_case_on_request(desk: Request, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["collect", "back", "--request", "request.json", "--worst-case", "50"]) == 0
     shown = " ".join(capsys.readouterr().out.split())

@@ -9,13 +9,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from asked import request
 from fedcert import Estimate, Report, Request, WhatIf, certify
 from fedcert.certification.journal import Journal
+from fedcert.cli.certify import _Bar
 from fedcert.cli.console import duration
 from fedcert.cli.inputs import radii_of
 from fedcert.cli.main import run
@@ -500,3 +503,28 @@ def test_a_journals_name_that_is_taken_is_refused_before_any_work(
     error = capsys.readouterr().err
     assert "cannot use the journal report.json.journal: Is a directory" in error
     assert "what was done is kept" not in error
+
+
+def test_work_that_outlasts_the_deadline_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    watcher = _Bar(request(now=None, seconds=60.0))
+    watcher._check_deadline(30.0, "may take")
+    assert capsys.readouterr().err == ""
+    watcher._check_deadline(90.0, "may take")
+    assert capsys.readouterr().err.startswith(
+        "fedcert: note: that may take longer than the request's deadline allows, 20"
+    )
+
+
+def test_a_report_that_is_late_is_told_of(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The model takes longer than the deadline allows."""
+    (site / "slowly.py").write_text(
+        "import time\ndef make():\n    return lambda batch: (time.sleep(0.05), (batch[:, 0] > 0.5).astype(int))[1]\n"
+    )
+    soon = (datetime.now(UTC) + timedelta(seconds=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    ask = ["request", "--model-id", "m", "--sigma", "0.25", "--classes", "classes.txt", "--deadline", soon]
+    assert run([*ask, "--n", "50", "--procedure", "fixed", "--out", "request.json"]) == 0
+    call = ["certify", "slowly:make", "data.npz", "--model-id", "m", "--client", "a", "--request", "request.json"]
+    assert run([*call, "--batch-size", "50", "--out", "report.json"]) == 0
+    told = capsys.readouterr().err
+    assert f"note: that takes longer than the request's deadline allows, {soon}" in told
+    assert f"note: the request's deadline, {soon}, has passed: the coordinator will not take this report" in told

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from asked import NOW, answer, request
-from fedcert.errors import CallError, FedcertWarning, FileProblem, Refused
+from fedcert.errors import CallError, FedcertWarning, FileProblem, QuorumMissed, Refused
 from fedcert.rounds import Round, RunFolder
 from fedcert.rounds.folder import file_name
 
@@ -32,8 +32,38 @@ def test_a_round_that_is_opened_again_has_what_was_taken(tmp_path: Path) -> None
         assert one.request.digest == asked.digest
         assert list(one.reports) == ["site-a"]
         one.take(answer(asked, "site-b"))
-        assert one.conclude().clients == 2
+        made = one.conclude()
+        assert made.clients == 2
+        folder.keep_estimate(made)
     assert events(tmp_path / "run") == ["asked", "answered", "resumed", "answered", "estimated"]
+
+
+def test_who_failed_in_an_earlier_run_is_waited_for_again(tmp_path: Path) -> None:
+    asked = request()
+    with RunFolder(tmp_path, asked) as folder:
+        Round(asked, folder, clock=lambda: NOW).trouble("site-b", "its memory is full")
+    with RunFolder(tmp_path) as folder:
+        one = Round(folder=folder, clock=lambda: NOW)
+        assert one.waiting_for == ["site-a", "site-b", "site-c"]
+        assert one.missing["site-b"] == "its memory is full"
+        one.trouble("site-b", "its memory is full again")
+        assert one.waiting_for == ["site-a", "site-c"]
+        one.back("site-b")
+        assert one.waiting_for == ["site-a", "site-b", "site-c"]
+
+
+def test_an_estimate_that_no_longer_follows_is_put_aside(tmp_path: Path) -> None:
+    asked = request()
+    with RunFolder(tmp_path, asked) as folder:
+        one = Round(asked, folder, clock=lambda: NOW)
+        one.take(answer(asked))
+        folder.keep_estimate(one.conclude(quorum=1))
+        assert (tmp_path / "estimate.json").exists()
+        with pytest.raises(QuorumMissed):
+            one.conclude(quorum=1.0)
+    assert not (tmp_path / "estimate.json").exists()
+    assert (tmp_path / "estimate-before.json").exists()
+    assert events(tmp_path)[-2:] == ["estimated", "no estimate"]
 
 
 def test_refusals_and_troubles_are_logged(tmp_path: Path) -> None:

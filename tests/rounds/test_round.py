@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from asked import NOW, ROSTER, answer, clock, request
-from fedcert.errors import CallError, EstimationProblem, QuorumMissed, Refused
+from fedcert.errors import CallError, QuorumMissed, Refused
 from fedcert.report import Release, Target
 from fedcert.rounds import Reply, Round, ask, wait
 from fedcert.rounds.quorum import needed
+from fedcert.rounds.round import steady_clock
 
 
 def begun(**changes: Any) -> Round:
@@ -211,8 +212,75 @@ def test_a_worst_case_needs_an_interval() -> None:
     assert all(high > own for high, own in zip(worst["upper"], made.upper, strict=True))
     lonely = begun()
     lonely.take(answer(lonely.request, label_counts=(50, 0), class_certified_counts=((40, 25), (0, 0))))
-    with pytest.raises(EstimationProblem, match="no client holds some class of the target"):
-        lonely.conclude(quorum=1, missing_examples=10)
+    made = lonely.conclude(quorum=1, missing_examples=10)
+    assert made.lower is not None
+    assert made.upper is not None
+    # Nobody holds dogs, half of the target: their half is open at both ends already.
+    worst = made.details["missing"]
+    assert 0 <= worst["lower"][0] < made.lower[0]
+    assert worst["upper"][0] > made.upper[0]
+
+
+@pytest.mark.parametrize("wrong", [-1, 2.5, "5", True, 2**54])
+def test_what_a_worst_case_cannot_be_asked_for(wrong: Any) -> None:
+    one = begun()
+    one.take(answer(one.request))
+    with pytest.raises(CallError, match="the examples of a missing client must be a whole number, 0 or more"):
+        one.conclude(quorum=1, missing_examples=wrong)
+
+
+def test_a_name_that_others_claim_after_it_has_answered_is_told_in_the_estimate() -> None:
+    one = begun()
+    one.take(answer(one.request))
+    wait(
+        one,
+        lambda: [
+            Reply("site-a", contest="two nodes call themselves so"),
+            Reply("site-b", trouble="gone"),
+            Reply("site-c", trouble="gone"),
+        ],
+        sleep=lambda _: None,
+    )
+    check = one.conclude(quorum=1).checks[-1]
+    assert (check.name, check.verdict) == ("contested names", "look")
+    assert check.sentence == (
+        "Of 1 clients that answered, others claim the name: 'site-a': two nodes call themselves so. "
+        "Their first answers count."
+    )
+
+
+def test_a_client_that_comes_back_is_waited_for() -> None:
+    one = begun()
+    replies = iter(
+        [
+            [Reply("site-a", trouble="lost"), Reply("site-b", trouble="x")],
+            [Reply("site-a", back=True), Reply("site-c", trouble="x")],
+            [Reply("site-a", answer=answer(one.request).dumps())],
+        ]
+    )
+    wait(one, lambda: next(replies), sleep=lambda _: None)
+    assert list(one.reports) == ["site-a"]
+
+
+def test_an_answer_that_a_slow_poll_brings_after_the_deadline_is_late() -> None:
+    one = begun()
+
+    def poll() -> list[Reply]:
+        one.clock = lambda: clock(65)
+        return [Reply("site-a", answer=answer(one.request).dumps())]
+
+    wait(one, poll, sleep=lambda _: None)
+    assert one.reports == {}
+    assert "came after the deadline" in one.missing["site-a"]
+
+
+def test_the_steady_clock_does_not_follow_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("fedcert.rounds.round.time.monotonic", lambda: now[0])
+    told = steady_clock()
+    first = told()
+    now[0] += 7
+    assert (told() - first).total_seconds() == 7
 
 
 @pytest.mark.parametrize(

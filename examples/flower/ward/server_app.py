@@ -29,6 +29,7 @@ def main(grid: Grid, context: Context) -> None:
     if settings["weights"]:
         network.load_state_dict(load_file(str(settings["weights"])))
     if trained is not None and trained.exists():  # a run that was broken off after training
+        print(f"going on with the weights in {trained}: nothing is trained; name another run to train anew", flush=True)
         network.load_state_dict(load_file(trained))
         rounds = 0
     round_settings = {
@@ -52,12 +53,12 @@ def main(grid: Grid, context: Context) -> None:
         network.load_state_dict(arrays.to_torch_state_dict())
         if trained is not None:  # what is certified is what is kept
             trained.parent.mkdir(parents=True, exist_ok=True)
-            save_file(network.state_dict(), trained)
+            draft = trained.with_suffix(".part")
+            save_file(network.state_dict(), draft)
+            draft.replace(trained)
     try:
-        quorum = float(settings["quorum"])
-        estimate = certify_round(
-            grid, network, run=run or None, quorum=int(quorum) if quorum > 1 else quorum, **round_settings,
-        )  # fmt: skip
+        # 1 is one client, 1.0 everybody.
+        estimate = certify_round(grid, network, run=run or None, quorum=settings["quorum"], **round_settings)
     except FedcertError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         raise  # Flower takes a run that merely exits for a completed one

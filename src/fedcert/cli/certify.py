@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -101,7 +101,7 @@ def certify(
         if asked.release.class_counts and not class_counts:
             tell("note: the request asks for counts per class; add --class-counts if you agree to give them")
     journal = out.with_name(f"{out.name}.journal") if out is not None and not dry_run else None
-    watcher = _Bar()
+    watcher = _Bar(asked)
     try:
         with progress() as watcher.bar:
             done = carry_out(plan, classifier, local, watcher, journal)
@@ -123,6 +123,8 @@ def certify(
         tell("note: this is exactly what would leave; nothing was written")
     elif not as_json:
         _summary(report, out)
+    if asked is not None and asked.late(datetime.now(UTC)):
+        tell(f"note: the request's deadline, {asked.deadline}, has passed: the coordinator will not take this report")
 
 
 def _summary(report: Report, out: Path | None) -> None:
@@ -149,7 +151,8 @@ class _Bar(Watcher):
 
     bar: Progress
 
-    def __init__(self) -> None:
+    def __init__(self, asked: Request | None) -> None:
+        self.asked = asked
         self.journal: Path | None = None
         self.task: TaskID | None = None
         self.by_examples = False
@@ -171,13 +174,22 @@ class _Bar(Watcher):
 
     def forecast(self, samples: int, rate: float) -> None:
         tell(f"{samples:,} noisy samples at about {rate:,.0f} a second: {duration(samples / rate)}")
+        self._check_deadline(samples / rate, "takes")
         self.task = self.bar.add_task("certifying", total=samples, rate="")
 
     def forecast_at_most(self, samples: int, rate: float, examples: int) -> None:
         at_most = duration(samples / rate)
         tell(f"at most {samples:,} noisy samples at about {rate:,.0f} a second: {at_most}, and mostly much less")
+        self._check_deadline(samples / rate, "may take")
         self.task = self.bar.add_task("certifying", total=examples, rate="")
         self.by_examples = True
+
+    def _check_deadline(self, seconds: float, takes: str) -> None:
+        if self.asked is not None and self.asked.late(datetime.now(UTC) + timedelta(seconds=seconds)):
+            tell(
+                f"note: that {takes} longer than the request's deadline allows, {self.asked.deadline}; --time-budget "
+                "ends in time, --every K takes every K-th example"
+            )
 
     def finished(self, examples: int) -> None:
         if self.task is not None and self.by_examples:

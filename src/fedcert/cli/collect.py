@@ -48,6 +48,9 @@ def collect(
     if request is None and run is None:
         raise CallError("give --request FILE, or --run FOLDER that has it")
     inputs = [*(reports or ()), *files_among(request, target)]
+    for given in reports or ():
+        if run is not None and given.resolve() == run.resolve():
+            raise CallError(f"{given} is the folder of --run, which has what it took already; name the reports' folder")
     for path, suffixes in ((out, (".json",)), (figure, FORMATS)):
         if path is None:
             continue
@@ -61,17 +64,18 @@ def collect(
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(run, asked)) if run is not None else None
         one = Round(asked, folder)
-        refused = take_files(one, reports or ())
+        refused = take_files(one, reports or (), may_be_empty=bool(one.reports))
         for place, why in list(refused.items())[:_SHOWN]:
             tell(f"not taken: {place}: {why}")
         if len(refused) > _SHOWN:
-            tell(f"not taken: {len(refused) - _SHOWN} more")
+            where = f"; all are in {folder.path / 'log.ndjson'}" if folder is not None else "; --run keeps a log of all"
+            tell(f"not taken: {len(refused) - _SHOWN} more{where}")
         made = one.conclude(
             target, method, quorum=needed, missing_examples=worst_case, confidence=confidence, screen=screen
         )
         written = write_estimate(made, out) if out is not None else []
         if folder is not None:
-            written += write_estimate(made, folder.estimate_path)
+            written += folder.keep_estimate(made)
             drawn(made, folder.path)
         if figure is not None:
             plot(made, figure)

@@ -16,8 +16,10 @@ from fedcert.report.paths import kind_of_path, named
 from fedcert.report.reading import files_in, read_texts
 from fedcert.rounds import Round
 
+_LONGEST_NAME = 200
 
-def take_files(one: Round, paths: Iterable[Path]) -> dict[str, str]:
+
+def take_files(one: Round, paths: Iterable[Path], *, may_be_empty: bool = False) -> dict[str, str]:
     """Offer a round all reports in some files and folders; one that is broken does not hide the others.
 
     A file says nothing about when it arrived, so a report is late if it says itself that it was written too late.
@@ -25,6 +27,7 @@ def take_files(one: Round, paths: Iterable[Path]) -> dict[str, str]:
     Args:
         one: the round.
         paths: files (.json, .ndjson, .parquet) or folders of them.
+        may_be_empty: a folder without such files is no mistake: nothing has come since the last time.
 
     Returns:
         What was not taken: place -> why.
@@ -35,34 +38,56 @@ def take_files(one: Round, paths: Iterable[Path]) -> dict[str, str]:
     """
     refused: dict[str, str] = {}
     for path in paths:
-        for place, found in _reports(path, refused):
+        in_folder = kind_of_path(path) == "a folder"
+        for file in files_in(path, may_be_empty=may_be_empty):
             try:
-                one.take(found, came=_written(found))
-            except Refused as error:
-                refused[place] = str(error)
+                for place, found in _found(file, one, refused, in_folder):
+                    try:
+                        one.take(found, came=_written(found))
+                    except Refused as error:
+                        refused[place] = str(error)
+            except _Unreadable as error:
+                refused[named(file)] = str(error)
+                one.doubt(None, f"{named(file)}: {error}")
     return refused
 
 
-def _reports(path: Path, refused: dict[str, str]) -> Iterator[tuple[str, Report]]:
-    in_folder = kind_of_path(path) == "a folder"
-    for file in files_in(path):
+class _Unreadable(FedcertError):
+    """A file that cannot be read on."""
+
+
+def _found(file: Path, one: Round, refused: dict[str, str], in_folder: bool) -> Iterator[tuple[str, Report]]:
+    """The reports of a file; of what is none, the round is told."""
+    table = file.suffix.lower() == SUFFIX
+    pieces: Iterator[Any] = iter(reports_in(file) if table else read_texts(file))
+    while True:
         try:
-            if file.suffix.lower() == SUFFIX:
-                for report in reports_in(file):
-                    yield f"{named(file)}, client {report.client}", report
-                continue
-            texts = list(read_texts(file))
+            piece = next(pieces)
+        except StopIteration:
+            return
         except FedcertError as error:
-            refused[named(file)] = str(error)
+            raise _Unreadable(str(error)) from None
+        if table:
+            yield f"{named(file)}, client {piece.client}", piece
             continue
-        for place, text in texts:
-            try:
-                document = parse(text, place)
-                if in_folder and kind_named(document) not in ("report", "unknown"):
-                    continue  # a request or an estimate beside the reports
-                yield place, Report.from_json(document, place)
-            except FedcertError as error:
-                refused[place] = str(error)
+        place, text = piece
+        document: Any = None
+        try:
+            document = parse(text, place)
+            if in_folder and kind_named(document) not in ("report", "unknown"):
+                continue  # a request or an estimate beside the reports
+            report = Report.from_json(document, place)
+        except FedcertError as error:
+            refused[place] = str(error)
+            one.doubt(_client(document), str(error))
+            continue
+        yield place, report
+
+
+def _client(document: Any) -> str | None:
+    """Whom a document is about, as it says."""
+    client = document.get("client") if isinstance(document, dict) else None
+    return client if isinstance(client, str) and len(client) <= _LONGEST_NAME else None
 
 
 def _written(report: Any) -> datetime | None:

@@ -65,9 +65,10 @@ class FolderMemory:
                     f"{named(path)} keeps secrets, but others may look into it; run: chmod 700 {named(path)}"
                 )
             self._lock = (path / "lock").open("ab")
+            free = take_lock(self._lock)
         except OSError as error:
             raise FileProblem(f"cannot use the folder {named(path)}: {error.strerror or error}") from None
-        if not take_lock(self._lock):
+        if not free:
             self._lock.close()
             raise CallError(f"another program is using {named(path)}; wait for it to end")
 

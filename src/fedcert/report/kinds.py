@@ -84,7 +84,7 @@ class Text(Kind):
     def take(self, value: Any, field: str) -> str:
         if not isinstance(value, str) or len(value) > self.longest or not _readable(value):
             raise self.refuse(value, field)
-        return value
+        return unicodedata.normalize("NFC", value)  # what looks the same is the same name
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "minLength": 1, "maxLength": self.longest}

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from typing import IO, Any
+
+_HELD = {errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK}
+_BEYOND = 2**40
 
 
 def take_lock(file: IO[Any]) -> bool:
@@ -11,16 +16,27 @@ def take_lock(file: IO[Any]) -> bool:
 
     Returns:
         Whether it was free.
+
+    Raises:
+        OSError: the system cannot lock this file at all.
     """
     try:
         if sys.platform == "win32":
             import msvcrt
 
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            # Windows keeps others from reading what is locked: a byte far beyond what is ever written.
+            place = os.lseek(file.fileno(), 0, os.SEEK_CUR)
+            os.lseek(file.fileno(), _BEYOND, os.SEEK_SET)
+            try:
+                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            finally:
+                os.lseek(file.fileno(), place, os.SEEK_SET)
         else:
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
+    except OSError as error:
+        if error.errno in _HELD:
+            return False
+        raise
     return True

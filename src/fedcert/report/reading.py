@@ -37,7 +37,7 @@ def read_texts(path: Path) -> Iterator[tuple[str, bytes]]:
     yield from _texts_of(path)
 
 
-def files_in(path: Path) -> list[Path]:
+def files_in(path: Path, *, may_be_empty: bool = False) -> list[Path]:
     """The files that a path stands for: itself, or what a folder holds, by name. Others there are told of.
 
     Raises:
@@ -48,7 +48,7 @@ def files_in(path: Path) -> list[Path]:
         return [path]
     seen = sorted(file for file in path.iterdir() if not file.name.startswith("."))
     files = [file for file in seen if file.suffix.lower() in SUFFIXES and kind_of_path(file) == "a file"]
-    if not files:
+    if not files and not may_be_empty:
         raise CallError(f"{named(path)} holds no .json, .ndjson, .jsonl or .parquet file; give a folder of reports")
     _tell_of_others(path, [file for file in seen if file not in files])
     return files

@@ -88,6 +88,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         if real.exists():  # who may read it stays as it was
             draft.chmod(real.stat().st_mode & 0o777)
         draft.replace(real)
+        _settle(real.parent)
     except BaseException as error:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
@@ -95,3 +96,14 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             reason = error.strerror or str(error)
             raise FileProblem(f"cannot write {shown(str(path), 300)}: {reason}; nothing was written") from None
         raise
+
+
+def _settle(folder: Path) -> None:
+    """Have a folder's new names reach the disk, where the system can do that."""
+    if os.name == "posix":
+        with contextlib.suppress(OSError):  # some file systems cannot
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -11,20 +12,24 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fedcert.errors import CallError, QuorumMissed, shown
-from fedcert.estimation.files import write_estimate
 from fedcert.estimation.methods import Settings, estimator
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.target import target_of
 from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing
+from fedcert.report.fields import CLASSES, RADII, ROSTER
 from fedcert.report.paths import kind_of_path
 from fedcert.rounds.asking import ask
 from fedcert.rounds.folder import RunFolder
+from fedcert.rounds.missing import check_missing_examples
 from fedcert.rounds.quorum import Quorum, needed
-from fedcert.rounds.round import Round
+from fedcert.rounds.round import Round, steady_clock
 from fedcert.rounds.waiting import Reply, wait
 
 _LOG = logging.getLogger("fedcert")
 _PAUSE = 0.5
+_ROLL_CALL = 30.0
+"""Seconds in which clients that are there should have said so."""
+_LONGEST = 10 * 366 * 86_400
 
 
 class Transport(Protocol):
@@ -76,7 +81,7 @@ def carry_round(
         classes: names in index order.
         smoothing: how to smooth and certify; a number is sigma, with the usual settings.
         roster: the clients' names; or how many there are at least; where None, all that are there.
-        seconds: until the deadline.
+        seconds: until the deadline; waiting for clients to come is in it.
         run: a folder that keeps request, reports, estimate and log. One that has the same request goes on with it, and
             asks only who is missing.
         target, method, quorum, missing_examples, settings: see `Round.conclude`.
@@ -90,23 +95,26 @@ def carry_round(
         EstimationProblem: no estimate follows from the answers.
     """
     wanted = smoothing if isinstance(smoothing, Smoothing) else Smoothing.usual(smoothing)
-    if isinstance(roster, str):
-        raise CallError("roster must be a list of names or a number, but is one text; split it first")
-    names = None if roster is None or isinstance(roster, int) else list(roster)
-    _check(classes, target, method, quorum, names, settings)
-    until = time.monotonic() + seconds
+    seconds, roster = _seconds(seconds), _roster(roster)
+    names = roster if isinstance(roster, tuple) else None
+    classes, radii = CLASSES.take(classes, "classes"), RADII.take(radii, "radii")
+    _check(classes, target, method, settings)
+    check_missing_examples(missing_examples, bool(settings.get("screen")))
+    needed(quorum, None if names is None else len(names))
+    until, clock = time.monotonic() + seconds, steady_clock()
     with ExitStack() as stack:
-        asked = {"model": model, "smoothing": wanted, "classes": tuple(classes), "radii": tuple(radii)}
-        folder = _resumed(stack, run, asked | ({} if names is None else {"roster": tuple(names)}))
+        asked = {"model": model, "smoothing": wanted, "classes": classes, "radii": radii, "roster": names}
+        folder = _resumed(stack, run, asked)
         if folder is None:
-            names = _muster(transport, roster, seconds, sleep)
+            names = names or _muster(transport, roster, seconds, sleep)
+            needed(quorum, len(names))
             left = max(1.0, until - time.monotonic())
             request = ask(model, wanted, classes, radii=radii, roster=names, seconds=left, release=release)
             if run is not None:
                 folder = stack.enter_context(RunFolder(Path(run), request))
-            one = Round(request, folder)
+            one = Round(request, folder, clock=clock)
         else:
-            one = Round(folder=folder)
+            one = Round(folder=folder, clock=clock)
             _LOG.info("going on with %d answers of an earlier run", len(one.reports))
             if one.request.late(one.clock()):
                 _LOG.warning("its deadline, %s, has passed: nobody is asked again", one.request.deadline)
@@ -120,20 +128,41 @@ def carry_round(
             _LOG.warning("missing: %s: %s", client, why)
         made = one.conclude(target, method, quorum=quorum, missing_examples=missing_examples, **settings)
         if folder is not None:
-            write_estimate(made, folder.estimate_path)
+            folder.keep_estimate(made)
         return made
 
 
-def _check(
-    classes: Sequence[str],
-    target: object,
-    method: str,
-    quorum: Quorum,
-    names: Sequence[str] | None,
-    settings: Mapping[str, Any],
-) -> None:
+def _seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= _LONGEST:
+        raise CallError(f"seconds must be a number above 0 and at most {_LONGEST:,}, but is {shown(value)}")
+    return float(value)
+
+
+def _roster(value: object) -> tuple[str, ...] | int | None:
+    """A roster's names, or how many are wanted.
+
+    Raises:
+        CallError: it is neither.
+        InvalidValue: a name breaks a rule, or comes twice.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        raise CallError("roster must be a list of names or a number, but is one text; split it first")
+    if isinstance(value, Iterable):
+        names: tuple[str, ...] = ROSTER.take(list(value), "roster")
+        return names
+    try:
+        count = 0 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise CallError(f"roster must be a list of names or a whole number of 1 or more, but is {shown(value)}")
+    return count
+
+
+def _check(classes: Sequence[str], target: object, method: str, settings: Mapping[str, Any]) -> None:
     """Check, before the clients' hours of work, that an estimate could follow."""
-    needed(quorum, None if names is None else len(names))
     estimator(method)
     if target is not None:
         target_of(target, tuple(classes))
@@ -149,27 +178,31 @@ def _resumed(stack: ExitStack, run: str | Path | None, asked: Mapping[str, Any])
     if run is None or kind_of_path(Path(run) / "request.json") is None:
         return None
     folder = stack.enter_context(RunFolder(Path(run)))
-    other = [name for name, value in asked.items() if getattr(folder.request, name) != value]
+    there = {name: getattr(folder.request, name) for name in asked}
+    there["roster"] = None if asked["roster"] is None else set(there["roster"] or ())
+    wanted = {**asked, "roster": None if asked["roster"] is None else set(asked["roster"])}
+    other = [name for name in asked if there[name] != wanted[name]]
     if other:
         raise CallError(f"the folder {str(run)!r} is of a round with another {', '.join(other)}; name another folder")
     return folder
 
 
-def _muster(
-    transport: Transport, roster: Sequence[str] | int | None, seconds: float, sleep: Callable[[float], None]
-) -> list[str]:
-    """The roster's names; where only a number is given, or nothing, those who are there."""
-    if roster is not None and not isinstance(roster, int):
-        return list(roster)
-    until = time.monotonic() + seconds
+def _muster(transport: Transport, wanted: object, seconds: float, sleep: Callable[[float], None]) -> tuple[str, ...]:
+    """Those who are there: so many as are wanted, or, where that is not said, all who say so within some seconds.
+
+    At most half of the time goes by with this, so that who is there has the rest for its work.
+    """
+    began = time.monotonic()
+    count = wanted if isinstance(wanted, int) else None
     while True:
         names, all_said = transport.names(seconds)
-        if len(names) >= roster if roster is not None else names and all_said:
-            return sorted(names)
-        if time.monotonic() > until:
-            if roster is None and names:  # some are silent: those who are there will do
-                return sorted(names)
+        waited = time.monotonic() - began
+        if count is not None and len(names) >= count:
+            return tuple(sorted(names))
+        if count is None and names and (all_said or waited > min(_ROLL_CALL, seconds / 4)):
+            return tuple(sorted(names))  # where some are silent, those who are there will do
+        if waited > seconds / 2:
             break
         sleep(_PAUSE)
-    wanted = "some" if roster is None else str(roster)
-    raise QuorumMissed(f"{len(names)} clients were there within {seconds:g} s, but {wanted} are wanted")
+    many = "some" if count is None else str(count)
+    raise QuorumMissed(f"{len(names)} clients were there within {waited:.0f} s, but {many} are wanted")

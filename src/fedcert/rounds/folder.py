@@ -4,7 +4,7 @@ run/
   request.json      what was asked
   reports/          each answer that was taken, as it arrived
   estimate.json     what follows
-  estimate.png      the same as a picture
+  estimate.png      the same as a picture; both are called estimate-before when the answers lead to none any more
   log.ndjson        what happened, line by line
 """
 
@@ -22,6 +22,8 @@ from typing import IO, Any, Self
 from urllib.parse import quote
 
 from fedcert.errors import CallError, FedcertError, FedcertWarning, FileProblem
+from fedcert.estimation.files import write_estimate
+from fedcert.estimation.result import Estimate
 from fedcert.report import Report, Request, read_one, write_whole
 from fedcert.report.locking import take_lock
 from fedcert.report.paths import kind_of_path, named
@@ -50,9 +52,10 @@ class RunFolder:
         try:
             self.reports_path.mkdir(parents=True, exist_ok=True)
             self._log: IO[bytes] = (path / "log.ndjson").open("ab", buffering=0)  # a full disk is told at once
+            free = take_lock(self._log)
         except OSError as error:
             raise FileProblem(f"cannot use the folder {named(path)}: {error.strerror or error}") from None
-        if not take_lock(self._log):
+        if not free:
             self._log.close()
             raise CallError(f"another run is using the folder {named(path)}; wait for it to end, or name another")
         try:
@@ -77,6 +80,24 @@ class RunFolder:
         """Keep an answer; it is on the disk when this returns."""
         write_whole(self.reports_path / file_name(report.client), report.dumps())
         self.log("answered", client=report.client, examples=report.examples)
+
+    def keep_estimate(self, made: Estimate) -> list[Path]:
+        """Keep what follows from the answers; it is on the disk when this returns.
+
+        Returns:
+            The files that were written.
+        """
+        written = write_estimate(made, self.estimate_path)
+        self.log("estimated", clients=made.clients, missing=sorted(made.excluded))
+        return written
+
+    def set_aside(self, why: str) -> None:
+        """Put an earlier estimate aside: the answers lead to none now."""
+        for suffix in (".json", ".png"):
+            file = self.estimate_path.with_suffix(suffix)
+            with contextlib.suppress(OSError):  # there may be none
+                file.replace(file.with_name(f"estimate-before{suffix}"))
+        self.log("no estimate", reason=why)
 
     def reports(self) -> list[Report]:
         """Answers that were kept, by whichever process; what is broken is told of, and does not hide the others.

@@ -7,6 +7,7 @@ worst case over whatever they might have held is all that can be said.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,11 +43,42 @@ def check_missing(missing: Mapping[str, str], answered: int, roster: Sequence[st
     return Check(name="missing clients", verdict=LOOK, figure=len(missing) / len(roster), sentence=sentence)
 
 
+def check_contested(contested: Mapping[str, str]) -> list[Check]:
+    """Whether others claimed to be clients that had answered; nothing where nobody did."""
+    if not contested:
+        return []
+    told = "; ".join(f"{shown(client)}: {why}" for client, why in list(contested.items())[:_NAMED])
+    sentence = f"Of {len(contested)} clients that answered, others claim the name: {told}. Their first answers count."
+    return [Check(name="contested names", verdict=LOOK, figure=float(len(contested)), sentence=sentence)]
+
+
+def check_missing_examples(examples: object, screened: bool) -> None:
+    """Check what a worst case is asked for.
+
+    Raises:
+        CallError: the number is no whole one of 0 or more, or screening is asked for as well.
+    """
+    if examples is None:
+        return
+    try:
+        count = -1 if isinstance(examples, bool) else operator.index(examples)  # type: ignore[arg-type]
+    except TypeError:
+        count = -1
+    if not 0 <= count <= 2**53:
+        raise CallError(
+            "the examples of a missing client must be a whole number, 0 or more, and must be at most 2^53, but are "
+            f"{shown(examples)}"
+        )
+    if screened:
+        raise CallError("a worst case is about everybody who answered: leave screening out, or the worst case")
+
+
 def worst_case(made: Estimate, reports: Sequence[Report], missing: int, examples: int) -> dict[str, Any]:
     """The interval if missing clients had held the worst that they could.
 
     The estimand is then the target's mix of the classes' accuracies over all that the whole roster holds. The missing
-    clients may hold any classes, right or wrong, up to the given number of examples each.
+    clients may hold any classes, right or wrong, up to the given number of examples each. A class of the target that
+    nobody who answered holds is anything between all wrong and all right already.
 
     Guarantee: if the estimate's interval covers the same for the clients that answered, this one covers it for the
     whole roster, whatever the missing ones hold within that number.
@@ -59,10 +91,9 @@ def worst_case(made: Estimate, reports: Sequence[Report], missing: int, examples
 
     Raises:
         CallError: the number is negative.
-        EstimationProblem: the estimate has no interval, or no client holds some class of the target.
+        EstimationProblem: the estimate has no interval.
     """
-    if examples < 0:
-        raise CallError(f"the examples of a missing client must be 0 or more, but are {shown(examples)}")
+    check_missing_examples(examples, screened=False)
     if made.lower is None or made.upper is None:
         raise EstimationProblem(f"method {made.method} has no interval, so it has no worst case either")
     if not missing or not examples:
@@ -71,8 +102,6 @@ def worst_case(made: Estimate, reports: Sequence[Report], missing: int, examples
         raise CallError("the examples of all missing clients together must be at most 2^53")
     held = np.sum([report.label_counts for report in reports], axis=0).astype(np.float64)
     mix = distribution_of(made.target, reports[0].classes)
-    if np.any((mix > 0) & (held == 0)):
-        raise EstimationProblem("no client holds some class of the target, so there is no worst case for it")
     total = float(missing * examples)
     return {
         "clients": missing,
@@ -92,7 +121,7 @@ def diluted(accuracy: float, mix: Floats, held: Floats, added: float) -> float:
     Args:
         accuracy: Σ p_j A_j.
         mix: p, the target's class mix.
-        held: n, examples of each class.
+        held: n, examples of each class; of those without any, nothing is known, and they count as wrong.
         added: examples that are added.
 
     Examples:
@@ -100,7 +129,8 @@ def diluted(accuracy: float, mix: Floats, held: Floats, added: float) -> float:
         >>> round(diluted(0.8, np.array([1.0]), np.array([60.0]), 20.0), 6)
         0.6
     """
-    counts = mix > 0
+    counts = (mix > 0) & (held > 0)
+    accuracy = min(accuracy, float(mix[counts].sum()))
     if accuracy <= 0 or added <= 0:
         return max(0.0, accuracy)
     # No class can have more of the accuracy than there is.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fedcert.errors import CallError, FedcertError, FedcertWarning, Refused, shown
+from fedcert.errors import EstimationProblem, FedcertError, FedcertWarning, Refused, shown
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.run import estimate
 from fedcert.report import Report, Request
@@ -17,7 +18,7 @@ from fedcert.report.parsing import parse
 from fedcert.report.reading import LARGEST_DOCUMENT
 from fedcert.rounds.accepting import Gate, same_counts
 from fedcert.rounds.folder import RunFolder
-from fedcert.rounds.missing import check_missing, worst_case
+from fedcert.rounds.missing import check_contested, check_missing, check_missing_examples, worst_case
 from fedcert.rounds.quorum import Quorum, check_quorum
 
 Clock = Callable[[], datetime]
@@ -26,6 +27,12 @@ _LONGEST_REASON = 500
 
 def _clock() -> datetime:
     return datetime.now(UTC)
+
+
+def steady_clock() -> Clock:
+    """A clock that goes on evenly from now, whatever is done to the system's."""
+    began, mark = datetime.now(UTC), time.monotonic()
+    return lambda: began + timedelta(seconds=time.monotonic() - mark)
 
 
 class Round:
@@ -50,14 +57,19 @@ class Round:
         self.clock = clock
         self.reports: dict[str, Report] = {}
         self.troubles: dict[str, str] = {}
+        self.contested: dict[str, str] = {}
         self._doubts: dict[str, str] = {}
+        self._before: dict[str, str] = {}
         self._gate = Gate.of(self.request)
         if folder is not None:
             self._recall(folder)
 
     def _recall(self, folder: RunFolder) -> None:
-        """What an earlier run took and noted; whatever else lies in its folder does not count."""
-        self.troubles = folder.troubles()
+        """What an earlier run took and noted; whatever else lies in its folder does not count.
+
+        Who failed then may answer now: it is asked and waited for again.
+        """
+        self._before = folder.troubles()
         for report in folder.reports():
             try:
                 self._gate.check(report)
@@ -65,7 +77,6 @@ class Round:
                 warnings.warn(f"a report in {folder.path} does not count: {error}", FedcertWarning, stacklevel=3)
                 continue
             self.reports[report.client] = report
-            self.troubles.pop(report.client, None)
 
     def take(
         self,
@@ -104,13 +115,21 @@ class Round:
 
     def _refused(self, sender: str | None, answer: object, why: str) -> None:
         named = answer.client if isinstance(answer, Report) else None
-        if self.folder is not None:
-            self.folder.log("refused", client=sender or named, known=sender is not None, reason=_reason(why))
         # A forged answer must not speak for a client: only a transport that knows the sender may.
-        if sender is not None and sender not in self.reports:
+        if sender is None:
+            self.doubt(named, why)
+            return
+        if self.folder is not None:
+            self.folder.log("refused", client=sender, known=True, reason=_reason(why))
+        if sender not in self.reports:
             self.troubles[sender] = _reason(f"its answer was refused: {why}")
-        elif named is not None:
-            self._doubts[named] = _reason(f"a report in its name was refused: {why}")
+
+    def doubt(self, client: str | None, why: str) -> None:
+        """Note that something in a client's name, or in nobody's, is no answer; the client may still send one."""
+        if self.folder is not None:
+            self.folder.log("refused", client=client, known=False, reason=_reason(why))
+        if client is not None:
+            self._doubts[client] = _reason(f"a report in its name was refused: {why}")
 
     def trouble(self, client: str, why: str) -> None:
         """Note why a client will not answer, as it or the transport says."""
@@ -119,15 +138,24 @@ class Round:
             if self.folder is not None:
                 self.folder.log("failed", client=client, reason=self.troubles[client])
 
+    def back(self, client: str) -> None:
+        """A client that was lost is there again: it may still answer."""
+        self.troubles.pop(client, None)
+
+    def contest(self, client: str, why: str) -> None:
+        """Note that others claim to be a client that has answered; the estimate will say so."""
+        self.contested[client] = _reason(why)
+        if self.folder is not None:
+            self.folder.log("contested", client=client, reason=self.contested[client])
+
     @property
     def missing(self) -> dict[str, str]:
         """Clients that were asked and have not answered, and why."""
         late = self.request.late(self.clock())
         default = f"it did not answer before the deadline, {self.request.deadline}" if late else "it has not answered"
+        reasons = {**self._before, **self._doubts, **self.troubles}
         return {
-            client: self.troubles.get(client, self._doubts.get(client, default))
-            for client in self.request.roster or ()
-            if client not in self.reports
+            client: reasons.get(client, default) for client in self.request.roster or () if client not in self.reports
         }
 
     @property
@@ -162,25 +190,30 @@ class Round:
             EstimationProblem: no estimate follows from the answers.
         """
         missing = self.missing
-        if missing_examples is not None and settings.get("screen"):
-            raise CallError("a worst case is about everybody who answered: leave screening out, or the worst case")
-        check_quorum(len(self.reports), missing, self.request, quorum)
+        check_missing_examples(missing_examples, bool(settings.get("screen")))
         wanted = target if target is not None else self.request.target or "uniform"
         reports = [self.reports[client] for client in sorted(self.reports)]
-        made = estimate(reports, wanted, method, **settings)
-        check_quorum(made.clients, {**made.excluded, **missing}, self.request, quorum)
+        try:
+            check_quorum(len(self.reports), missing, self.request, quorum)
+            made = estimate(reports, wanted, method, **settings)
+            check_quorum(made.clients, {**made.excluded, **missing}, self.request, quorum)
+        except EstimationProblem as error:
+            if self.folder is not None:
+                self.folder.set_aside(str(error))
+            raise
         details = dict(made.details)
         if missing_examples is not None:
             details["missing"] = worst_case(made, reports, len(missing), missing_examples)
-        made = replace(
+        return replace(
             made,
             excluded={**made.excluded, **missing},
-            checks=(*made.checks, check_missing(missing, len(self.reports), self.request.roster)),
+            checks=(
+                *made.checks,
+                check_missing(missing, len(self.reports), self.request.roster),
+                *check_contested(self.contested),
+            ),
             details=details,
         )
-        if self.folder is not None:
-            self.folder.log("estimated", clients=len(reports), missing=sorted(missing))
-        return made
 
 
 def _report(answer: Report | Mapping[str, Any] | str | bytes) -> Report:

@@ -20,11 +20,15 @@ class Reply:
         client: who it is from, as the transport knows.
         answer: the report as JSON; None where there is none.
         trouble: why there is none.
+        contest: who else claims to be this client, which has answered.
+        back: it is asked again, after a trouble.
     """
 
     client: str
     answer: str | bytes | None = None
     trouble: str | None = None
+    contest: str | None = None
+    back: bool = False
 
 
 _GRACE = 5.0
@@ -48,13 +52,20 @@ def wait(one: Round, poll: Poll, *, pause: float = 1.0, sleep: Callable[[float],
     left = (datetime.fromisoformat(one.request.deadline) - one.clock()).total_seconds()
     until = time.monotonic() + left + _GRACE  # a clock that is set back must not make it longer
     while True:
-        came = one.clock()
         for reply in poll():
-            if reply.answer is None:
-                one.trouble(reply.client, reply.trouble or "it gave no reason")
-                continue
-            with suppress(Refused):  # the round keeps the reason
-                one.take(reply.answer, sender=reply.client, came=came)
+            _heard(one, reply)
         if not one.waiting_for or time.monotonic() > until:
             return
         sleep(pause)
+
+
+def _heard(one: Round, reply: Reply) -> None:
+    if reply.back:
+        one.back(reply.client)
+    elif reply.contest is not None:
+        one.contest(reply.client, reply.contest)
+    elif reply.answer is None:
+        one.trouble(reply.client, reply.trouble or "it gave no reason")
+    else:
+        with suppress(Refused):  # the round keeps the reason
+            one.take(reply.answer, sender=reply.client)

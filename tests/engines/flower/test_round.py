@@ -22,7 +22,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from fedcert import Smoothing, certify
 from fedcert.engines import versions
 from fedcert.engines.answering import examples_of
-from fedcert.engines.flower import SUPPORTED, answer, certify_round, certifying
+from fedcert.engines.flower import SUPPORTED, answer, certify_round, certifying, mail
 from fedcert.engines.flower.answering import name_of
 from fedcert.errors import CallError, DataProblem, QuorumMissed
 from fedcert.report import Request
@@ -198,6 +198,7 @@ def test_before_the_deadline_it_goes_on(tmp_path: Path) -> None:
     again = Hands(all_honest())
     assert round_of(again, run=tmp_path).clients == 3
     assert sum(asked == "report" for _, asked in again.asked) == 3 - kept
+    round_of(again, run=tmp_path, radii=np.arange(0, 1.01, 0.05), roster=["client-2", "client-1", "client-0"])
     with pytest.raises(CallError, match="is of a round with another smoothing"):
         round_of(again, run=tmp_path, smoothing=0.5)
 
@@ -260,6 +261,80 @@ def test_a_site_that_comes_back_as_another_node_is_asked_again() -> None:
     assert "client-2" not in made.excluded
 
 
+def test_a_site_that_flower_loses_for_a_while_is_asked_again_with_the_same_node() -> None:
+    """With registered keys a site keeps its node's number."""
+    grid = Hands({100: honest, 101: honest})
+    asked = []
+
+    def flaky(message: Message, where: Context) -> Message:
+        if message.content.config_records["fedcert"]["ask"] == "report":
+            asked.append(message)
+            if len(asked) == 1:
+                return Message(Error(code=5, reason="Node Unavailable"), reply_to=message)
+        return honest(message, where)
+
+    grid.nodes[102] = flaky
+    made = round_of(grid, roster=sorted(DATA), seconds=8.0)
+    assert len(asked) == 2
+    assert made.clients == 3
+
+
+def test_a_site_that_stays_lost_is_named_with_what_flower_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mail, "_PATIENCE", 0.5)
+    grid = Hands({100: honest, 101: honest})
+
+    def dies(message: Message, where: Context) -> Message:
+        if message.content.config_records["fedcert"]["ask"] == "report":
+            del grid.nodes[102]
+            return Message(Error(code=5, reason="Node Unavailable"), reply_to=message)
+        return honest(message, where)
+
+    grid.nodes[102] = dies
+    began = time.monotonic()
+    made = round_of(grid, roster=sorted(DATA), seconds=60.0)
+    assert time.monotonic() - began < 30
+    assert made.excluded == {"client-2": "Flower says that its node failed: Node Unavailable"}
+
+
+def test_a_site_that_started_again_counts_once_its_old_node_is_forgotten() -> None:
+    grid = Hands({100: honest, 101: honest, 102: honest})
+    looks = []
+
+    def ids() -> list[int]:
+        looks.append(1)
+        return [100, 101, 102] + ([202] if len(looks) < 5 else [])
+
+    grid.nodes[202] = lambda message, where: honest(message, context(102))
+    grid.get_node_ids = ids  # type: ignore[method-assign]
+    made = round_of(grid, roster=sorted(DATA), seconds=10.0)
+    assert made.excluded == {}
+
+
+def test_a_name_claimed_after_it_has_answered_is_told() -> None:
+    grid = Hands({100: honest, 101: None})
+
+    def late(message: Message, where: Context) -> Message:
+        grid.nodes[101] = honest
+        return honest(message, context(100))
+
+    def first(message: Message, where: Context) -> Message:
+        if message.content.config_records["fedcert"]["ask"] == "report":
+            grid.nodes[103] = late
+        return honest(message, where)
+
+    grid.nodes[100] = first
+    made = round_of(grid, roster=["client-0", "client-1"], seconds=10.0)
+    assert made.clients == 2
+    assert [check.name for check in made.checks if check.verdict == "look"][-1] == "contested names"
+
+
+def test_a_silent_node_does_not_use_up_the_others_time() -> None:
+    began = time.monotonic()
+    made = round_of(Hands({**all_honest(), 103: None}), roster=None, seconds=8.0)
+    assert made.clients == 3
+    assert time.monotonic() - began < 5
+
+
 def test_odd_names_and_silent_nodes_do_not_end_the_round_for_everybody() -> None:
     def odd(message: Message, _: Context) -> Message:
         return Message(RecordDict({"fedcert": ConfigRecord({"name": "evil\x1b[2J"})}), reply_to=message)
@@ -275,8 +350,17 @@ def test_odd_names_and_silent_nodes_do_not_end_the_round_for_everybody() -> None
         ({"quorum": 9, "roster": ["client-0"]}, "quorum must be at most the 1 clients"),
         ({"target": "unifrom"}, "unifrom"),
         ({"confidance": 0.9}, "there is no setting 'confidance'"),
-        ({"seconds": float("inf")}, "seconds must be above 0"),
+        ({"seconds": float("inf")}, "seconds must be a number above 0"),
         ({"roster": "client-0"}, "roster must be a list of names or a number"),
+        ({"roster": 0}, "roster must be a list of names or a whole number of 1 or more, but is 0"),
+        ({"roster": True}, "roster must be a list of names or a whole number of 1 or more, but is true"),
+        ({"roster": 2.0}, "roster must be a list of names or a whole number"),
+        ({"seconds": -5}, "seconds must be a number above 0"),
+        ({"seconds": float("nan")}, "seconds must be a number above 0"),
+        ({"seconds": "600"}, "seconds must be a number above 0"),
+        ({"missing_examples": -1}, "the examples of a missing client must be"),
+        ({"missing_examples": 5, "screen": True}, "leave screening out"),
+        ({"roster": 3, "quorum": 20}, "quorum must be at most the 3 clients"),
     ],
 )
 def test_settings_are_checked_before_anybody_works(wrong: dict[str, Any], why: str) -> None:

@@ -16,6 +16,8 @@ while flare.is_running():
     if received is None:
         break
     _, test = load_data({"partition-id": int(site.rpartition("-")[2]) - 1, "num-partitions": 3})
+    if "--failing" in sys.argv and site == "site-3":
+        raise RuntimeError("the disk is broken")
     if "--stubborn" in sys.argv and site == "site-3":
         received.params = {name: value * 0 for name, value in received.params.items()}
     flare.send(answer(received, make_network(), test, class_counts=True))

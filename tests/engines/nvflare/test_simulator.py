@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,17 @@ def test_sites_report_what_one_process_does_and_weights_of_ones_own_are_refused(
     assert estimate["clients"] == len(sites)
     if arguments:
         assert "the request asks for the model sha256:" in estimate["excluded"]["site-3"]
+
+
+def test_a_site_whose_script_fails_is_named_at_once(tmp_path: Path) -> None:
+    trained_weights(tmp_path)
+    began = time.monotonic()
+    said = certification(tmp_path, arguments="--failing", seconds=250.0)
+    assert (tmp_path / "run" / "estimate.json").exists(), said[-4000:]
+    excluded = json.loads((tmp_path / "run" / "estimate.json").read_text())["excluded"]
+    assert set(excluded) == {"site-3"}
+    assert excluded["site-3"].startswith("NVFlare says that its script failed (")
+    assert time.monotonic() - began < 200
 
 
 def test_below_the_quorum_there_is_no_number(tmp_path: Path) -> None:

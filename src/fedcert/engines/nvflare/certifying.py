@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Self
 
 from nvflare.app_common.abstract.fl_model import FLModel
 from nvflare.app_common.workflows.model_controller import ModelController
@@ -17,7 +17,7 @@ from fedcert.certification.models import module_of
 from fedcert.engines.answering import loaded
 from fedcert.engines.nvflare.answering import KEY
 from fedcert.engines.pictures import drawn
-from fedcert.errors import FedcertError
+from fedcert.errors import EngineStopped, FedcertError
 from fedcert.estimation.result import Estimate
 from fedcert.report import Request
 from fedcert.rounds import Reply, carry_round
@@ -42,23 +42,44 @@ def certify_round(controller: ModelController, model: Any, params: Any = None, *
         QuorumMissed: too few answered; there is no number.
         CallError: settings that do not go together, a folder of another request.
         EstimationProblem: no estimate follows from the answers.
+        EngineStopped: the job was aborted; the same folder goes on later.
     """
     import torch
 
     if params is not None:
         model = loaded(copy.deepcopy(model), {name: torch.as_tensor(value) for name, value in params.items()})
-    made = carry_round(_Post(controller, model), digest_of_module(model), **settings)
+    with _Post(controller, model) as post:
+        made = carry_round(post, digest_of_module(model), **settings)
     return drawn(made, settings.get("run"))
 
 
 class _Post:
-    """NVFlare's messages as a round's replies."""
+    """NVFlare's messages as a round's replies.
+
+    NVFlare keeps a result with an error code to itself. So while a round lasts, this listens where it decides on them.
+    """
 
     def __init__(self, controller: ModelController, model: Any) -> None:
         self.controller = controller
         self.weights = {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
-        self._came: SimpleQueue[FLModel] = SimpleQueue()
+        self._came: SimpleQueue[FLModel | Reply] = SimpleQueue()
         self._asked: set[str] = set()
+
+    def __enter__(self) -> Self:
+        decide = self.controller._accept_train_result
+
+        def listening(client_name: str, result: Any, fl_ctx: Any, **rest: Any) -> Any:
+            taken = decide(client_name=client_name, result=result, fl_ctx=fl_ctx, **rest)
+            if not taken:
+                code = result.get_return_code()
+                self._came.put(Reply(client_name, trouble=f"NVFlare says that its script failed ({code})"))
+            return taken
+
+        self.controller._accept_train_result = listening
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        del self.controller._accept_train_result  # the class's own is there again
 
     def names(self, seconds: float) -> tuple[set[str], bool]:  # noqa: ARG002
         """See `Transport.names`."""
@@ -67,8 +88,7 @@ class _Post:
     def poll(self, request: Request, missing: set[str]) -> Iterator[Reply]:
         """See `Transport.poll`."""
         if self.controller.abort_signal.triggered:
-            yield from [Reply(name, trouble="the job was aborted") for name in missing]
-            return
+            raise EngineStopped("the job was aborted; what was answered is kept, where the round has a folder")
         due = sorted((self.names(0.0)[0] & missing) - self._asked)
         self._asked.update(due)
         if due:
@@ -78,9 +98,10 @@ class _Post:
             )
         while True:
             try:
-                yield self._reply(self._came.get_nowait())
+                came = self._came.get_nowait()
             except Empty:
                 return
+            yield came if isinstance(came, Reply) else self._reply(came)
 
     @staticmethod
     def _reply(model: FLModel) -> Reply:
