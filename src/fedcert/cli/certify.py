@@ -16,6 +16,7 @@ from fedcert.certification.plan import check_request, make_plan
 from fedcert.certification.run import Watcher, carry_out
 from fedcert.cli.console import duration, print_json, progress, results, tell
 from fedcert.cli.inputs import files_among, names_in, option, radii_of, seconds_of, wrong_option
+from fedcert.cli.signing import check_asker, keys_in, signed_by
 from fedcert.errors import CallError, InvalidValue, require
 from fedcert.report import Report, Request, check_writable, read_one, write_whole
 from fedcert.report.fields import CLASSES, RADII
@@ -65,6 +66,10 @@ def certify(
     examples: Annotated[
         Path | None, typer.Option(help="Certificates of single examples, which stay here (.parquet).")
     ] = None,
+    sign: Annotated[Path | None, typer.Option(help="This client's secret keys (.json), to sign the report.")] = None,
+    trusted: Annotated[
+        Path | None, typer.Option(help="A keyring (.json); the request must be signed by one of its members.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option(help="Certify, show exactly what would leave, write nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
@@ -72,8 +77,13 @@ def certify(
     if out is None and not dry_run:
         raise CallError("give --out FILE, or --dry-run to see what would leave")
     if out is not None and not dry_run:
-        check_writable(out, (".json",), files_among(model, data, request, weights, classes))
+        check_writable(out, (".json",), files_among(model, data, request, weights, classes, sign, trusted))
     asked: Request | None = read_one(request, Request) if request is not None else None
+    if asked is not None:
+        check_asker(asked, trusted)
+    elif trusted is not None:
+        raise CallError("--trusted is about who signed the request: give --request FILE too")
+    keys = keys_in(sign, client)
     if examples is not None:
         if dry_run:
             raise CallError("--dry-run writes nothing: leave --examples out")
@@ -105,7 +115,7 @@ def certify(
     try:
         with progress() as watcher.bar:
             done = carry_out(plan, classifier, local, watcher, journal)
-        report = done.report
+        report = signed_by(keys, done.report)
         if examples is not None:
             write_examples(examples, done, local.labels)
         if not dry_run and out is not None:

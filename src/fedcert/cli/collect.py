@@ -11,6 +11,7 @@ import typer
 from fedcert.cli.console import print_json, results, tell
 from fedcert.cli.estimate import show_estimate
 from fedcert.cli.inputs import files_among, number_of
+from fedcert.cli.signing import keyring_in
 from fedcert.engines.files import take_files
 from fedcert.engines.pictures import drawn
 from fedcert.errors import CallError
@@ -39,7 +40,13 @@ def collect(
         int | None, typer.Option(min=0, help="Also: as if each missing client held up to so many examples.")
     ] = None,
     confidence: Annotated[float, typer.Option(help="Of the interval.")] = 0.95,
-    screen: Annotated[bool, typer.Option(help="Leave out clients whose curves the others cannot explain.")] = False,
+    screen: Annotated[
+        bool | None,
+        typer.Option(
+            help="Leave out clients whose curves the others cannot explain. [default: those not in --trusted]"
+        ),
+    ] = None,
+    trusted: Annotated[Path | None, typer.Option(help="A keyring (.json): whose signatures count.")] = None,
     out: Annotated[Path | None, typer.Option(help="The estimate file to write (.json).")] = None,
     figure: Annotated[Path | None, typer.Option(help="A figure to write (.png, .svg or .pdf).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the estimate as JSON.")] = False,
@@ -47,7 +54,7 @@ def collect(
     """Check the reports that answer a request, say who is missing, and estimate."""
     if request is None and run is None:
         raise CallError("give --request FILE, or --run FOLDER that has it")
-    inputs = [*(reports or ()), *files_among(request, target)]
+    inputs = [*(reports or ()), *files_among(request, target, trusted)]
     for given in reports or ():
         if run is not None and given.resolve() == run.resolve():
             raise CallError(f"{given} is the folder of --run, which has what it took already; name the reports' folder")
@@ -63,7 +70,7 @@ def collect(
     asked: Request | None = read_one(request, Request) if request is not None else None
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(run, asked)) if run is not None else None
-        one = Round(asked, folder)
+        one = Round(asked, folder, trusted=keyring_in(trusted))
         refused = take_files(one, reports or (), may_be_empty=bool(one.reports))
         for place, why in list(refused.items())[:_SHOWN]:
             tell(f"not taken: {place}: {why}")

@@ -22,6 +22,7 @@ from fedcert.cli import (
     demo,
     estimate,
     import_log,
+    keys,
     lab,
     merge,
     plan,
@@ -55,6 +56,7 @@ app.command("plan")(plan.plan)
 app.command("estimate")(estimate.estimate)
 app.command("what-if")(what_if.what_if)
 app.command("schema")(schema.schema)
+app.add_typer(keys.app, name="keys")
 app.add_typer(lab.app, name="lab")
 
 

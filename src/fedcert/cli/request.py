@@ -9,6 +9,7 @@ import typer
 
 from fedcert.cli.console import print_json, results
 from fedcert.cli.inputs import files_among, from_options, names_in, option, radii_of
+from fedcert.cli.signing import keys_in, signed_by
 from fedcert.errors import CallError
 from fedcert.estimation.target import target_of
 from fedcert.report import DEFAULT_RADII, Release, Smoothing, check_writable, write_whole
@@ -43,12 +44,14 @@ def request(
     deadline: Annotated[str | None, typer.Option(help="Such as 2026-12-01T12:00:00Z.")] = None,
     class_counts: Annotated[bool, typer.Option(help="Ask for counts per class too.")] = False,
     minimum_examples: Annotated[int, typer.Option(help="Ask sites with fewer examples not to answer.")] = 0,
+    sign: Annotated[Path | None, typer.Option(help="Secret keys of whoever asks (.json), to sign the request.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the request as JSON.")] = False,
 ) -> None:
     """Write a request: what every site must agree on before it certifies."""
     if (model is None) == (model_id is None):
         raise CallError("give either --model FILE or --model-id TEXT")
-    check_writable(out, (".json",), files_among(model, classes, roster, target))
+    check_writable(out, (".json",), files_among(model, classes, roster, target, sign))
+    keys = keys_in(sign)
     names = names_in(classes, CLASSES, "classes")
     made = from_options(
         ask,
@@ -71,6 +74,7 @@ def request(
         deadline=deadline,
         release=from_options(Release, class_counts=class_counts, minimum_examples=minimum_examples),
     )
+    made = signed_by(keys, made)
     write_whole(out, made.dumps())
     if as_json:
         print_json(made)

@@ -18,7 +18,7 @@ from fedcert.estimation.pool import Pool
 from fedcert.estimation.simplex import Floats
 from fedcert.estimation.spectrum import Rule
 from fedcert.estimation.uncertainty import Uncertainty
-from fedcert.report.kinds import Flag, Kind, Nullable, Number, OneOf, Whole
+from fedcert.report.kinds import Flag, Kind, ListOf, Nullable, Number, OneOf, Text, Whole
 
 GROUP = "fedcert.estimators"
 
@@ -48,6 +48,7 @@ class Settings:
         target_examples: size of the finite set that the target is; None for the population it comes from.
         non_negative: keep the weights of minimax and BLUP at or above 0.
         screen: leave out clients whose curves the others cannot explain, and cut huge ones to size.
+        trusted: clients that screening never leaves out, and only cuts to size.
     """
 
     subsets: int = 1000
@@ -60,6 +61,7 @@ class Settings:
     target_examples: int | None = None
     non_negative: bool = False
     screen: bool = False
+    trusted: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, kind in _KINDS.items():
@@ -80,6 +82,7 @@ _KINDS: dict[str, Kind] = {
     "simultaneous": Flag(),
     "target_examples": Nullable(Whole(least=1)),
     "non_negative": Flag(),
+    "trusted": ListOf(Text(), "client names", least=0, most=10_000_000),
     "screen": Flag(),
 }
 

@@ -36,6 +36,7 @@ def estimate(
     target_examples: int | None = None,
     non_negative: bool = False,
     screen: bool = False,
+    trusted: Iterable[str] = (),
 ) -> Estimate:
     """Estimate the certified accuracy of a target population from the clients' reports.
 
@@ -55,6 +56,7 @@ def estimate(
         target_examples: the target is a finite set of so many examples, rather than the population they come from.
         non_negative: keep the weights of minimax and BLUP at or above 0.
         screen: leave out clients whose curves the others cannot explain, and cut huge ones to size.
+        trusted: clients that screening never leaves out, and only cuts to size.
 
     Raises:
         CannotCombine: reports or sums that do not belong together.
@@ -75,8 +77,9 @@ def estimate(
         {'a': 0.5, 'b': 0.5}
     """
     settings = Settings(
-        subsets, subset_size, threshold, seed, confidence, interval, simultaneous, target_examples, non_negative, screen
-    )
+        subsets, subset_size, threshold, seed, confidence, interval, simultaneous, target_examples, non_negative,
+        screen, tuple(trusted),
+    )  # fmt: skip
     function = estimator(method)
     pool = pool_of(reports)
     check_knows(method, pool)
@@ -91,7 +94,7 @@ def estimate(
 def _screened(pool: Federation | Summed, settings: Settings) -> Screened:
     if not isinstance(pool, Federation):
         raise EstimationProblem("sums cannot be screened: they tell no client apart; give the clients' reports")
-    return screen_clients(pool, settings.seed)
+    return screen_clients(pool, settings.seed, frozenset(settings.trusted))
 
 
 def pool_of(reports: Source | Iterable[Source] | Gathered) -> Federation | Summed:

@@ -9,11 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
-from fedcert.errors import CallError, InvalidValue, Refused, shown
+from fedcert.errors import CallError, InvalidValue, Refused, require, shown
 from fedcert.privacy.encoding import Encoded, Secret, decoded, encoded
 from fedcert.privacy.masks import framed
 from fedcert.report.kinds import Text
@@ -21,6 +17,12 @@ from fedcert.report.paths import kind_of_path, named
 from fedcert.report.reading import read_one
 from fedcert.report.value import Value, rule
 from fedcert.report.writing import write_whole
+
+require("cryptography", "signing and summing in secret", "private")
+
+from cryptography.exceptions import InvalidSignature  # noqa: E402
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey  # noqa: E402
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey  # noqa: E402
 
 _CARD = "fedcert card 1"
 
@@ -52,10 +54,8 @@ class Card(Value):
 
     @property
     def fingerprint(self) -> str:
-        """A short form to compare by telephone: 40 bits would be found by trying, 100 are not."""
-        digest = hashlib.sha256(framed([_CARD, self.name, decoded(self.signing), decoded(self.agreement)])).digest()
-        text = base64.b32encode(digest[:15]).decode().lower()
-        return "-".join(text[start : start + 4] for start in range(0, len(text), 4))
+        """A short form to compare by telephone."""
+        return fingerprint(self.name, self.signing, self.agreement)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +106,13 @@ class Identity(Value):
         agreement = encoded(self.agreement_key.public_key().public_bytes_raw())
         signature = self.sign(_vouched(self.name, agreement))
         return Card(name=self.name, signing=signing, agreement=agreement, signature=signature)
+
+
+def fingerprint(name: str, signing: str, agreement: str) -> str:
+    """A short form of a name and its public keys: 120 bits, which nobody finds again by trying."""
+    digest = hashlib.sha256(framed([_CARD, name, decoded(signing), decoded(agreement)])).digest()
+    text = base64.b32encode(digest[:15]).decode().lower()
+    return "-".join(text[start : start + 4] for start in range(0, len(text), 4))
 
 
 def _vouched(name: str, agreement: str) -> bytes:

@@ -6,13 +6,16 @@ from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers import Cipher
-from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from fedcert.errors import Refused
+from fedcert.errors import Refused, require
+
+require("cryptography", "signing and summing in secret", "private")
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey  # noqa: E402
+from cryptography.hazmat.primitives.ciphers import Cipher  # noqa: E402
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20  # noqa: E402
+from cryptography.hazmat.primitives.hashes import SHA256  # noqa: E402
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: E402
 
 Vector = npt.NDArray[np.uint64]
 _KEY_BYTES = 32

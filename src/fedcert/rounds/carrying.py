@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fedcert.errors import CallError, QuorumMissed, shown
 from fedcert.estimation.methods import Settings, estimator
@@ -24,6 +24,9 @@ from fedcert.rounds.missing import check_missing_examples
 from fedcert.rounds.quorum import Quorum, needed
 from fedcert.rounds.round import Round, steady_clock
 from fedcert.rounds.waiting import Reply, wait
+
+if TYPE_CHECKING:
+    from fedcert.privacy.keyring import Keyring
 
 _LOG = logging.getLogger("fedcert")
 _PAUSE = 0.5
@@ -68,6 +71,8 @@ def carry_round(
     radii: Sequence[float] = DEFAULT_RADII,
     release: Release | None = None,
     missing_examples: int | None = None,
+    screen: bool | None = None,
+    trusted: Keyring | None = None,
     sleep: Callable[[float], None] = time.sleep,
     **settings: Any,
 ) -> Estimate:
@@ -84,7 +89,8 @@ def carry_round(
         seconds: until the deadline; waiting for clients to come is in it.
         run: a folder that keeps request, reports, estimate and log. One that has the same request goes on with it, and
             asks only who is missing.
-        target, method, quorum, missing_examples, settings: see `Round.conclude`.
+        target, method, quorum, missing_examples, screen, settings: see `Round.conclude`.
+        trusted: whose signatures count, see `Round`.
         radii: at which radii to count.
         release: what the clients are asked to release.
         sleep: how to pause.
@@ -99,7 +105,7 @@ def carry_round(
     names = roster if isinstance(roster, tuple) else None
     classes, radii = CLASSES.take(classes, "classes"), RADII.take(radii, "radii")
     _check(classes, target, method, settings)
-    check_missing_examples(missing_examples, bool(settings.get("screen")))
+    check_missing_examples(missing_examples, bool(screen))
     needed(quorum, None if names is None else len(names))
     until, clock = time.monotonic() + seconds, steady_clock()
     with ExitStack() as stack:
@@ -112,9 +118,9 @@ def carry_round(
             request = ask(model, wanted, classes, radii=radii, roster=names, seconds=left, release=release)
             if run is not None:
                 folder = stack.enter_context(RunFolder(Path(run), request))
-            one = Round(request, folder, clock=clock)
+            one = Round(request, folder, clock=clock, trusted=trusted)
         else:
-            one = Round(folder=folder, clock=clock)
+            one = Round(folder=folder, clock=clock, trusted=trusted)
             _LOG.info("going on with %d answers of an earlier run", len(one.reports))
             if one.request.late(one.clock()):
                 _LOG.warning("its deadline, %s, has passed: nobody is asked again", one.request.deadline)
@@ -126,7 +132,7 @@ def carry_round(
         _LOG.info("%d of %d clients answered", len(one.reports), len(one.request.roster or ()))
         for client, why in one.missing.items():
             _LOG.warning("missing: %s: %s", client, why)
-        made = one.conclude(target, method, quorum=quorum, missing_examples=missing_examples, **settings)
+        made = one.conclude(target, method, quorum=quorum, missing_examples=missing_examples, screen=screen, **settings)
         if folder is not None:
             folder.keep_estimate(made)
         return made

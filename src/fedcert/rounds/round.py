@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedcert.errors import EstimationProblem, FedcertError, FedcertWarning, Refused, shown
 from fedcert.estimation.result import Estimate
@@ -20,6 +20,10 @@ from fedcert.rounds.accepting import Gate, same_counts
 from fedcert.rounds.folder import RunFolder
 from fedcert.rounds.missing import check_contested, check_missing, check_missing_examples, worst_case
 from fedcert.rounds.quorum import Quorum, check_quorum
+from fedcert.rounds.signatures import check_signatures
+
+if TYPE_CHECKING:
+    from fedcert.privacy.keyring import Keyring
 
 Clock = Callable[[], datetime]
 _LONGEST_REASON = 500
@@ -45,16 +49,24 @@ class Round:
         request: what was asked; with a folder that has it already, it may be left out.
         folder: where to keep everything; nothing is kept where None.
         clock: tells the time.
+        trusted: whose signatures count. A report in a member's name must have that member's; others are taken, but
+            screened unless that is asked not to be done.
     """
 
     def __init__(
-        self, request: Request | None = None, folder: RunFolder | None = None, *, clock: Clock = _clock
+        self,
+        request: Request | None = None,
+        folder: RunFolder | None = None,
+        *,
+        clock: Clock = _clock,
+        trusted: Keyring | None = None,
     ) -> None:
         if folder is None and request is None:
             raise TypeError("a round needs a request, or a folder that has one")
         self.folder = folder
         self.request: Request = folder.request if folder is not None else request  # type: ignore[assignment]
-        self.clock = clock
+        self.clock, self.trusted = clock, trusted
+        self.vouched: set[str] = set()
         self.reports: dict[str, Report] = {}
         self.troubles: dict[str, str] = {}
         self.contested: dict[str, str] = {}
@@ -73,6 +85,7 @@ class Round:
         for report in folder.reports():
             try:
                 self._gate.check(report)
+                self._check_signature(report)
             except Refused as error:
                 warnings.warn(f"a report in {folder.path} does not count: {error}", FedcertWarning, stacklevel=3)
                 continue
@@ -99,6 +112,7 @@ class Round:
         try:
             report = _report(answer)
             self._gate.check(report, sender, came or self.clock())
+            self._check_signature(report)
             before = self.reports.get(report.client)
             if before is not None:
                 if same_counts(before, report):
@@ -112,6 +126,19 @@ class Round:
         self.reports[report.client] = report
         self.troubles.pop(report.client, None)
         return report
+
+    def _check_signature(self, report: Report) -> None:
+        """Check a report's signature, where signatures count.
+
+        Raises:
+            Refused: it was changed after it was signed, or its client's own signature is not there.
+        """
+        if self.trusted is None:
+            return
+        from fedcert.privacy.signing import signer
+
+        if signer(report, self.trusted) is not None:
+            self.vouched.add(report.client)
 
     def _refused(self, sender: str | None, answer: object, why: str) -> None:
         named = answer.client if isinstance(answer, Report) else None
@@ -172,6 +199,7 @@ class Round:
         *,
         quorum: Quorum = 0.5,
         missing_examples: int | None = None,
+        screen: bool | None = None,
         **settings: Any,
     ) -> Estimate:
         """The estimate from the answers that were taken; missing clients are named in it.
@@ -183,6 +211,8 @@ class Round:
             quorum: how many must have answered, with examples: a whole number, or a share of the roster.
             missing_examples: give a worst-case interval too, over whatever each missing client might have held, up to
                 so many examples (`details["missing"]`).
+            screen: leave out clients whose curves the others cannot explain; where None, if there are signatures that
+                count, clients without one are screened, unless a worst case is asked for.
             settings: of `fedcert.estimate`.
 
         Raises:
@@ -190,12 +220,14 @@ class Round:
             EstimationProblem: no estimate follows from the answers.
         """
         missing = self.missing
-        check_missing_examples(missing_examples, bool(settings.get("screen")))
+        check_missing_examples(missing_examples, bool(screen))
+        strangers = set(self.reports) - self.vouched if self.trusted is not None else set()
+        screened = bool(strangers) and missing_examples is None if screen is None else screen
         wanted = target if target is not None else self.request.target or "uniform"
         reports = [self.reports[client] for client in sorted(self.reports)]
         try:
             check_quorum(len(self.reports), missing, self.request, quorum)
-            made = estimate(reports, wanted, method, **settings)
+            made = estimate(reports, wanted, method, screen=screened, trusted=sorted(self.vouched), **settings)
             check_quorum(made.clients, {**made.excluded, **missing}, self.request, quorum)
         except EstimationProblem as error:
             if self.folder is not None:
@@ -211,6 +243,7 @@ class Round:
                 *made.checks,
                 check_missing(missing, len(self.reports), self.request.roster),
                 *check_contested(self.contested),
+                *([] if self.trusted is None else [check_signatures(len(reports), strangers, screened)]),
             ),
             details=details,
         )

@@ -1,0 +1,91 @@
+"""fedcert keys: who a site is, and whom it trusts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedcert.cli.console import results, tell
+from fedcert.cli.inputs import option
+from fedcert.errors import CallError
+from fedcert.report import check_writable, read_one, write_whole
+from fedcert.report.kinds import Text
+from fedcert.report.paths import check_readable, kind_of_path
+from fedcert.report.reading import kind_of, read_documents
+from fedcert.show.terminal import plain
+
+app = typer.Typer(help="Keys: who a site is, and whom it trusts.", no_args_is_help=True, rich_markup_mode=None)
+
+
+def new(
+    name: Annotated[str, typer.Argument(help="The site's name, as in rosters and reports.")],
+    out: Annotated[Path, typer.Option(help="The file of the secret keys to write (.json); it stays at the site.")],
+    card: Annotated[Path | None, typer.Option(help="The card to write (.json); it goes to the others.")] = None,
+) -> None:
+    """Make a site's keys: a secret file that stays, and a card for the others."""
+    from fedcert.privacy.identity import Identity, write_identity
+
+    card = card if card is not None else out.with_suffix(".card.json")
+    check_writable(out, (".json",))
+    check_writable(card, (".json",), [out])
+    made = Identity.new(option("NAME", Text(), name))
+    write_identity(made, out)
+    write_whole(card, made.card.dumps())
+    console = results()
+    console.print(plain(f"Wrote {out}: secret; whoever has it can act as {name}. It never leaves the site."))
+    console.print(plain(f"Wrote {card}: give it to the others. Its fingerprint, to read out by telephone:"))
+    console.print(plain(made.card.fingerprint))
+
+
+def trust(
+    keyring: Annotated[Path, typer.Argument(help="The keyring (.json); made if it is not there.")],
+    cards: Annotated[list[Path] | None, typer.Argument(help="Cards of those to trust (.json).")] = None,
+    remove: Annotated[list[str] | None, typer.Option(help="A name to take out.")] = None,
+) -> None:
+    """Take cards into a keyring, or names out of it."""
+    from fedcert.privacy.identity import Card
+    from fedcert.privacy.keyring import Keyring, read_keyring
+
+    if not cards and not remove:
+        raise CallError("give cards to take in, or --remove NAME")
+    check_writable(keyring, (".json",), cards or ())
+    there = kind_of_path(keyring) is not None
+    ring = read_keyring(keyring) if there else Keyring(members={})
+    taken = [read_one(path, Card) for path in cards or ()]
+    made = ring.without(remove or ()).with_cards(taken)
+    write_whole(keyring, made.dumps())
+    console = results()
+    for card in taken:
+        console.print(plain(f"Trusts {card.name}, {card.fingerprint}"))
+    if taken:
+        tell(
+            "note: compare each fingerprint with its owner by telephone: a card that was swapped on its way is believed"
+        )
+    console.print(plain(f"Wrote {keyring}: {len(made.members)} members."))
+
+
+def show(
+    file: Annotated[Path, typer.Argument(help="A keyring, a card or a secret file (.json).")],
+) -> None:
+    """Show names and fingerprints; never a secret."""
+    from fedcert.privacy.identity import Card, Identity, fingerprint
+    from fedcert.privacy.keyring import Keyring
+
+    check_readable(file, (".json",))
+    ((place, document),) = read_documents(file)
+    kind = kind_of(document, place, (Card, Identity, Keyring))
+    found: Any = kind.from_json(document, place)
+    console = results()
+    if isinstance(found, Keyring):
+        for name, member in found.members.items():
+            console.print(plain(f"{name}, {fingerprint(name, member.signing, member.agreement)}"))
+        return
+    card = found if isinstance(found, Card) else found.card
+    console.print(plain(f"{card.name}, {card.fingerprint}"))
+
+
+app.command("new")(new)
+app.command("trust")(trust)
+app.command("show")(show)

@@ -1,0 +1,68 @@
+"""--sign and --trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from fedcert.cli.console import tell
+from fedcert.errors import CallError, Refused, shown
+from fedcert.report import Report, Request
+
+if TYPE_CHECKING:
+    from fedcert.privacy.identity import Identity
+    from fedcert.privacy.keyring import Keyring
+
+Signed = TypeVar("Signed", Report, Request)
+
+
+def keys_in(path: Path | None, client: str | None = None) -> Identity | None:
+    """The secret keys of --sign, checked before any work.
+
+    Raises:
+        CallError: the file cannot be used, or holds another client's keys.
+    """
+    if path is None:
+        return None
+    from fedcert.privacy.identity import read_identity
+
+    found = read_identity(path)
+    if client is not None and found.name != client:
+        raise CallError(f"--sign: the keys are those of {shown(found.name)}, but --client is {shown(client)}")
+    return found
+
+
+def signed_by(keys: Identity | None, value: Signed) -> Signed:
+    """A request or report, signed where there are keys."""
+    if keys is None:
+        return value
+    from fedcert.privacy.signing import sign
+
+    return sign(value, keys)
+
+
+def keyring_in(path: Path | None) -> Keyring | None:
+    """The keyring of --trusted."""
+    if path is None:
+        return None
+    from fedcert.privacy.keyring import read_keyring
+
+    return read_keyring(path)
+
+
+def check_asker(request: Request, trusted: Path | None) -> None:
+    """Check that a request is signed by somebody whom this site trusts, where it says whom.
+
+    Raises:
+        Refused: nobody whom it trusts has signed it, or it was changed since.
+    """
+    keyring = keyring_in(trusted)
+    if keyring is None:
+        return
+    from fedcert.privacy.signing import signer
+
+    name = signer(request, keyring)
+    if name is None:
+        what = "is not signed" if request.signature is None else "is signed by a key that is not in the keyring"
+        raise Refused(f"the request {what}; ask the coordinator for a signed one, and for its card")
+    tell(f"note: the request is signed by {name}")
