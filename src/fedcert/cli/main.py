@@ -26,6 +26,7 @@ from fedcert.cli import (
     lab,
     merge,
     plan,
+    private,
     request,
     schema,
     validate,
@@ -57,6 +58,7 @@ app.command("estimate")(estimate.estimate)
 app.command("what-if")(what_if.what_if)
 app.command("schema")(schema.schema)
 app.add_typer(keys.app, name="keys")
+app.add_typer(private.app, name="private")
 app.add_typer(lab.app, name="lab")
 
 

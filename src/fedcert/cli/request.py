@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedcert.cli.console import print_json, results
+from fedcert.cli.console import print_json, results, tell
 from fedcert.cli.inputs import files_among, from_options, names_in, option, radii_of
 from fedcert.cli.signing import keys_in, signed_by
 from fedcert.errors import CallError
@@ -15,6 +15,7 @@ from fedcert.estimation.target import target_of
 from fedcert.report import DEFAULT_RADII, Release, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES, RADII, ROSTER
 from fedcert.report.kinds import ModelName
+from fedcert.report.request import PrivateSum
 from fedcert.rounds import ask
 from fedcert.show.terminal import plain
 
@@ -44,6 +45,14 @@ def request(
     deadline: Annotated[str | None, typer.Option(help="Such as 2026-12-01T12:00:00Z.")] = None,
     class_counts: Annotated[bool, typer.Option(help="Ask for counts per class too.")] = False,
     minimum_examples: Annotated[int, typer.Option(help="Ask sites with fewer examples not to answer.")] = 0,
+    private: Annotated[
+        bool, typer.Option(help="Ask for a private sum instead of reports; needs --roster, and --sign for the sites.")
+    ] = False,
+    threshold: Annotated[
+        int | None,
+        typer.Option(help="Private: the fewest sites that a sum may be over. [default: more than two thirds]"),
+    ] = None,
+    moments: Annotated[bool, typer.Option(help="Private: sum what BLUP needs too.")] = False,
     sign: Annotated[Path | None, typer.Option(help="Secret keys of whoever asks (.json), to sign the request.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the request as JSON.")] = False,
 ) -> None:
@@ -73,6 +82,7 @@ def request(
         roster=names_in(roster, ROSTER, "roster") if roster is not None else None,
         deadline=deadline,
         release=from_options(Release, class_counts=class_counts, minimum_examples=minimum_examples),
+        private=_private(roster, private, threshold, moments),
     )
     made = signed_by(keys, made)
     write_whole(out, made.dumps())
@@ -85,10 +95,30 @@ def request(
         console = results()
         console.print(plain(f"Wrote {out}: asks {asked} to certify {shown_model} with sigma {sigma:g}."))
         console.print(f"These settings can certify radii up to {cap:.3f}.")
-        console.print(
-            plain(f"Each site runs: fedcert certify MODEL DATA --request {out.name} --client NAME --out report.json")
-        )
-        console.print(plain(f"Then run: fedcert collect REPORTS --request {out.name} --out estimate.json"))
+        certify = f"fedcert certify MODEL DATA --request {out.name} --client NAME --out report.json"
+        if made.private is None:
+            console.print(plain(f"Each site runs: {certify}"))
+            console.print(plain(f"Then run: fedcert collect REPORTS --request {out.name} --out estimate.json"))
+        else:
+            common = f"--request {out.name} --trusted KEYRING --folder SHARED"
+            console.print(plain(f"Each site runs: {certify} --class-counts"))
+            console.print(plain(f"and then: fedcert private join report.json {common} --keys KEYS --memory FOLDER"))
+            console.print(plain(f"Meanwhile run: fedcert private sum {common} --run FOLDER --out sums.json"))
+            if made.signature is None:
+                tell("note: sites take part in private sums only if the request is signed (--sign)")
+
+
+def _private(roster: Path | None, private: bool, threshold: int | None, moments: bool) -> PrivateSum | None:
+    if not private:
+        if threshold is not None or moments:
+            raise CallError("--threshold and --moments are about a private sum: give --private too")
+        return None
+    if roster is None:
+        raise CallError("--private needs --roster FILE: a private sum is among sites that know each other")
+    names = names_in(roster, ROSTER, "roster")
+    wanted = threshold if threshold is not None else 2 * len(names) // 3 + 1
+    made: PrivateSum = from_options(PrivateSum, threshold=wanted, moments=moments)
+    return made
 
 
 def _digest(model: Path) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from fedcert.errors import FedcertError, Refused
 from fedcert.report import Report, Request
-from fedcert.rounds import Round
+from fedcert.report.parsing import parse
+from fedcert.rounds import Reply, Round
+
+if TYPE_CHECKING:
+    from fedcert.privacy.replying import PrivateSite
 
 Client = Callable[[Request], Report]
 
@@ -33,3 +38,38 @@ def ask_clients(one: Round, clients: Mapping[str, Client]) -> None:
         else:
             with suppress(Refused):  # the round keeps the reason
                 one.take(report, sender=name)
+
+
+class Sites:
+    """Sites of a private sum in this process, one after the other: a courier.
+
+    Args:
+        sites: what each makes of a request: something with `join` and `reply`, such as a `PrivateSite`. A site that
+            raises an error of fedcert is missing, with that as the reason.
+    """
+
+    def __init__(self, sites: Mapping[str, Callable[[Request], PrivateSite]]) -> None:
+        self.sites = sites
+        self._made: dict[str, PrivateSite] = {}
+        self._came: list[Reply] = []
+
+    def tell(self, stage: int, letters: Mapping[str, str]) -> None:
+        """See `Courier.tell`."""
+        for name, text in letters.items():
+            if name not in self.sites:
+                self._came.append(Reply(name, trouble="it was never there"))
+                continue
+            try:
+                if stage == 0:
+                    self._made[name] = self.sites[name](Request.from_json(parse(text, "the request")))
+                    said = self._made[name].join()
+                else:
+                    said = self._made[name].reply(text)
+                self._came.append(Reply(name, answer=said))
+            except FedcertError as error:
+                self._came.append(Reply(name, trouble=str(error)))
+
+    def poll(self, stage: int) -> Iterable[Reply]:  # noqa: ARG002
+        """See `Courier.poll`."""
+        came, self._came = self._came, []
+        return came

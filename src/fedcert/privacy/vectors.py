@@ -106,43 +106,42 @@ class Layout:
         Raises:
             Refused: it is no sum of honest reports: somebody gave false numbers.
         """
-        parts = dict(self._parts(total))
+        try:
+            return self._sums(dict(self._parts(total)), contributors)
+        except InvalidValue as error:
+            raise Refused(
+                f"the private sum is not one of honest reports ({error}); who gave false numbers cannot be told"
+            ) from None
+
+    def _sums(self, parts: dict[str, Whole], contributors: int) -> Sums:
         labels = tuple(parts["labels"].tolist())
-        holding = int(parts["holding"])
-        moments = self._moments(parts, holding) if "labels_labels" in parts else None
+        moments = self._moments(parts, int(parts["holding"])) if "labels_labels" in parts else None
+        rows = parts.get("class_rows")
+        certified = parts["certified"] if rows is None else rows.sum(axis=0)
         by_class = None
-        certified = parts.get("certified")
-        if "class_rows" in parts:
-            rows = parts["class_rows"]
-            certified = rows.sum(axis=0)
+        if rows is not None:
             by_class = ClassTotals(
                 contributors=contributors,
                 label_counts=labels,
                 certified_counts=tuple(map(tuple, rows.tolist())),
                 moments=moments,
             )
-        assert certified is not None  # noqa: S101
         effect, group = _largest(_EFFECTS, parts["effects"]), _largest(_GROUPS, parts["groups"])
-        try:
-            return Sums(
-                model=self.request.model,
-                request=self.request.digest,
-                smoothing=self.request.smoothing,
-                radii=self.request.radii,
-                classes=self.request.classes,
-                contributors=contributors,
-                label_counts=labels,
-                certified_counts=tuple(certified.tolist()),
-                by_class=by_class,
-                moments=moments,
-                design_effect=None if effect == 1 else (float(effect),) * len(self.request.radii),
-                largest_group=None if effect == 1 or math.isinf(group) else int(group),
-                software=f"fedcert {__version__}",
-            )
-        except InvalidValue as error:
-            raise Refused(
-                f"the private sum is not one of honest reports ({error}); who gave false numbers cannot be told"
-            ) from None
+        return Sums(
+            model=self.request.model,
+            request=self.request.digest,
+            smoothing=self.request.smoothing,
+            radii=self.request.radii,
+            classes=self.request.classes,
+            contributors=contributors,
+            label_counts=labels,
+            certified_counts=tuple(certified.tolist()),
+            by_class=by_class,
+            moments=moments,
+            design_effect=None if effect == 1 else (float(effect),) * len(self.request.radii),
+            largest_group=None if effect == 1 or math.isinf(group) else int(group),
+            software=f"fedcert {__version__}",
+        )
 
     def _parts(self, total: Vector) -> Iterator[tuple[str, Whole]]:
         signed, start = total.astype(np.int64), 0
@@ -156,18 +155,13 @@ class Layout:
         cells = np.zeros((classes, classes), dtype=np.int64)
         cells[np.triu_indices(classes)] = parts["labels_labels"]
         cells = np.maximum(cells, cells.T)
-        try:
-            return Moments(
-                scale=MOMENT_SCALE,
-                clients=holding,
-                labels_labels=tuple(map(tuple, cells.tolist())),
-                labels_certified=tuple(map(tuple, parts["labels_certified"].tolist())),
-                certified_squared=tuple(parts["certified_squared"].tolist()),
-            )
-        except InvalidValue as error:
-            raise Refused(
-                f"the private sum is not one of honest reports ({error}); who gave false numbers cannot be told"
-            ) from None
+        return Moments(
+            scale=MOMENT_SCALE,
+            clients=holding,
+            labels_labels=tuple(map(tuple, cells.tolist())),
+            labels_certified=tuple(map(tuple, parts["labels_certified"].tolist())),
+            certified_squared=tuple(parts["certified_squared"].tolist()),
+        )
 
 
 def _step(steps: tuple[float, ...], value: float) -> list[int]:

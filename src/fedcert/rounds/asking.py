@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from fedcert.errors import CallError, shown
 from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing, Target
+from fedcert.report.request import PrivateSum
 from fedcert.version import __version__
 
 _LONGEST = 10 * 366 * 86_400
@@ -25,6 +26,7 @@ def ask(
     seconds: float | None = None,
     deadline: str | None = None,
     release: Release | None = None,
+    private: PrivateSum | None = None,
     now: datetime | None = None,
 ) -> Request:
     """A new request, unlike every other by its nonce.
@@ -39,6 +41,7 @@ def ask(
         seconds: how long answers are waited for.
         deadline: until when, as an alternative.
         release: what the clients are asked to release.
+        private: what a secure sum is to be over, instead of reports.
         now: the time; the clock's where None.
 
     Raises:
@@ -56,7 +59,7 @@ def ask(
     made = Request(
         model=model, smoothing=smoothing, radii=tuple(radii), classes=tuple(classes), target=target,
         roster=None if roster is None else tuple(roster), nonce=secrets.token_hex(16), deadline=deadline,
-        release=release or Release(), software=f"fedcert {__version__}", created=now.strftime(_MOMENT),
+        release=release or Release(), private=private, software=f"fedcert {__version__}", created=now.strftime(_MOMENT),
     )  # fmt: skip
     if made.late(now):
         raise CallError(f"the deadline must be in the future, but is {deadline}")

@@ -13,20 +13,19 @@ from fedcert.errors import EstimationProblem, FedcertError, FedcertWarning, Refu
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.run import estimate
 from fedcert.report import Report, Request
-from fedcert.report.kinds import deceives
 from fedcert.report.parsing import parse
 from fedcert.report.reading import LARGEST_DOCUMENT
 from fedcert.rounds.accepting import Gate, same_counts
 from fedcert.rounds.folder import RunFolder
 from fedcert.rounds.missing import check_contested, check_missing, check_missing_examples, worst_case
 from fedcert.rounds.quorum import Quorum, check_quorum
+from fedcert.rounds.reasons import reason
 from fedcert.rounds.signatures import check_signatures
 
 if TYPE_CHECKING:
     from fedcert.privacy.keyring import Keyring
 
 Clock = Callable[[], datetime]
-_LONGEST_REASON = 500
 
 
 def _clock() -> datetime:
@@ -147,21 +146,21 @@ class Round:
             self.doubt(named, why)
             return
         if self.folder is not None:
-            self.folder.log("refused", client=sender, known=True, reason=_reason(why))
+            self.folder.log("refused", client=sender, known=True, reason=reason(why))
         if sender not in self.reports:
-            self.troubles[sender] = _reason(f"its answer was refused: {why}")
+            self.troubles[sender] = reason(f"its answer was refused: {why}")
 
     def doubt(self, client: str | None, why: str) -> None:
         """Note that something in a client's name, or in nobody's, is no answer; the client may still send one."""
         if self.folder is not None:
-            self.folder.log("refused", client=client, known=False, reason=_reason(why))
+            self.folder.log("refused", client=client, known=False, reason=reason(why))
         if client is not None:
-            self._doubts[client] = _reason(f"a report in its name was refused: {why}")
+            self._doubts[client] = reason(f"a report in its name was refused: {why}")
 
     def trouble(self, client: str, why: str) -> None:
         """Note why a client will not answer, as it or the transport says."""
         if client not in self.reports:
-            self.troubles[client] = _reason(why)
+            self.troubles[client] = reason(why)
             if self.folder is not None:
                 self.folder.log("failed", client=client, reason=self.troubles[client])
 
@@ -171,7 +170,7 @@ class Round:
 
     def contest(self, client: str, why: str) -> None:
         """Note that others claim to be a client that has answered; the estimate will say so."""
-        self.contested[client] = _reason(why)
+        self.contested[client] = reason(why)
         if self.folder is not None:
             self.folder.log("contested", client=client, reason=self.contested[client])
 
@@ -263,10 +262,3 @@ def _report(answer: Report | Mapping[str, Any] | str | bytes) -> Report:
         raise Refused(f"the answer is no report: {error}") from None
     except Exception as error:  # noqa: BLE001 (whatever a client sends, the others' answers must not be lost)
         raise Refused(f"the answer is no report: {type(error).__name__}") from None
-
-
-def _reason(why: object) -> str:
-    """What a client says, as one short line that no terminal trips over."""
-    text = str(why)[: 10 * _LONGEST_REASON].replace("\n", " ")
-    line = " ".join("".join("�" if deceives(one) else one for one in text).split())
-    return (line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 1] + "…") or "it gave no reason"

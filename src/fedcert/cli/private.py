@@ -1,0 +1,94 @@
+"""fedcert private: sums in which no site is told apart, over a shared folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedcert.cli.console import results, tell
+from fedcert.cli.inputs import files_among
+from fedcert.cli.signing import check_asker
+from fedcert.errors import CallError, shown
+from fedcert.report import Report, Request, check_writable, read_one, write_whole
+from fedcert.show.terminal import plain
+
+app = typer.Typer(
+    help="Private sums: the coordinator learns what all sites have together, and nothing of any one.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def join(
+    report: Annotated[Path, typer.Argument(help="This site's report (.json), with --class-counts; it stays here.")],
+    request: Annotated[Path, typer.Option(help="The coordinator's request (.json), signed.")],
+    keys: Annotated[Path, typer.Option(help="This site's secret keys (.json).")],
+    trusted: Annotated[Path, typer.Option(help="A keyring (.json) with everybody on the roster and the coordinator.")],
+    folder: Annotated[Path, typer.Option(help="The folder that sites and coordinator share.")],
+    memory: Annotated[Path, typer.Option(help="A folder of this site's own, for what it must remember.")],
+    fewest: Annotated[int, typer.Option(min=3, help="The fewest sites that a sum may be over.")] = 3,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for each next step.")] = 3600.0,
+    once: Annotated[bool, typer.Option(help="Do what can be done now, and come back later.")] = False,
+) -> None:
+    """Take part in a private sum. A site that is stopped goes on where it was."""
+    from fedcert.engines.shared_folder import take_part
+    from fedcert.privacy.identity import read_identity
+    from fedcert.privacy.keyring import read_keyring
+    from fedcert.privacy.memory import FolderMemory
+    from fedcert.privacy.replying import PrivateSite
+    from fedcert.rounds.accepting import Gate
+
+    asked: Request = read_one(request, Request)
+    own: Report = read_one(report, Report)
+    identity, keyring = read_identity(keys), read_keyring(trusted)
+    if own.client != identity.name:
+        raise CallError(f"the report is of {shown(own.client)}, but the keys are those of {shown(identity.name)}")
+    Gate.of(asked).check(own)
+    check_asker(asked, trusted)
+    held = FolderMemory(memory)
+    try:
+        done = take_part(
+            folder, identity.name, lambda: PrivateSite(asked, identity, keyring, held, lambda: own, fewest=fewest),
+            seconds=wait, once=once, told=tell,
+        )  # fmt: skip
+    finally:
+        held.close()
+    if done:
+        results().print(plain(f"{identity.name} has done its part; its own numbers never left unmasked."))
+
+
+def add_up(
+    request: Annotated[Path, typer.Option(help="The request (.json).")],
+    trusted: Annotated[Path, typer.Option(help="A keyring (.json) with everybody on the roster.")],
+    folder: Annotated[Path, typer.Option(help="The folder that sites and coordinator share.")],
+    run: Annotated[Path, typer.Option(help="A folder of the coordinator's own, to go on after a stop.")],
+    out: Annotated[Path, typer.Option(help="The sums to write (.json), for fedcert estimate.")],
+    patience: Annotated[float, typer.Option(min=0, help="Seconds for each step after all have joined.")] = 600.0,
+    once: Annotated[bool, typer.Option(help="Do what can be done now, and come back later.")] = False,
+    go_on: Annotated[bool, typer.Option(help="With --once: go on without those who have not answered.")] = False,
+) -> None:
+    """Add up what the sites send under masks."""
+    from fedcert.engines.shared_folder import FolderCourier
+    from fedcert.privacy.keyring import read_keyring
+    from fedcert.rounds.private import private_sums
+
+    check_writable(out, (".json",), files_among(request, trusted))
+    if go_on and not once:
+        raise CallError("--go-on goes with --once: without it, --patience says how long to wait")
+    asked: Request = read_one(request, Request)
+    made, missing = private_sums(
+        FolderCourier(folder), asked, read_keyring(trusted), folder=run, patience=patience, once=once, go_on=go_on
+    )
+    for name, why in missing.items():
+        tell(f"{'waiting for' if made is None else 'not in the sum'}: {name}: {why}")
+    if made is None:
+        return
+    write_whole(out, made.dumps())
+    results().print(plain(f"Wrote {out}: the sums of {made.contributors} sites, {made.examples:,} examples."))
+    results().print(plain(f"Then run: fedcert estimate {out} --target …"))
+
+
+app.command("join")(join)
+app.command("sum")(add_up)

@@ -1,0 +1,189 @@
+"""A private round over a transport: five exchanges, and a sum in which no site is told apart."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from fedcert.errors import FedcertError, QuorumMissed, Refused
+from fedcert.estimation.result import Estimate
+from fedcert.estimation.run import estimate
+from fedcert.privacy.keyring import Keyring
+from fedcert.privacy.messages import Message
+from fedcert.privacy.replying import SAID, read_message
+from fedcert.privacy.summing import STAGES, Summing
+from fedcert.privacy.vectors import Layout
+from fedcert.report import Request, Sums
+from fedcert.rounds.missing import check_missing
+from fedcert.rounds.reasons import reason
+from fedcert.rounds.sum_folder import SumFolder
+from fedcert.rounds.waiting import Reply
+
+_LOG = logging.getLogger("fedcert")
+_PAUSE = 0.2
+
+
+class Courier(Protocol):
+    """What moves a private round's messages, and decides nothing."""
+
+    def tell(self, stage: int, letters: Mapping[str, str]) -> None:
+        """Give clients what they are told in a stage; in the first, it is the request.
+
+        It may be called again with the same letters, after the coordinator died.
+        """
+        ...
+
+    def poll(self, stage: int) -> Iterable[Reply]:
+        """Answers that came since the last call."""
+        ...
+
+
+def carry_sum(
+    courier: Courier,
+    summing: Summing,
+    *,
+    folder: SumFolder | None = None,
+    patience: float = 60.0,
+    once: bool = False,
+    go_on: bool = False,
+    sleep: Callable[[float], None] = time.sleep,
+) -> dict[str, str]:
+    """Carry a private sum to its end, or, once, as far as it goes now.
+
+    The first stage, in which sites certify, lasts until all have joined or failed, or the request's deadline; each
+    other one until all have answered or failed, or the patience is over.
+
+    Args:
+        courier: how messages travel.
+        summing: the sum.
+        folder: where to keep it; nothing is kept where None.
+        patience: seconds for a stage but the first.
+        once: do what can be done now, and come back later: `summing.total` is None until all is done.
+        go_on: with `once`, end the stage that is waited in without those who have not answered.
+        sleep: how to pause.
+
+    Returns:
+        Who is not in the sum, and why.
+
+    Raises:
+        QuorumMissed: too few took part, or stayed.
+    """
+    troubles: dict[str, str] = {}
+    if folder is not None:
+        folder.restore(summing)
+    while summing.total is None:
+        stage = summing.stage
+        told = {name: summing.told(name) for name in summing.asked}
+        text = summing.request.dumps()
+        courier.tell(stage, {name: text if one is None else one.dumps() for name, one in told.items()})
+        seconds = 0.0 if once else _seconds(summing.request, stage, patience)
+        silent = _stage(courier, summing, folder, troubles, seconds, sleep)
+        if once and silent and not go_on:
+            return dict.fromkeys(silent, f"it has not sent its {STAGES[stage].NOUN}")
+        go_on = False
+        try:
+            if folder is not None and len(summing.came[stage]) >= summing.threshold:
+                folder.close(stage, summing.came[stage])
+            summing.close()
+        except QuorumMissed as error:
+            why = "; ".join(f"{name}: {reason}" for name, reason in list(troubles.items())[:5])
+            raise QuorumMissed(f"{error}; {why}" if why else str(error)) from None
+        _LOG.info("private sum: %d sites sent their %s", len(summing.came[stage]), STAGES[stage].NOUN)
+    return {
+        name: troubles.get(name, "it did not answer in time")
+        for name in summing.request.roster or ()
+        if name not in summing.survivors
+    }
+
+
+def _stage(
+    courier: Courier,
+    summing: Summing,
+    folder: SumFolder | None,
+    troubles: dict[str, str],
+    seconds: float,
+    sleep: Callable[[float], None],
+) -> set[str]:
+    """Take what comes in a stage; who is still silent at its end."""
+    until, failed = time.monotonic() + seconds, set[str]()
+    while True:
+        for reply in courier.poll(summing.stage):
+            if reply.answer is None:
+                failed.add(reply.client)
+                troubles[reply.client] = reason(reply.trouble or "")
+                continue
+            try:
+                message = _message(reply)
+                summing.take(message)
+            except Refused as error:
+                failed.add(reply.client)
+                troubles[reply.client] = reason(f"its message was refused: {error}")
+                continue
+            if folder is not None:
+                folder.keep(summing.stage, message)
+        silent = summing.waiting_for - failed
+        if not silent or time.monotonic() >= until:
+            return silent
+        sleep(_PAUSE)
+
+
+def _message(reply: Reply) -> Message:
+    try:
+        message: Message = read_message(reply.answer or "", SAID, f"what {reply.client} says")
+    except FedcertError as error:
+        raise Refused(str(error)) from None
+    if message.client != reply.client:
+        raise Refused(f"it is in the name of {message.client!r}")
+    return message
+
+
+def _seconds(request: Request, stage: int, patience: float) -> float:
+    if request.deadline is None:
+        return patience if stage else float("inf")
+    left = (datetime.fromisoformat(request.deadline) - datetime.now(UTC)).total_seconds()
+    return left if stage == 0 else patience
+
+
+def private_sums(
+    courier: Courier, request: Request, keyring: Keyring, *, folder: Path | None = None, **how: Any
+) -> tuple[Sums | None, dict[str, str]]:
+    """The sums of a private round, and who is not in them and why.
+
+    Args:
+        courier: how messages travel.
+        request: what was asked.
+        keyring: the sites' public keys.
+        folder: where to keep the work, so that a coordinator that dies goes on.
+        how: `patience`, `once`, `go_on` and `sleep`, see `carry_sum`.
+
+    Returns:
+        None for the sums where, with `once`, sites are still waited for.
+
+    Raises:
+        QuorumMissed: too few took part; nothing is known of anybody's numbers.
+        Refused: the request asks for no private sum, or the numbers are no sum of honest reports.
+    """
+    layout = Layout(request)
+    summing = Summing(request, keyring, layout.length)
+    missing = carry_sum(courier, summing, folder=None if folder is None else SumFolder(folder), **how)
+    if summing.total is None:
+        return None, missing
+    return layout.sums(summing.total, len(summing.survivors)), missing
+
+
+def concluded(
+    sums: Sums, request: Request, missing: Mapping[str, str], target: object, method: str, **settings: Any
+) -> Estimate:
+    """The estimate from a private sum; who is not in it is named.
+
+    Raises:
+        EstimationProblem: no estimate follows from the sum.
+    """
+    made = estimate(sums, target if target is not None else request.target or "uniform", method, **settings)
+    check = check_missing(missing, sums.contributors, request.roster)
+    return replace(made, excluded=dict(missing), checks=(*made.checks, check))

@@ -1,0 +1,59 @@
+"""A private sum on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from fedcert.errors import CallError, FileProblem
+from fedcert.privacy.messages import Message
+from fedcert.privacy.summing import STAGES, Summing
+from fedcert.report import write_whole
+from fedcert.report.parsing import parse
+from fedcert.report.paths import kind_of_path, named
+from fedcert.rounds.folder import file_name
+
+
+class SumFolder:
+    """A private sum on disk, so that a coordinator that dies goes on: what sites said, and which stages are over.
+
+    Args:
+        path: the folder; made if need be.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileProblem(f"cannot use the folder {named(path)}: {error.strerror or error}") from None
+
+    def keep(self, stage: int, message: Message) -> None:
+        """Keep what a site said; it is on the disk when this returns."""
+        write_whole(self.path / f"{stage}-{file_name(message.client)}", message.dumps())
+
+    def close(self, stage: int, names: Iterable[str]) -> None:
+        """Keep with whom a stage ended."""
+        write_whole(self.path / f"{stage}-over.json", json.dumps(sorted(names)))
+
+    def restore(self, summing: Summing) -> None:
+        """Bring a sum to where it was.
+
+        Raises:
+            CallError: the folder is of another sum.
+        """
+        for stage, kind in enumerate(STAGES):
+            for file in sorted(self.path.glob(f"{stage}-*.json")):
+                if file.name == f"{stage}-over.json":
+                    continue
+                message = kind.from_json(parse(file.read_bytes(), named(file)), named(file))
+                if message.session != summing.session:
+                    raise CallError(f"{named(self.path)} is the folder of another private sum; name another")
+                summing.take(message)
+            over = self.path / f"{stage}-over.json"
+            if kind_of_path(over) is None:
+                return
+            names = set(parse(over.read_bytes(), named(over)))
+            summing.came[stage] = {name: one for name, one in summing.came[stage].items() if name in names}
+            summing.close()

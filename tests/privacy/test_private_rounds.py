@@ -1,0 +1,299 @@
+"""Private rounds in one process and over a shared folder: the sums are those of the reports in the clear."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedcert import estimate
+from fedcert.cli.main import run
+from fedcert.engines.in_process import Sites
+from fedcert.engines.shared_folder import FolderCourier, take_part
+from fedcert.errors import CallError, FileProblem, QuorumMissed, Refused
+from fedcert.privacy.identity import Identity
+from fedcert.privacy.keyring import Keyring
+from fedcert.privacy.memory import DictMemory, FolderMemory
+from fedcert.privacy.replying import PrivateSite
+from fedcert.privacy.signing import sign
+from fedcert.privacy.vectors import Layout
+from fedcert.report import Report, Request, Sums
+from fedcert.report.request import PrivateSum
+from fedcert.rounds.private import concluded, private_sums
+from secure_sums import private_request
+
+NAMES = tuple(f"site-{number}" for number in range(5))
+COORDINATOR = Identity.new("coordinator")
+KEYS = {name: Identity.new(name) for name in NAMES}
+RING = Keyring.of([COORDINATOR.card, *(keys.card for keys in KEYS.values())])
+TOTALS = ("label_counts", "certified_counts", "by_class", "moments", "contributors", "model", "radii", "classes")
+
+
+def asked(**changes: Any) -> Request:
+    private = PrivateSum(threshold=4, moments=True)
+    return sign(private_request(NAMES, radii=(0.0, 0.25, 0.5), private=private, **changes), COORDINATOR)
+
+
+def reports(request: Request, seed: int = 0, **changes: Any) -> dict[str, Report]:
+    generator, made = np.random.default_rng(seed), {}
+    for name in request.roster or ():
+        labels = generator.integers(0, 60, len(request.classes))
+        rows = np.array([np.sort(generator.integers(0, label + 1, 3))[::-1] for label in labels])
+        made[name] = Report(
+            client=name, model=request.model, request=request.digest, smoothing=request.smoothing, radii=request.radii,
+            classes=request.classes, label_counts=labels, certified_counts=rows.sum(axis=0),
+            class_certified_counts=rows.tolist(), **changes,
+        )  # fmt: skip
+    return made
+
+
+def site(name: str, own: Report, memory: Any = None) -> Callable[[Request], PrivateSite]:
+    held = memory if memory is not None else DictMemory()
+    return lambda request: PrivateSite(request, KEYS[name], RING, held, lambda: own)
+
+
+def in_process(request: Request, own: Mapping[str, Report], without: set[str] = frozenset()) -> Any:  # type: ignore[assignment]
+    return private_sums(
+        Sites({name: site(name, own[name]) for name in NAMES if name not in without}), request, RING, patience=0.0
+    )
+
+
+@pytest.mark.parametrize("without", [set(), {"site-3"}])
+def test_the_sums_are_those_of_the_reports(without: set[str]) -> None:
+    request = asked()
+    own = reports(request)
+    sums, missing = in_process(request, own, without)
+    assert missing == dict.fromkeys(without, "it was never there")
+    clear = Sums.of([report for name, report in own.items() if name not in without])
+    for name in TOTALS:
+        assert getattr(sums, name) == getattr(clear, name), name
+    for method, close in (("poststratified", 1e-9), ("blup", 1e-6), ("minimax", 1e-6)):
+        private = estimate(sums, method=method).certified_accuracy
+        plain = estimate([r for name, r in own.items() if name not in without], method=method).certified_accuracy
+        assert np.abs(np.subtract(private, plain)).max() < close, method
+
+
+def test_who_is_missing_is_in_the_estimate() -> None:
+    request = asked()
+    sums, missing = in_process(request, reports(request), {"site-3"})
+    made = concluded(sums, request, missing, None, "auto")
+    assert made.excluded == {"site-3": "it was never there"}
+    assert (made.checks[-1].name, made.checks[-1].verdict) == ("missing clients", "look")
+    assert made.clients == 4
+
+
+def test_below_the_threshold_there_is_no_number() -> None:
+    request = asked()
+    with pytest.raises(QuorumMissed) as caught:
+        in_process(request, reports(request), {"site-3", "site-4"})
+    assert str(caught.value) == (
+        "3 clients sent their join, but a private sum needs 4; nothing is known of anybody's numbers; "
+        "site-3: it was never there; site-4: it was never there"
+    )
+
+
+def test_design_effects_are_told_as_the_next_larger_step() -> None:
+    request = asked()
+    own = reports(request)
+    own["site-1"] = Report(**{**own["site-1"].__dict__, "design_effect": (1.3, 1.2, 1.1), "largest_group": 3})
+    sums, _ = in_process(request, own)
+    assert sums.design_effect == (2**0.5,) * 3
+    assert sums.largest_group == 4
+
+
+def test_a_report_without_counts_per_class_cannot_be_summed() -> None:
+    request = asked()
+    own = reports(request)
+    own["site-1"] = Report(**{**own["site-1"].__dict__, "class_certified_counts": None})
+    _, missing = in_process(request, own)
+    assert missing["site-1"] == (
+        "the report of 'site-1' has no counts per class, which the private sum is over; certify with --class-counts "
+        "(they leave the site under masks only)"
+    )
+
+
+def test_more_examples_than_a_sum_can_hold_are_refused() -> None:
+    request = asked()
+    layout = Layout(request)
+    assert layout.most_examples == 2**62 // (2**24 * 5)
+    own = reports(request)["site-0"]
+    huge = Report(**{**own.__dict__, "label_counts": (2**51, 2**51), "class_certified_counts": None})
+    with pytest.raises(Refused, match="examples are more than a private sum can hold"):
+        layout.pack(huge)
+
+
+def test_false_numbers_are_no_sum_of_honest_reports() -> None:
+    request = asked()
+    layout = Layout(request)
+    total = np.sum([layout.pack(report) for report in reports(request).values()], axis=0, dtype=np.uint64)
+    total[3] = 2**40  # certified examples of a class, more than it has
+    with pytest.raises(
+        Refused, match="the private sum is not one of honest reports .*; who gave false numbers cannot be"
+    ):
+        layout.sums(total, 5)
+
+
+def test_a_request_that_nobody_trusted_signed_is_refused() -> None:
+    request = asked()
+    own = reports(request)
+    unsigned = Request(**{**request.__dict__, "signature": None})
+    with pytest.raises(
+        Refused, match="^the request is not signed by anybody in the keyring: a private sum starts with"
+    ):
+        site("site-0", own["site-0"])(unsigned)
+
+
+def shared(
+    folder: Path, request: Request, own: Mapping[str, Report], names: tuple[str, ...] = NAMES
+) -> list[threading.Thread]:
+    """Sites at work on a shared folder, each in a thread of its own."""
+
+    def work(name: str) -> None:
+        take_part(folder, name, lambda: site(name, own[name])(request), seconds=20.0)
+
+    threads = [threading.Thread(target=work, args=(name,), daemon=True) for name in names]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def test_over_a_shared_folder_it_is_the_same_sum(tmp_path: Path) -> None:
+    request = asked()
+    own = reports(request)
+    threads = shared(tmp_path, request, own)
+    sums, missing = private_sums(FolderCourier(tmp_path), request, RING, folder=tmp_path / "run", patience=20.0)
+    for thread in threads:
+        thread.join(20)
+    expected, _ = in_process(request, own)
+    assert sums == expected
+    assert missing == {}
+
+
+def test_step_by_step_as_people_carry_files(tmp_path: Path) -> None:
+    """Everybody does what can be done now, stops, and comes back; programs start anew every time."""
+    request = asked()
+    own = reports(request)
+    shared_folder = tmp_path / "shared"
+    shared_folder.mkdir()
+    memories = {name: tmp_path / f"memory-{name}" for name in NAMES}
+
+    def go(name: str) -> bool:
+        memory = FolderMemory(memories[name])
+        try:
+            return take_part(shared_folder, name, lambda: site(name, own[name], memory)(request), once=True)
+        finally:
+            memory.close()
+
+    def add_up(go_on: bool = False) -> Any:
+        return private_sums(
+            FolderCourier(shared_folder), request, RING, folder=tmp_path / "run", once=True, go_on=go_on
+        )
+
+    for stage in range(5):
+        assert add_up()[0] is None
+        done = {name: go(name) for name in NAMES if name != "site-4" or stage < 2}
+        assert set(done.values()) == {stage == 4}
+        if stage == 2:  # the last one is on holiday
+            waiting = add_up()
+            assert waiting == (None, {"site-4": "it has not sent its masked numbers"})
+            assert add_up(go_on=True)[0] is None
+            with pytest.raises(CallError, match="is the folder of another private sum"):
+                private_sums(FolderCourier(shared_folder), asked(), RING, folder=tmp_path / "run", once=True)
+    sums, missing = add_up()
+    assert sums == in_process(request, own, {"site-4"})[0]
+    assert set(missing) == {"site-4"}
+    assert add_up()[0] == sums  # once more is the same
+
+
+def test_a_silent_coordinator_is_one_sentence(tmp_path: Path) -> None:
+    request = asked()
+    own = reports(request)["site-0"]
+    with pytest.raises(FileProblem, match="^the coordinator did not write .*1.json within 0.1 s$"):
+        take_part(tmp_path, "site-0", lambda: site("site-0", own)(request), seconds=0.1)
+    with pytest.raises(
+        CallError, match="^there is no folder .*gone; make it, where coordinator and sites can reach it$"
+    ):
+        take_part(tmp_path / "gone", "site-0", lambda: site("site-0", own)(request))
+
+
+def test_a_site_that_refuses_says_why(tmp_path: Path) -> None:
+    request = asked()
+    own = reports(request)
+    ring = RING.without(["site-4"])
+
+    def wary(given: Request) -> PrivateSite:
+        return PrivateSite(given, KEYS["site-0"], ring, DictMemory(), lambda: own["site-0"])
+
+    with pytest.raises(Refused, match="1 on the roster are not in the keyring"):
+        take_part(tmp_path, "site-0", lambda: wary(request), once=True)
+    courier = FolderCourier(tmp_path)
+    courier.tell(0, dict.fromkeys(NAMES, request.dumps()))
+    (reply,) = courier.poll(0)
+    assert reply.client == "site-0"
+    assert reply.trouble is not None
+    assert reply.trouble.startswith("1 on the roster are not in the keyring ('site-4')")
+
+
+def test_what_lies_in_the_folder_is_not_believed(tmp_path: Path) -> None:
+    """Torn files, another site's words, rubbish: refused, named, and the others go on."""
+    request = asked()
+    own = reports(request)
+    threads = shared(tmp_path, request, own, NAMES[:4])
+    folder = tmp_path / "from"
+    from fedcert.rounds.folder import file_name
+
+    place = folder / Path(file_name("site-4")).stem
+    place.mkdir(parents=True)
+    (place / "0.json").write_text('{"schema": "fedcert/private-join/1", "evil": "\x1b[2J"')
+    sums, missing = private_sums(FolderCourier(tmp_path), request, RING, patience=20.0)
+    for thread in threads:
+        thread.join(20)
+    assert missing["site-4"].startswith("its message was refused: ")
+    assert missing["site-4"].isprintable()
+    assert sums == in_process(request, own, {"site-4"})[0]
+
+
+def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ("a", "b", "c")
+    for name in ("coordinator", *names):
+        assert run(["keys", "new", name, "--out", f"{name}.keys.json", "--card", f"{name}.card.json"]) == 0
+    assert run(["keys", "trust", "ring.json", *(f"{name}.card.json" for name in ("coordinator", *names))]) == 0
+    Path("roster.txt").write_text("\n".join(names))
+    Path("classes.txt").write_text("cat\ndog\n")
+    ask = ["request", "--model-id", "demo", "--sigma", "0.25", "--radii", "0,0.25,0.5", "--classes", "classes.txt"]
+    assert run([*ask, "--private", "--out", "r.json"]) == 2
+    assert run([*ask, "--threshold", "3", "--out", "r.json"]) == 2
+    assert run([*ask, "--roster", "roster.txt", "--private", "--threshold", "1", "--out", "r.json"]) == 2
+    assert run([*ask, "--roster", "roster.txt", "--private", "--sign", "coordinator.keys.json", "--out", "r.json"]) == 0
+    assert "and then: fedcert private join report.json --request r.json" in capsys.readouterr().out
+    request = Request.from_json(json.loads(Path("r.json").read_text()))
+    for name, report in reports(request).items():
+        Path(f"{name}.json").write_text(report.dumps())
+    Path("shared").mkdir()
+    common = ["--request", "r.json", "--trusted", "ring.json", "--folder", "shared", "--once"]
+    adding = ["private", "sum", *common, "--run", "run", "--out", "sums.json"]
+    for _ in range(5):
+        for name in names:
+            own = ["--keys", f"{name}.keys.json", "--memory", f"memory-{name}"]
+            assert run(["private", "join", f"{name}.json", *common, *own]) == 0
+        assert run(adding) == 0
+    out = capsys.readouterr()
+    assert "Wrote sums.json: the sums of 3 sites" in out.out
+    assert "a has done its part; its own numbers never left unmasked." in out.out
+    assert run(["estimate", "sums.json"]) == 0
+    other = ["--keys", "b.keys.json", "--memory", "memory-b"]
+    assert run(["private", "join", "a.json", *common, *other]) == 2
+    assert "the report is of 'a', but the keys are those of 'b'" in capsys.readouterr().err
+    Path("a.json").write_text(Path("a.json").read_text().replace(request.digest, "sha256:" + "0" * 64))
+    assert run(["private", "join", "a.json", *common, "--keys", "a.keys.json", "--memory", "memory-a"]) == 1
+    assert "answers another request" in capsys.readouterr().err
+    assert run([*adding[:-3], "--go-on", "--run", "run", "--out", "sums.json"]) in (0, 2)
+    Path("a.keys.json").chmod(0o644)
+    assert run(["private", "join", "a.json", *common, "--keys", "a.keys.json", "--memory", "memory-a"]) == 2
+    assert "others may read it; run: chmod 600 a.keys.json" in capsys.readouterr().err
