@@ -10,6 +10,7 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedcert.engines.flower import answer
+from fedcert.privacy.membership import Membership
 from ward.task import load_data, make_network
 
 app = ClientApp()
@@ -77,4 +78,15 @@ def _record(tensors: list[torch.Tensor]) -> ArrayRecord:
 def certify(message: Message, context: Context) -> Message:
     """Certify the server's model on this client's own test examples; counts leave, nothing else."""
     _, test = load_data(context.node_config)
-    return answer(message, context, make_network(), test, class_counts=True)
+    return answer(message, context, make_network(), test, class_counts=True, membership=_membership(context))
+
+
+def _membership(context: Context) -> Membership | None:
+    """This client's keys, where it is to take part in private sums: its node names them, or, in simulation, the run."""
+    node, folder = context.node_config, str(context.run_config["keys"])
+    if "keys" in node:
+        return Membership.read(str(node["keys"]), str(node["trusted"]), str(node["memory"]))
+    if not folder:
+        return None
+    name = f"client-{node['partition-id']}"
+    return Membership.read(f"{folder}/{name}.keys.json", f"{folder}/ring.json", f"{folder}/memory-{name}")

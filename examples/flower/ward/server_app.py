@@ -11,7 +11,9 @@ from flwr.serverapp.strategy import FedAvg, FedProx
 from safetensors.torch import load_file, save_file
 
 from fedcert import FedcertError, Smoothing
-from fedcert.engines.flower import certify_round, certifying
+from fedcert.engines.flower import certify_privately, certify_round, certifying
+from fedcert.privacy.identity import read_identity
+from fedcert.privacy.keyring import read_keyring
 from ward.scaffold import Scaffold
 from ward.task import CLASSES, make_network
 
@@ -57,8 +59,14 @@ def main(grid: Grid, context: Context) -> None:
             save_file(network.state_dict(), draft)
             draft.replace(trained)
     try:
-        # 1 is one client, 1.0 everybody.
-        estimate = certify_round(grid, network, run=run or None, quorum=settings["quorum"], **round_settings)
+        keys = str(settings["keys"])
+        if keys:
+            estimate = certify_privately(
+                grid, network, run=run or None, keys=read_identity(Path(keys) / "coordinator.keys.json"),
+                trusted=read_keyring(Path(keys) / "ring.json"), **round_settings,
+            )  # fmt: skip
+        else:  # a quorum of 1 is one client, 1.0 everybody
+            estimate = certify_round(grid, network, run=run or None, quorum=settings["quorum"], **round_settings)
     except FedcertError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         raise  # Flower takes a run that merely exits for a completed one

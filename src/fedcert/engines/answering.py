@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedcert.certification.run import certify
 from fedcert.errors import DataProblem, FedcertError, ModelProblem
-from fedcert.report import Request
+from fedcert.report import Report, Request
 from fedcert.report.parsing import parse
 
+if TYPE_CHECKING:
+    from fedcert.privacy.membership import Membership
+
 Said = dict[str, str]
-"""A client's words: its `name`, and its `report` (JSON) or its `trouble`."""
+"""A client's words: its `name`, and its `report` (JSON), what it `said` in a private sum, or its `trouble`."""
 
 
 def answered(
@@ -42,6 +45,40 @@ def answered(
     except Exception as error:  # noqa: BLE001 (the server is to know at once, whatever went wrong)
         return {"name": client, "trouble": f"{type(error).__name__}: {error}"}
     return {"name": client, "report": report.dumps()}
+
+
+def answered_privately(
+    request: str,
+    told: str | None,
+    model: Any,
+    weights: Callable[[], Mapping[str, Any] | None],
+    data: Any,
+    membership: Membership,
+    **options: Any,
+) -> Said:
+    """Take a step in a private sum.
+
+    Args:
+        request: its JSON.
+        told: what the server tells in this step; None in the first, in which the site certifies.
+        model, weights, data, options: see `answered`.
+        membership: the site's keys and memory.
+    """
+    client = membership.identity.name
+
+    def report() -> Report:
+        made = answered(request, model, weights, data, client, **{**options, "class_counts": True})
+        if "report" not in made:
+            raise ModelProblem(made["trouble"])
+        return Report.from_json(parse(made["report"], "this site's report"))
+
+    try:
+        with membership.at_work(Request.from_json(parse(request, "the request")), report) as site:
+            return {"name": client, "said": site.join() if told is None else site.reply(told)}
+    except FedcertError as error:
+        return {"name": client, "trouble": str(error)}
+    except Exception as error:  # noqa: BLE001 (the server is to know at once, whatever went wrong)
+        return {"name": client, "trouble": f"{type(error).__name__}: {error}"}
 
 
 def loaded(model: Any, state: Mapping[str, Any]) -> Any:

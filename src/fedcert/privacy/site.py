@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import secrets
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
@@ -294,7 +295,7 @@ class Site:
         """Answer a step: once, and the same way if it is asked again."""
         if given.session != self.session:
             raise Refused(f"the {given.NOUN} is of another sum")
-        digest = hashlib.sha256(given.dumps().encode()).hexdigest()
+        digest = hashlib.sha256(json.dumps(given.to_json(), sort_keys=True).encode()).hexdigest()
         done = self._state.get("done", {})
         if done.get(step) == digest and self._state["last"] == step:
             return kind.from_json(self._state["answer"])

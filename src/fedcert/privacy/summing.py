@@ -165,7 +165,8 @@ class Summing:
         return Confirmations(session=self.session, client=client, tags=tags)
 
     def _of(self, kind: type[Any]) -> dict[str, Any]:
-        return dict(self.came[STAGES.index(kind)])
+        # By name: what sites are told must not depend on who came first, or a coordinator that died could not go on.
+        return dict(sorted(self.came[STAGES.index(kind)].items()))
 
     def _unmasked(self) -> Vector:
         """The sum without its masks."""

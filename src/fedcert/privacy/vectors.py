@@ -19,6 +19,7 @@ from fedcert.version import __version__
 _EFFECTS = tuple(2 ** (step / 2) for step in range(21))
 """Design effects are told as the next larger of these, by counting the sites at each: a largest one is no sum."""
 _GROUPS = tuple(2**step for step in range(21))
+"""The same for the largest group; the last one is for all that are larger, or not told."""
 _LARGEST_SUM = 2**62
 
 Whole = npt.NDArray[np.int64]
@@ -75,6 +76,8 @@ class Layout:
         """
         if report.examples > self.most_examples:
             raise Refused(f"{report.examples:,} examples are more than a private sum can hold ({self.most_examples:,})")
+        if max(report.design_effect or (1.0,)) > _EFFECTS[-1]:
+            raise Refused(f"a design effect above {_EFFECTS[-1]:g} is more than a private sum can tell")
         rows = report.class_certified_counts
         if "class_rows" in self._shapes and rows is None:
             raise Refused(
@@ -139,7 +142,7 @@ class Layout:
             by_class=by_class,
             moments=moments,
             design_effect=None if effect == 1 else (float(effect),) * len(self.request.radii),
-            largest_group=None if effect == 1 or math.isinf(group) else int(group),
+            largest_group=None if effect == 1 or group == _GROUPS[-1] else int(group),
             software=f"fedcert {__version__}",
         )
 
@@ -171,8 +174,6 @@ def _step(steps: tuple[float, ...], value: float) -> list[int]:
 
 
 def _largest(steps: tuple[float, ...], counts: Whole) -> float:
-    """The largest step that anybody is at; unbounded at the last."""
+    """The largest step that anybody is at."""
     held = np.flatnonzero(counts)
-    if not len(held):
-        return 1.0
-    return math.inf if held[-1] == len(steps) - 1 else float(steps[held[-1]])
+    return float(steps[held[-1]]) if len(held) else 1.0

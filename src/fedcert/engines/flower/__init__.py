@@ -1,7 +1,8 @@
 """Flower: certification rounds in any Flower app.
 
 A client answers with `answer` in its `@app.query("certify")` handler; the server asks with `certify_round`, or every so
-many rounds of training with `certifying`. Works with the release that `SUPPORTED` names.
+many rounds of training with `certifying`. With `certify_privately` it gets sums of the clients' counts, and never one
+client's own. Works with the release that `SUPPORTED` names.
 """
 
 from fedcert.engines.versions import check_version
@@ -13,5 +14,6 @@ check_version("flwr", "Flower", "flower", SUPPORTED)
 
 from fedcert.engines.flower.answering import answer  # noqa: E402 (another Flower may lack what these import)
 from fedcert.engines.flower.certifying import certify_round, certifying  # noqa: E402
+from fedcert.engines.flower.private import certify_privately  # noqa: E402
 
-__all__ = ["SUPPORTED", "answer", "certify_round", "certifying"]
+__all__ = ["SUPPORTED", "answer", "certify_privately", "certify_round", "certifying"]

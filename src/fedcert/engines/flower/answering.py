@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context, Message
 
-from fedcert.engines.answering import answered
+from fedcert.engines.answering import answered, answered_privately
 from fedcert.engines.flower.messages import ARRAYS, content_of, record_of
+
+if TYPE_CHECKING:
+    from fedcert.privacy.membership import Membership
 
 
 def answer(
@@ -18,6 +21,7 @@ def answer(
     *,
     client: str | None = None,
     class_counts: bool = False,
+    membership: Membership | None = None,
     **options: Any,
 ) -> Message:
     """Answer a server's certification message; for a handler of `@app.query("certify")`.
@@ -33,18 +37,28 @@ def answer(
             with an image and a label, or a function without arguments that gives either.
         client: this client's name; where None, `client` in the node's configuration, or "client-<partition-id>".
         class_counts: tell counts per class too: more precise, reveals more.
+        membership: this client's keys and memory; with them it takes part in private sums, and in nothing else.
         options: of `fedcert.certify` (seed, device, batch_size, every, …).
     """
     texts = record_of(message)
-    name = client or name_of(context)
-    if texts.get("ask") != "report":
+    name = membership.identity.name if membership is not None else client or name_of(context)
+    asked = texts.get("ask")
+    if asked not in ("report", "private"):
         return Message(content_of({"name": name}), reply_to=message)
+    if (asked == "private") != (membership is not None):
+        only = "gives reports, not private sums" if membership is None else "takes part in private sums only"
+        why = f"this client {only}"
+        return Message(content_of({"name": name, "trouble": why}), reply_to=message)
 
     def weights() -> Any:
         arrays = message.content.array_records.get(ARRAYS)
         return None if arrays is None else arrays.to_torch_state_dict()
 
-    said = answered(texts.get("request", ""), model, weights, data, name, class_counts=class_counts, **options)
+    request = texts.get("request", "")
+    if membership is not None:
+        said = answered_privately(request, texts.get("told"), model, weights, data, membership, **options)
+    else:
+        said = answered(request, model, weights, data, name, class_counts=class_counts, **options)
     return Message(content_of(said), reply_to=message)
 
 

@@ -40,7 +40,7 @@ def certify_round(grid: Grid, model: Any, arrays: ArrayRecord | None = None, **s
         CallError: settings that do not go together, another Flower, a folder of another request.
         EstimationProblem: no estimate follows from the answers.
     """
-    weights, digest = _weights(model, arrays)
+    weights, digest = weights_of(model, arrays)
     return drawn(carry_round(Mail(grid, weights), digest, **settings), settings.get("run"))
 
 
@@ -79,7 +79,7 @@ def certifying(
     return evaluate
 
 
-def _weights(model: Any, arrays: ArrayRecord | None) -> tuple[ArrayRecord, str]:
+def weights_of(model: Any, arrays: ArrayRecord | None) -> tuple[ArrayRecord, str]:
     """The weights as clients will have them, and their digest.
 
     Averaging turns whole numbers (BatchNorm's counters) into fractions, and loading turns them back: only what a module

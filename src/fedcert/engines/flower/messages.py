@@ -4,6 +4,11 @@ server -> client    {"fedcert": {"ask": "name"}}
 client -> server    {"fedcert": {"name": …}}
 server -> client    {"fedcert": {"ask": "report", "request": …}, "arrays": weights}
 client -> server    {"fedcert": {"name": …, "report": …}}  or  {"fedcert": {"name": …, "trouble": …}}
+
+in a private sum:
+server -> client    {"fedcert": {"ask": "private", "request": …}, "arrays": weights}
+server -> client    {"fedcert": {"ask": "private", "request": …, "told": …}}
+client -> server    {"fedcert": {"name": …, "said": …}}  or  {"fedcert": {"name": …, "trouble": …}}
 """
 
 from __future__ import annotations

@@ -1,0 +1,56 @@
+"""All that a site needs to take part in private sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedcert.privacy.identity import Identity, read_identity
+from fedcert.privacy.keyring import Keyring, read_keyring
+from fedcert.privacy.memory import FolderMemory
+from fedcert.privacy.replying import PrivateSite
+from fedcert.privacy.site import FEWEST
+from fedcert.report import Report, Request
+
+
+@dataclass(frozen=True)
+class Membership:
+    """A site's place among those that sum in secret.
+
+    Attributes:
+        identity: its keys.
+        keyring: whom it trusts: the other sites and the coordinator.
+        memory: a folder of its own, for what it must remember.
+        fewest: the fewest sites that it lets a sum be over.
+    """
+
+    identity: Identity
+    keyring: Keyring
+    memory: Path
+    fewest: int = FEWEST
+
+    @classmethod
+    def read(cls, keys: str | Path, trusted: str | Path, memory: str | Path, fewest: int = FEWEST) -> Membership:
+        """From the files that `fedcert keys` made.
+
+        Raises:
+            CallError: a file is not there, or secret keys can be read by others.
+            FileProblem: a file cannot be read.
+            InvalidValue: it holds something else.
+        """
+        return cls(read_identity(Path(keys)), read_keyring(Path(trusted)), Path(memory), fewest)
+
+    @contextmanager
+    def at_work(self, request: Request, report: Callable[[], Report]) -> Iterator[PrivateSite]:
+        """The site in a sum; its memory is held meanwhile.
+
+        Raises:
+            Refused: it does not take part; the sentence says why.
+        """
+        memory = FolderMemory(self.memory)
+        try:
+            yield PrivateSite(request, self.identity, self.keyring, memory, report, fewest=self.fewest)
+        finally:
+            memory.close()

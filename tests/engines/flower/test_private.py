@@ -1,0 +1,169 @@
+"""Private sums over Flower: messages handed over in this process, and a real simulation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.app import Context, Error, Message
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedcert import Report, Request, Sums, certify
+from fedcert.engines.flower import answer, certify_privately
+from fedcert.engines.flower.answering import name_of
+from fedcert.errors import QuorumMissed
+from fedcert.privacy.identity import Identity, write_identity
+from fedcert.privacy.keyring import Keyring
+from fedcert.privacy.membership import Membership
+from flower_processes import app_in, flower, trained_weights
+from hands import CLASSES, FOUR, SMOOTHING, Hands, honest, network
+
+pytestmark = pytest.mark.engine
+NAMES = sorted(FOUR)
+KEYS = {name: Identity.new(name) for name in NAMES}
+COORDINATOR = Identity.new("coordinator")
+RING = Keyring.of([COORDINATOR.card, *(keys.card for keys in KEYS.values())])
+
+
+@pytest.fixture(autouse=True)
+def identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who Flower believes this process to be."""
+    for name in ("_run_id", "_node_id", "_task_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+def private(folder: Path) -> Any:
+    def handle(message: Message, where: Context) -> Message:
+        name = name_of(where)
+        return answer(message, where, network(), FOUR[name], membership=Membership(KEYS[name], RING, folder / name))
+
+    return handle
+
+
+def round_of(grid: Hands, **changes: Any) -> Any:
+    values: dict[str, Any] = {
+        "classes": CLASSES, "smoothing": SMOOTHING, "roster": NAMES, "keys": COORDINATOR, "trusted": RING,
+        "seconds": 10.0, "patience": 5.0, "moments": True,
+    }  # fmt: skip
+    return certify_privately(grid, network(), **{**values, **changes})
+
+
+def own_sums(request: Request, names: list[str]) -> Sums:
+    reports: list[Report] = []
+    for name in names:
+        x, y = FOUR[name]
+        reports.append(certify(network(), x, y, client=name, request=request, class_counts=True))
+    return Sums.of(reports)
+
+
+def check_sums(run: Path, names: list[str]) -> None:
+    request = Request.from_json(json.loads((run / "request.json").read_text()))
+    sums, own = Sums.from_json(json.loads((run / "sums.json").read_text())), own_sums(request, names)
+    for field in ("label_counts", "certified_counts", "by_class", "moments", "contributors"):
+        assert getattr(sums, field) == getattr(own, field), field
+
+
+def test_the_sum_is_that_of_the_reports_and_no_report_is_on_the_server(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    grid = Hands({100 + number: private(tmp_path) for number in range(4)})
+    made = round_of(grid, run=run)
+    assert made.clients == 4
+    assert made.weights is None
+    check_sums(run, NAMES)
+    for file in run.rglob("*.json"):
+        assert "fedcert/report" not in file.read_text()
+    assert json.loads((run / "estimate.json").read_text())["clients"] == 4
+
+
+def test_a_client_that_drops_out_at_each_stage(tmp_path: Path) -> None:
+    for stage in range(5):
+        folder = tmp_path / str(stage)
+        folder.mkdir()
+        grid, seen = Hands({}), []
+
+        def leaves(
+            message: Message, where: Context, seen: list[str] = seen, folder: Path = folder, stage: int = stage
+        ) -> Message:
+            asked = str(message.content.config_records["fedcert"]["ask"])
+            if asked == "private":
+                seen.append(asked)
+                if len(seen) > stage:
+                    return Message(Error(code=8, reason="gone"), reply_to=message)
+            return private(folder)(message, where)
+
+        grid.nodes = {**{100 + number: private(folder) for number in range(3)}, 103: leaves}
+        made = round_of(grid, run=folder / "run")
+        # Whoever leaves after its numbers have come is in the sum all the same.
+        inside = NAMES if stage > 2 else NAMES[:3]
+        check_sums(folder / "run", inside)
+        assert set(made.excluded) == set(NAMES) - set(inside)
+
+
+def test_below_the_threshold_there_is_no_number(tmp_path: Path) -> None:
+    grid = Hands({100: private(tmp_path), 101: private(tmp_path)})
+    with pytest.raises(QuorumMissed, match="^2 clients sent their join, but a private sum needs 3; nothing is known"):
+        round_of(grid, seconds=3.0)
+
+
+def test_a_client_that_gives_reports_says_so_and_the_other_way_round(tmp_path: Path) -> None:
+    grid = Hands({**{100 + number: private(tmp_path) for number in range(3)}, 103: honest})
+    made = round_of(grid)
+    assert made.excluded == {"client-3": "this client gives reports, not private sums"}
+
+
+def test_a_coordinator_that_died_goes_on(tmp_path: Path) -> None:
+    grid = Hands({100 + number: private(tmp_path) for number in range(4)})
+    pulled = []
+    plain = grid.pull_messages
+
+    def dies(numbers: Any) -> Any:
+        came = plain(numbers)
+        pulled.extend(came)
+        if len(pulled) > 14:
+            raise KeyboardInterrupt
+        return came
+
+    grid.pull_messages = dies  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        round_of(grid, run=tmp_path / "run")
+    again = Hands({100 + number: private(tmp_path) for number in range(4)})
+    assert round_of(again, run=tmp_path / "run").clients == 4
+    check_sums(tmp_path / "run", NAMES)
+
+
+def test_in_flowers_simulation_ten_clients_sum_in_secret(tmp_path: Path) -> None:
+    weights = trained_weights(tmp_path)
+    names = [f"client-{number}" for number in range(10)]
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    made = {name: Identity.new(name) for name in ("coordinator", *names)}
+    for name, one in made.items():
+        write_identity(one, keys / f"{name}.keys.json")
+    (keys / "ring.json").write_text(Keyring.of([one.card for one in made.values()]).dumps())
+    settings = {
+        "rounds": 0, "weights": str(weights), "run": str(tmp_path / "run"), "n": 100, "seconds": 120,
+        "keys": str(keys), "roster": ",".join(names),
+    }  # fmt: skip
+    with flower(tmp_path) as one:
+        said = one.run(app_in(tmp_path), settings, nodes=10)
+    assert "certified accuracy at radius 0: " in said, said[-3000:]
+    from safetensors.torch import load_file
+    from ward.task import load_data, make_network
+
+    net = make_network().eval()
+    net.load_state_dict(load_file(weights))
+    request = Request.from_json(json.loads((tmp_path / "run" / "request.json").read_text()))
+    own = []
+    for number, name in enumerate(names):
+        _, (x, y) = load_data({"partition-id": number, "num-partitions": 10})
+        own.append(certify(net, x, y, client=name, request=request, class_counts=True))
+    sums, clear = Sums.from_json(json.loads((tmp_path / "run" / "sums.json").read_text())), Sums.of(own)
+    assert (sums.label_counts, sums.certified_counts) == (clear.label_counts, clear.certified_counts)
+    assert sums.by_class is not None
+    assert clear.by_class is not None
+    assert sums.by_class.certified_counts == clear.by_class.certified_counts
