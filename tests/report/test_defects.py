@@ -422,6 +422,41 @@ def sums() -> Iterator[Row]:
     for wrong, came in ((1, "1"), ("yes", "'yes'"), (None, "null"), ([], "an empty list")):
         yield "alike", came, wrong, "alike", f"true or false, but is {came}"
     yield from text("noise", null=True, required=False)
+    for wrong, came in ((7, "7"), ("a", "'a'"), ([], "an empty list")):
+        yield "private", came, wrong, "private", f"an object with budget, rho, variance, cells, or null, but is {came}"
+    above = "a finite number above 0"
+    for path in ("private.rho", "private.variance", "private.budget.epsilon"):
+        for wrong, came in ((0, "0"), (-1, "-1"), (math.nan, "nan"), (None, "null"), ("a", "'a'")):
+            yield path, f"the value {came}", wrong, path, f"{above}, but is {came}"
+    yield "private.budget.delta", "one", 1.0, "private.budget.delta", f"{above} and below 1, but is 1.0"
+    yield from word("private.budget.unit", "'example' or 'group'")
+    yield from word("private.budget.adjacency", "'add-remove' or 'replace'")
+    yield from word("private.budget.noise", "'together' or 'each site'")
+    yield from count("private.budget.most_per_unit", "a whole number from 1 to 2^53", least=1)
+    for wrong, came in ((None, "null"), (7, "7"), ([], "an empty list")):
+        rows = "a list of 1 to 100000 rows, one per class"
+        yield "private.cells", came, wrong, "private.cells", f"{rows}, but is {came}"
+    yield (
+        "private.cells[0][0]",
+        "not whole",
+        1.5,
+        "private.cells[0][0]",
+        ("a whole number from -9007199254740992 to 2^53, but is 1.5"),
+    )
+    yield (
+        "private.cells",
+        "one class",
+        [[1, 1, 1, 1]],
+        "private.cells",
+        ("of the same length as classes (2), but is a list of 1"),
+    )
+    yield (
+        "private.cells[0]",
+        "a radius too few",
+        [1],
+        "private.cells[0]",
+        ("of the same length as radii and one more (4), but is a list of 1"),
+    )
     yield from text("software", null=True, required=False)
     yield from moment("created")
 

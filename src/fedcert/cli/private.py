@@ -9,9 +9,11 @@ import typer
 
 from fedcert.cli.console import results, tell
 from fedcert.cli.inputs import files_among
+from fedcert.cli.request import budget_of
 from fedcert.cli.signing import check_asker
 from fedcert.errors import CallError, shown
 from fedcert.report import Report, Request, check_writable, read_one, write_whole
+from fedcert.report.privacy import ALONE
 from fedcert.show.terminal import plain
 
 app = typer.Typer(
@@ -90,5 +92,34 @@ def add_up(
     results().print(plain(f"Then run: fedcert estimate {out} --target …"))
 
 
+def release(
+    report: Annotated[Path, typer.Argument(help="This site's report (.json), with --class-counts; it stays here.")],
+    epsilon: Annotated[float, typer.Option(help="Of differential privacy.")],
+    out: Annotated[Path, typer.Option(help="The noisy sums to write (.json); they may go to anybody.")],
+    delta: Annotated[float, typer.Option(help="Of differential privacy.")] = 1e-6,
+    most_per_patient: Annotated[
+        int | None, typer.Option(min=1, help="Protect patients with so many examples, not single examples.")
+    ] = None,
+    replace: Annotated[bool, typer.Option(help="Protect what one holds, not only whether it is there.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Show what would be added, and write nothing.")] = False,
+) -> None:
+    """Write this site's counts with noise of its own: for those who cannot sum in secret. It costs accuracy."""
+    from fedcert.privacy.accounting import share_variance
+    from fedcert.privacy.noise import in_words, released
+
+    check_writable(out, (".json",), [report])
+    budget = budget_of(epsilon, delta, most_per_patient, replace, ALONE)
+    assert budget is not None  # noqa: S101
+    own: Report = read_one(report, Report)
+    cells = len(own.classes) * (len(own.radii) + 1)
+    variance, _ = share_variance(budget, 1, cells)
+    console = results()
+    console.print(plain(f"{cells:,} counts get noise of standard deviation {variance**0.5:.1f}: {in_words(budget)}."))
+    if not dry_run:
+        write_whole(out, released(own, budget).dumps())
+        console.print(plain(f"Wrote {out}. Each further release of the same examples adds to epsilon."))
+
+
+app.command("release")(release)
 app.command("join")(join)
 app.command("sum")(add_up)

@@ -15,6 +15,7 @@ from fedcert.estimation.target import target_of
 from fedcert.report import DEFAULT_RADII, Release, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES, RADII, ROSTER
 from fedcert.report.kinds import ModelName
+from fedcert.report.privacy import TOGETHER, Budget
 from fedcert.report.request import PrivateSum
 from fedcert.rounds import ask
 from fedcert.show.terminal import plain
@@ -53,6 +54,16 @@ def request(
         typer.Option(help="Private: the fewest sites that a sum may be over. [default: more than two thirds]"),
     ] = None,
     moments: Annotated[bool, typer.Option(help="Private: sum what BLUP needs too.")] = False,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Private: noise in the sum, for differential privacy with this epsilon.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Of that.")] = 1e-6,
+    most_per_patient: Annotated[
+        int | None, typer.Option(min=1, help="Of that: protect patients with up to so many examples.")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option(help="Of that: protect what one holds, not just whether it is there.")
+    ] = False,
     sign: Annotated[Path | None, typer.Option(help="Secret keys of whoever asks (.json), to sign the request.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the request as JSON.")] = False,
 ) -> None:
@@ -82,7 +93,9 @@ def request(
         roster=names_in(roster, ROSTER, "roster") if roster is not None else None,
         deadline=deadline,
         release=from_options(Release, class_counts=class_counts, minimum_examples=minimum_examples),
-        private=_private(roster, private, threshold, moments),
+        private=_private(
+            roster, private, threshold, moments, budget_of(epsilon, delta, most_per_patient, replace, TOGETHER)
+        ),
     )
     made = signed_by(keys, made)
     write_whole(out, made.dumps())
@@ -108,16 +121,33 @@ def request(
                 tell("note: sites take part in private sums only if the request is signed (--sign)")
 
 
-def _private(roster: Path | None, private: bool, threshold: int | None, moments: bool) -> PrivateSum | None:
+def budget_of(
+    epsilon: float | None, delta: float, most_per_patient: int | None, replace: bool, noise: str
+) -> Budget | None:
+    """A privacy budget from its options."""
+    if epsilon is None:
+        if most_per_patient is not None or replace:
+            raise CallError("--most-per-patient and --replace are about differential privacy: give --epsilon too")
+        return None
+    made: Budget = from_options(
+        Budget, epsilon=epsilon, delta=delta, unit="example" if most_per_patient is None else "group",
+        most_per_unit=most_per_patient or 1, adjacency="replace" if replace else "add-remove", noise=noise,
+    )  # fmt: skip
+    return made
+
+
+def _private(
+    roster: Path | None, private: bool, threshold: int | None, moments: bool, budget: Budget | None
+) -> PrivateSum | None:
     if not private:
-        if threshold is not None or moments:
-            raise CallError("--threshold and --moments are about a private sum: give --private too")
+        if threshold is not None or moments or budget is not None:
+            raise CallError("--threshold, --moments and --epsilon are about a private sum: give --private too")
         return None
     if roster is None:
         raise CallError("--private needs --roster FILE: a private sum is among sites that know each other")
     names = names_in(roster, ROSTER, "roster")
     wanted = threshold if threshold is not None else 2 * len(names) // 3 + 1
-    made: PrivateSum = from_options(PrivateSum, threshold=wanted, moments=moments)
+    made: PrivateSum = from_options(PrivateSum, threshold=wanted, moments=moments, budget=budget)
     return made
 
 

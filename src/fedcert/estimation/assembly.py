@@ -18,6 +18,7 @@ from fedcert.estimation.checks import (
     information,
     label_shift,
     missing_classes,
+    privacy_noise,
     radii_in_reach,
     reach,
     same_settings,
@@ -114,6 +115,9 @@ def assemble(
             "by_class": _by_class(chosen, uncertainty, effects, pool, settings),
         }
     checks.append(radii_in_reach(pool))
+    if isinstance(pool, Summed) and pool.sums.private is not None:
+        checks.append(privacy_noise(pool.sums.noise or ""))
+        details["privacy"] = pool.sums.private.budget.to_json() | {"rho": pool.sums.private.rho}
     return Estimate(
         method=method,
         target=target,

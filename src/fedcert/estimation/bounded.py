@@ -111,6 +111,8 @@ def _guarantee(pool: Pool, settings: Settings, scope: str, estimand: str, failur
             f"(probability {failure:g} each). Assumes that the target is like the average client, class by class."
         )
     strength = "at least" if settings.interval == FINITE else "approximately, for many examples,"
+    if getattr(pool, "noise", None) is not None:
+        strength = "approximately, to first order in the noise that was added for privacy,"
     if settings.screen:
         strength = "approximately, because clients were screened by what they report,"
     return (

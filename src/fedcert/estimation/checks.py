@@ -97,6 +97,12 @@ def information(effective: float, total: int) -> Check:
     return Check(name="information", verdict=verdict, figure=effective, sentence=sentence)
 
 
+def privacy_noise(words: str) -> Check:
+    """What noise protects, and that the interval knows of it."""
+    sentence = f"The sums hold {words}. The interval allows for it; a class within the noise counts as held by nobody."
+    return Check(name="privacy noise", verdict=OK, figure=None, sentence=sentence)
+
+
 def consistency() -> Check:
     """The clients' counts contradict each other."""
     sentence = (

@@ -41,6 +41,8 @@ def finite_sample(of: Uncertainty, confidence: float, simultaneous: bool, target
         target_examples: size of the finite set that the target is; None for the population it is drawn from.
     """
     squares = of.squares + (1 / target_examples if target_examples else 0.0)
+    if of.noise is not None:  # a bounded example has at most the sub-Gaussian variance 1/4, this noise its own
+        squares = squares + 4 * of.noise[0]
     radii = len(of.centre) if simultaneous else 1
     return np.asarray(of.bias + hoeffding_deviations(confidence, radii) * np.sqrt(squares), dtype=np.float64)
 
@@ -63,6 +65,10 @@ def asymptotic(
     if target_examples:
         loads = loads + (target / target_examples)[:, None]
     variance = np.sum(loads * accuracy * (1 - accuracy), axis=0)
+    if of.noise is not None:
+        errors = np.sqrt(np.maximum(variance + of.noise[1], 1e-300))
+        each = 1 - (1 - confidence) / len(of.centre) if simultaneous else confidence
+        return np.asarray(folded_quantile(of.bias / errors, each) * errors, dtype=np.float64)
     errors = np.sqrt(np.maximum(variance, 1e-300))
     if simultaneous:
         return np.asarray(of.bias + _largest_deviation(loads, accuracy, errors, confidence) * errors, dtype=np.float64)

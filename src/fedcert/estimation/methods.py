@@ -116,6 +116,7 @@ Estimator = Callable[[Any, Floats, Settings], Answer]
 """The first argument is a `Federation`; the estimators of `FROM_SUMS` take any `Pool`."""
 
 FROM_SUMS = ("auto", "vw", "blup", "minimax", "poststratified")
+FROM_NOISE = ("auto", "poststratified")
 
 
 def method_names() -> list[str]:
@@ -145,8 +146,13 @@ def check_knows(name: str, pool: Pool) -> None:
     """Check that a method can work from what is known.
 
     Raises:
-        EstimationProblem: only sums are given, and it needs the clients' own reports.
+        EstimationProblem: only sums are given, and it needs the clients' own reports; or they have noise in them, which
+            its interval would not allow for.
     """
+    if getattr(pool, "noise", None) is not None and name not in FROM_NOISE:
+        raise EstimationProblem(
+            f"the method {shown(name)} does not allow for the noise in these sums; use {' or '.join(FROM_NOISE)}"
+        )
     if name not in FROM_SUMS and not isinstance(pool, Federation):
         raise EstimationProblem(
             f"the method {shown(name)} needs the clients' own reports, but sums are given; "

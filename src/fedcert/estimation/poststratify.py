@@ -57,5 +57,23 @@ def totals_answer(pool: Pool, target: Floats) -> tuple[Floats, Uncertainty]:
     accuracy = np.divide(certified, labels[:, None], out=np.zeros_like(certified), where=held[:, None])
     centre = target @ accuracy + missing / 2
     loads = np.where(held, target**2 / np.where(held, labels, 1.0), 0.0)[:, None] * grouping_factor(pool)
-    smooth = (certified + 0.5) / (labels[:, None] + 1)
-    return decreasing(centre), Uncertainty(centre, missing / 2, loads, loads.sum(axis=0), smooth)
+    smooth = (np.clip(certified, 0.0, labels[:, None]) + 0.5) / (labels[:, None] + 1)
+    noise = _noise(pool, target, labels, smooth)
+    return decreasing(centre), Uncertainty(centre, missing / 2, loads, loads.sum(axis=0), smooth, noise=noise)
+
+
+def _noise(pool: Pool, target: Floats, labels: Floats, accuracy: Floats) -> tuple[Floats, Floats] | None:
+    """What noise for privacy does to Σ p(S) k/n, at most and as it seems.
+
+    A class's error is (1 - L) e - L e', over n, of the noise e in what is certified and e' in what is not; to first
+    order in the noise of n.
+    """
+    variances = getattr(pool, "noise", None)
+    if variances is None:
+        return None
+    inside, outside = variances
+    held = labels > 0
+    scale = np.where(held, (target / np.where(held, labels, 1.0)) ** 2, 0.0)
+    most = scale.sum() * np.maximum(inside, outside)
+    seems = np.sum(scale[:, None] * ((1 - accuracy) ** 2 * inside + accuracy**2 * outside), axis=0)
+    return most, seems

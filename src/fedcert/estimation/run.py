@@ -149,6 +149,7 @@ def what_if(
     wanted = _targets(targets, pool.classes)
     if method not in ("auto", *WITH_CLASS_CURVES):
         raise CallError(f"method must be auto, {' or '.join(WITH_CLASS_CURVES)} for a what-if, but is {shown(method)}")
+    check_knows(method, pool)
     if method == "poststratified" and pool.class_totals is None:
         raise EstimationProblem(NO_CLASS_COUNTS)
     chosen = ("poststratified" if pool.open_count else "blup") if method == "auto" else method

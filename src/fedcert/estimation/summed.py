@@ -13,6 +13,10 @@ from fedcert.estimation.evidence import Evidence
 from fedcert.estimation.simplex import Floats
 from fedcert.report import Smoothing, Sums
 from fedcert.report.kinds import LARGEST_COUNT
+from fedcert.report.privacy import Noise
+
+_CLEAR = 4.0
+"""A class counts as held if its noisy count is so many standard deviations of the noise."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +26,12 @@ class Summed:
     sums: Sums
 
     def __post_init__(self) -> None:
-        if self.sums.noise is not None:
+        if self.sums.noise is not None and self.sums.private is None:
             raise EstimationProblem(
                 f"these sums have noise added ({self.sums.noise}), which no interval here accounts for; use exact ones"
             )
+        if self.sums.private is not None and self.class_totals is None:
+            raise EstimationProblem("the noise in these sums is larger than what they count: nothing can be said")
         if not self.sums.examples:
             raise EstimationProblem("no client has any test example, so there is nothing to estimate from")
         if self.sums.examples > LARGEST_COUNT:
@@ -90,10 +96,30 @@ class Summed:
     @cached_property
     def class_totals(self) -> tuple[Floats, Floats] | None:
         """Examples per class and certified ones, classes x radii, of those who tell; None if nobody does."""
+        if self.sums.private is not None:
+            return self._noisy_totals(self.sums.private)
         totals = self.sums.by_class
         if totals is None or not self.open_count:
             return None
         return np.array(totals.label_counts, dtype=np.float64), np.array(totals.certified_counts, dtype=np.float64)
+
+    def _noisy_totals(self, noise: Noise) -> tuple[Floats, Floats] | None:
+        """Totals as noisy as they are; of a class whose count is within the noise, nothing is known."""
+        cells = np.array(noise.cells, dtype=np.float64)
+        labels = cells.sum(axis=1)
+        known = labels > _CLEAR * np.sqrt(noise.variance * cells.shape[1])
+        certified = np.cumsum(cells[:, :0:-1], axis=1)[:, ::-1]
+        if not known.any():
+            return None
+        return np.where(known, labels, 0.0), np.where(known[:, None], certified, 0.0)
+
+    @cached_property
+    def noise(self) -> Floats | None:
+        """The variances of the noise in an example's count, where it is certified at a radius and where not."""
+        if self.sums.private is None:
+            return None
+        above = np.arange(len(self.radii), 0, -1.0)
+        return self.sums.private.variance * np.stack([above, len(self.radii) + 1 - above])
 
     @cached_property
     def curves(self) -> Evidence | None:

@@ -30,6 +30,8 @@ class Uncertainty:
         class_accuracy: estimated accuracy of each class, classes x radii; None where nothing is known of it.
         mix: the class mix that the weights reach; None where classes are weighted rather than clients.
         weights: the clients' weights behind the centre; None where classes are weighted, or clients are not known.
+        noise: the variance at each radius of noise that was added for privacy: at most, whatever the accuracies, and as
+            they seem to be; None where there is none.
     """
 
     centre: Floats
@@ -39,6 +41,7 @@ class Uncertainty:
     class_accuracy: Floats | None
     mix: Floats | None = None
     weights: Floats | None = None
+    noise: tuple[Floats, Floats] | None = None
 
 
 def of_weights(federation: Federation, target: Floats, weights: Floats, fitted: Fit | None = None) -> Uncertainty:

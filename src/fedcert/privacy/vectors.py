@@ -11,8 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert.errors import InvalidValue, Refused, shown
+from fedcert.privacy.accounting import share_variance
 from fedcert.privacy.masks import Vector
+from fedcert.privacy.noise import cells_of, check_units, grouping, in_words, with_noise
+from fedcert.privacy.tolerance import withstood
 from fedcert.report import Report, Request, Sums
+from fedcert.report.noisy import noisy_sums
+from fedcert.report.privacy import Budget, Noise
 from fedcert.report.sums import MOMENT_SCALE, ClassTotals, Moments
 from fedcert.version import __version__
 
@@ -43,6 +48,8 @@ class Layout:
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         assert self.request.private is not None  # noqa: S101
         classes, radii = len(self.request.classes), len(self.request.radii)
+        if self.request.private.budget is not None:  # whatever else would be told without noise
+            return {"cells": (classes, radii + 1)}
         shapes: dict[str, tuple[int, ...]] = {"holding": (), "labels": (classes,)}
         if self.request.private.class_counts:
             shapes["class_rows"] = (classes, radii)
@@ -76,6 +83,9 @@ class Layout:
         """
         if report.examples > self.most_examples:
             raise Refused(f"{report.examples:,} examples are more than a private sum can hold ({self.most_examples:,})")
+        budget = self.request.private.budget if self.request.private is not None else None
+        if budget is not None:
+            return self._noisy(report, budget)
         if max(report.design_effect or (1.0,)) > _EFFECTS[-1]:
             raise Refused(f"a design effect above {_EFFECTS[-1]:g} is more than a private sum can tell")
         rows = report.class_certified_counts
@@ -103,6 +113,21 @@ class Layout:
         flat = [np.asarray(parts[name], dtype=np.int64).ravel() for name in self._shapes]
         return np.concatenate(flat).astype(np.uint64)
 
+    def _noisy(self, report: Report, budget: Budget) -> Vector:
+        """A site's cells with its share of the noise: the fewest honest sites' shares make up the whole."""
+        check_units(report, budget)
+        cells = cells_of(report)
+        variance, _ = share_variance(budget, self.fewest_honest, cells.size)
+        return with_noise(cells, variance).ravel().astype(np.uint64)
+
+    @property
+    def fewest_honest(self) -> int:
+        """Sites in a sum that surely add their noise, whoever colludes within what the sum withstands."""
+        assert self.request.private is not None  # noqa: S101
+        assert self.request.roster is not None  # noqa: S101
+        threshold, roster = self.request.private.threshold, len(self.request.roster)
+        return threshold - withstood(threshold, roster)
+
     def sums(self, total: Vector, contributors: int) -> Sums:
         """What a sum over so many sites tells.
 
@@ -116,7 +141,24 @@ class Layout:
                 f"the private sum is not one of honest reports ({error}); who gave false numbers cannot be told"
             ) from None
 
+    def _noisy_sums(self, cells: Whole, contributors: int, budget: Budget) -> Sums:
+        variance, rho = share_variance(budget, self.fewest_honest, cells.size)
+        # Everybody in the sum added a share, and perhaps all of them were honest.
+        noise = Noise(budget=budget, rho=rho, variance=variance * contributors, cells=cells.tolist())
+        request = self.request
+        nothing = Sums(
+            model=request.model, request=request.digest, smoothing=request.smoothing, radii=request.radii,
+            classes=request.classes, contributors=contributors, label_counts=(0,) * len(request.classes),
+            certified_counts=(0,) * len(request.radii), software=f"fedcert {__version__}",
+            **grouping(budget, len(request.radii)),
+        )  # fmt: skip
+        return noisy_sums(nothing, noise, contributors, in_words(budget))
+
     def _sums(self, parts: dict[str, Whole], contributors: int) -> Sums:
+        if "cells" in parts:
+            assert self.request.private is not None  # noqa: S101
+            assert self.request.private.budget is not None  # noqa: S101
+            return self._noisy_sums(parts["cells"], contributors, self.request.private.budget)
         labels = tuple(parts["labels"].tolist())
         moments = self._moments(parts, int(parts["holding"])) if "labels_labels" in parts else None
         rows = parts.get("class_rows")

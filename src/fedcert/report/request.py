@@ -11,6 +11,7 @@ from typing import ClassVar
 from fedcert.errors import InvalidValue, shown
 from fedcert.report.fields import CLASSES, DISTRIBUTION, RADII, ROSTER
 from fedcert.report.kinds import Flag, ModelName, Moment, Nullable, OneOf, Pattern, Text, Whole
+from fedcert.report.privacy import TOGETHER, Budget
 from fedcert.report.signature import Signature, canonical
 from fedcert.report.smoothing import DEFAULT_RADII, Smoothing
 from fedcert.report.value import Part, Value, rule
@@ -60,6 +61,7 @@ class PrivateSum(Value):
         threshold: the fewest sites that a sum may be over; so many together can take its masks off.
         class_counts: labels and certified examples per class.
         moments: what BLUP needs.
+        budget: the differential privacy that noise in the sum is to give; null for exact sums.
     """
 
     NOUN: ClassVar[str] = "private sum"
@@ -67,11 +69,16 @@ class PrivateSum(Value):
     threshold: int = field(metadata=rule(Whole(least=2)))
     class_counts: bool = field(default=True, metadata=rule(Flag()))
     moments: bool = field(default=False, metadata=rule(Flag()))
+    budget: Budget | None = field(default=None, metadata=rule(Nullable(Part(Budget)), later=True))
 
     def consistent(self) -> None:
-        """Check that it is over something."""
+        """Check that it is over something, and that noise is over what it protects."""
         if not self.class_counts and not self.moments:
             raise InvalidValue("class_counts", "true where moments is false", False)
+        if self.budget is not None and (self.moments or not self.class_counts):
+            raise InvalidValue("moments", "false, and class_counts true, where noise protects single examples", True)
+        if self.budget is not None and self.budget.noise != TOGETHER:
+            raise InvalidValue("budget.noise", f"'{TOGETHER}' in a private sum", self.budget.noise)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ from fedcert.report.fields import (
     same_length,
 )
 from fedcert.report.kinds import Flag, ListOf, ModelName, Moment, Nullable, Number, OneOf, Text, Whole
+from fedcert.report.privacy import Noise
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
 from fedcert.report.table import Counts, Table
@@ -140,7 +141,8 @@ class Sums(Value):
         design_effect: the largest of the contributors' at each radius; null where nobody's examples come in groups.
         largest_group: examples in the largest group of any contributor; null where nobody says.
         alike: whether all contributors drew the same samples at the same failure probability.
-        noise: the noise that was added for privacy; null where the totals are exact.
+        noise: the noise that was added for privacy, in words; null where the totals are exact.
+        private: the same in figures, with the noisy counts as they are; the totals are then these, put in order.
         software: what wrote them.
         created: when.
     """
@@ -167,6 +169,7 @@ class Sums(Value):
     largest_group: int | None = field(default=None, metadata=rule(Nullable(Whole(least=1))))
     alike: bool = field(default=True, metadata=rule(Flag()))
     noise: str | None = field(default=None, metadata=rule(Nullable(Text())))
+    private: Noise | None = field(default=None, metadata=rule(Nullable(Part(Noise)), later=True))
     software: str | None = field(default=None, metadata=rule(Nullable(Text())))
     created: str | None = field(default=None, metadata=rule(Nullable(Moment())))
 
@@ -198,6 +201,12 @@ class Sums(Value):
             self._check_classes(self.by_class)
         if self.design_effect is not None:
             same_length("design_effect", self.design_effect, "radii", self.radii)
+        if self.private is not None:
+            same_length("private.cells", self.private.cells, "classes", self.classes)
+            for index, row in enumerate(self.private.cells):
+                same_length(f"private.cells[{index}]", row, "radii and one more", (*self.radii, None))
+            if self.noise is None:
+                raise InvalidValue("noise", "words about the noise, as private has figures", None)
 
     def _check_classes(self, part: ClassTotals) -> None:
         certified = tuple(sum(column) for column in zip(*part.certified_counts, strict=True))
@@ -253,8 +262,12 @@ class Sums(Value):
             CannotCombine: the two do not belong together.
         """
         check_together([self, other])
+        if self.private is not None and other.private is not None:
+            from fedcert.report.noisy import merged_noise  # it is made of sums itself
+
+            return merged_noise(self, other)
         if self.noise is not None or other.noise is not None:
-            raise CannotCombine("sums with noise cannot be merged: their noise is accounted for one release only")
+            raise CannotCombine("sums with noise cannot be merged with others: one would tell of the other's noise")
         return Sums(
             model=self.model,
             request=self.request if self.request == other.request else None,

@@ -1,0 +1,110 @@
+"""Differential privacy: discrete Gaussian noise on disjoint counts, drawn by OpenDP."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert.errors import Refused, require, shown
+from fedcert.privacy.accounting import share_variance
+from fedcert.report import Report, Sums
+from fedcert.report.noisy import noisy_sums
+from fedcert.report.privacy import ALONE, Budget, Noise
+
+Whole = npt.NDArray[np.int64]
+
+
+def cells_of(report: Report) -> Whole:
+    """A report's examples by class and by the largest radius that they are certified to; each is in one cell.
+
+    Raises:
+        Refused: the report has no counts per class.
+    """
+    if report.class_certified_counts is None:
+        raise Refused(
+            f"the report of {shown(report.client)} has no counts per class, on which the noise goes; certify with "
+            "--class-counts (they leave the site with noise only)"
+        )
+    labels = np.array(report.label_counts, dtype=np.int64)[:, None]
+    rows = np.array(report.class_certified_counts, dtype=np.int64)
+    return np.concatenate([labels - rows[:, :1], rows[:, :-1] - rows[:, 1:], rows[:, -1:]], axis=1)
+
+
+def check_units(report: Report, budget: Budget) -> None:
+    """Check that a site's units are as the budget has them.
+
+    Raises:
+        Refused: some unit has more examples than it may, or nobody knows.
+    """
+    if report.design_effect is None:
+        return
+    if budget.unit == "example":
+        raise Refused(
+            f"the examples of {shown(report.client)} come in groups, and noise for single examples does not protect a "
+            "group; ask for a budget whose unit is the group"
+        )
+    most = report.largest_group
+    if most is None or most > budget.most_per_unit:
+        unsaid = "does not say how many examples its largest group has"
+        has = unsaid if most is None else f"has a group of {most} examples"
+        raise Refused(
+            f"{shown(report.client)} {has}, but the privacy budget is for at most {budget.most_per_unit}; certify with "
+            "fewer examples of each, or ask for a larger budget"
+        )
+
+
+def grouping(budget: Budget, radii: int) -> dict[str, Any]:
+    """What sums say of groups: the most that the budget allows, since what there is would be told without noise."""
+    if budget.most_per_unit == 1:
+        return {}
+    return {"design_effect": (float(budget.most_per_unit),) * radii, "largest_group": budget.most_per_unit}
+
+
+def with_noise(cells: Whole, variance: float) -> Whole:
+    """Counts with discrete Gaussian noise in each."""
+    added = _mechanism(float(variance))(cells.ravel().tolist())
+    return np.array(added, dtype=np.int64).reshape(cells.shape)
+
+
+@lru_cache(maxsize=8)
+def _mechanism(variance: float) -> Any:
+    dp = require("opendp.prelude", "differential privacy", "dp")
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
+    return dp.m.make_gaussian(*space, scale=variance**0.5)
+
+
+def released(report: Report, budget: Budget) -> Sums:
+    """A site's counts with all the noise that its budget asks for, which it may give to anybody.
+
+    Guarantee: (epsilon, delta)-differential privacy of the counts, as the budget has it, against everybody, for this
+    release. The settings are told as they are, and of groups only what the budget allows.
+
+    Raises:
+        Refused: the report has no counts per class, or its units are larger than the budget allows.
+    """
+    budget = budget if budget.noise == ALONE else Budget(**{**budget.__dict__, "noise": ALONE})
+    check_units(report, budget)
+    cells = cells_of(report)
+    variance, rho = share_variance(budget, 1, cells.size)
+    noise = Noise(budget=budget, rho=rho, variance=variance, cells=with_noise(cells, variance).tolist())
+    like = Sums(
+        model=report.model, request=report.request, smoothing=report.smoothing, radii=report.radii,
+        classes=report.classes, contributors=1, label_counts=(0,) * len(report.classes),
+        certified_counts=(0,) * len(report.radii), software=report.software, **grouping(budget, len(report.radii)),
+    )  # fmt: skip
+    return noisy_sums(like, noise, 1, in_words(budget))
+
+
+def in_words(budget: Budget) -> str:
+    """A budget in words."""
+    unit = "example" if budget.unit == "example" else f"group of at most {budget.most_per_unit} examples"
+    who = "by the sites together" if budget.noise != ALONE else "by each site"
+    change = "is there" if budget.adjacency == "add-remove" else "holds"
+    return (
+        f"discrete Gaussian noise, added {who}: ({budget.epsilon:g}, {budget.delta:g})-differential privacy for "
+        f"{'whether' if change == 'is there' else 'what'} one {unit} {change}"
+    )

@@ -1,0 +1,17 @@
+"""What a secure sum's threshold withstands."""
+
+from __future__ import annotations
+
+
+def withstood(threshold: int, sites: int) -> int:
+    """How many sites may collude with a lying server, and yet no honest site's numbers are told apart.
+
+    With C of N sites colluding and a threshold of t: fewer than t of them, or they take all masks off by themselves; at
+    least two honest sites in every sum, so C <= t - 2; and no two sets of survivors can both find t sites that give
+    their word, since honest ones give it once: 2 (t - C) > N - C, so C < 2 t - N.
+
+    Examples:
+        >>> [withstood(threshold, 10) for threshold in (6, 7, 8, 9, 10)]
+        [1, 3, 5, 7, 8]
+    """
+    return max(0, min(2 * threshold - sites - 1, threshold - 2))

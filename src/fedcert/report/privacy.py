@@ -1,0 +1,63 @@
+"""Differential privacy, as requests ask for it and sums tell of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from fedcert.report.fields import MOST_CLASSES, MOST_RADII
+from fedcert.report.kinds import ListOf, Number, OneOf, Whole
+from fedcert.report.value import Part, Value, rule
+
+TOGETHER, ALONE = "together", "each site"
+_CELL = Whole(least=-(2**53), most=2**53)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget(Value):
+    """What an observer may learn about one unit: (epsilon, delta)-differential privacy.
+
+    Attributes:
+        epsilon: above 0.
+        delta: above 0, below 1; well below one over the number of units.
+        unit: who is protected: "example", or "group" (all examples of a patient).
+        adjacency: "add-remove" (whether a unit is there at all) or "replace" (what it holds).
+        most_per_unit: the most examples that a unit has.
+        noise: "together" (each site adds a part of the noise, under a secure sum) or "each site" (all of it by itself).
+    """
+
+    NOUN: ClassVar[str] = "privacy budget"
+
+    epsilon: float = field(metadata=rule(Number(above=0)))
+    delta: float = field(default=1e-6, metadata=rule(Number(above=0, below=1)))
+    unit: str = field(default="example", metadata=rule(OneOf(("example", "group"))))
+    adjacency: str = field(default="add-remove", metadata=rule(OneOf(("add-remove", "replace"))))
+    most_per_unit: int = field(default=1, metadata=rule(Whole(least=1)))
+    noise: str = field(default=TOGETHER, metadata=rule(OneOf((TOGETHER, ALONE))))
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one unit moves the cells, in Euclidean distance: its examples are at worst all in one cell."""
+        return self.most_per_unit * (1.0 if self.adjacency == "add-remove" else 2**0.5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise(Value):
+    """Noise that was added, and the noisy counts themselves.
+
+    Attributes:
+        budget: what it protects.
+        rho: the same as zero-concentrated differential privacy.
+        variance: of the noise in each cell.
+        cells: one row per class; in it, examples that are not certified even at the first radius, then those certified
+            at each radius and not at the next. Disjoint, so that one example moves one cell; noisy, so below 0 perhaps.
+    """
+
+    NOUN: ClassVar[str] = "noise"
+
+    budget: Budget = field(metadata=rule(Part(Budget)))
+    rho: float = field(metadata=rule(Number(above=0)))
+    variance: float = field(metadata=rule(Number(above=0)))
+    cells: tuple[tuple[int, ...], ...] = field(
+        metadata=rule(ListOf(ListOf(_CELL, "counts", most=MOST_RADII + 1), "rows, one per class", most=MOST_CLASSES))
+    )

@@ -1,0 +1,277 @@
+"""Differential privacy: the accounting, the noise, and intervals that allow for it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import opendp.prelude as dp
+import pytest
+from scipy import stats
+
+from fedcert import CannotCombine, Report, Sums, estimate, what_if
+from fedcert.cli.main import run
+from fedcert.errors import EstimationProblem, InvalidValue, Refused
+from fedcert.estimation.bounded import bounded
+from fedcert.estimation.methods import Settings, estimator
+from fedcert.estimation.summed import Summed
+from fedcert.privacy.accounting import epsilon_of, rho_of, rho_together, share_variance
+from fedcert.privacy.noise import cells_of, in_words, released, with_noise
+from fedcert.privacy.vectors import Layout
+from fedcert.report.noisy import noisy_sums
+from fedcert.report.privacy import ALONE, TOGETHER, Budget, Noise
+from fedcert.report.request import PrivateSum, Request
+from federations import reports_of
+from secure_sums import private_request
+from simulation import RADII, dirichlet, ordinary
+
+dp.enable_features("contrib")
+LOCAL = Budget(epsilon=1.0, noise=ALONE)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-3])
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 4.0, 10.0])
+def test_the_conversion_is_that_of_opendp(epsilon: float, delta: float) -> None:
+    rho = rho_of(epsilon, delta)
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
+    measurement = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=(1 / (2 * rho)) ** 0.5))
+    assert measurement.map(1.0).epsilon(delta) == pytest.approx(epsilon, rel=1e-6)
+    assert epsilon_of(rho, delta) == pytest.approx(epsilon, rel=1e-6)
+    assert epsilon_of(rho, delta) <= epsilon * (1 + 1e-9)
+
+
+def test_one_site_alone_is_the_plain_discrete_gaussian() -> None:
+    assert rho_together(25.0, 1, 1000, 2.0) == pytest.approx(4 / 50)
+    variance, rho = share_variance(LOCAL, 1, 220)
+    assert rho == pytest.approx(rho_of(1.0, 1e-6), rel=1e-6)
+    assert variance == pytest.approx(1 / (2 * rho), rel=1e-6)
+
+
+@pytest.mark.parametrize("sites", [2, 7, 34, 500])
+def test_shares_make_up_the_whole_and_never_less(sites: int) -> None:
+    """Never less than the plain noise in all, and little more where each share is not tiny."""
+    variance, rho = share_variance(Budget(epsilon=0.5), sites, 220)
+    assert rho <= rho_of(0.5, 1e-6) * (1 + 1e-9)
+    assert sites * variance >= 1 / (2 * rho_of(0.5, 1e-6)) * (1 - 1e-9)
+    if sites < 50:
+        assert sites * variance < 1.01 / (2 * rho_of(0.5, 1e-6))
+    # More sites than the fewest add more noise, never less privacy.
+    assert rho_together(variance, sites + 3, 220, 1.0) < rho
+
+
+def test_what_a_unit_moves() -> None:
+    assert Budget(epsilon=1).sensitivity == 1
+    assert Budget(epsilon=1, adjacency="replace").sensitivity == pytest.approx(2**0.5)
+    assert Budget(epsilon=1, unit="group", most_per_unit=5).sensitivity == 5
+    larger, _ = share_variance(Budget(epsilon=1, unit="group", most_per_unit=5), 1, 10)
+    assert larger == pytest.approx(25 * share_variance(Budget(epsilon=1), 1, 10)[0], rel=1e-6)
+
+
+def test_each_example_is_in_one_cell() -> None:
+    report = reports_of(0, "open")[0]
+    cells = cells_of(report)
+    assert cells.min() >= 0
+    assert cells.sum(axis=1).tolist() == list(report.label_counts)
+    assert report.class_certified_counts is not None
+    for radius in range(len(report.radii)):
+        certified = [row[radius] for row in report.class_certified_counts]
+        assert cells[:, 1 + radius :].sum(axis=1).tolist() == certified
+    with pytest.raises(Refused, match="has no counts per class, on which the noise goes; certify with --class-counts"):
+        cells_of(replace(report, class_certified_counts=None))
+
+
+def test_the_noise_is_a_discrete_gaussian_of_the_variance() -> None:
+    noise = with_noise(np.zeros((100, 200), dtype=np.int64), 6.25).ravel()
+    assert noise.dtype == np.int64
+    values = np.arange(-12, 13)
+    weights = np.exp(-(values**2) / 12.5)
+    expected = weights / weights.sum() * len(noise)
+    seen = np.array([(np.clip(noise, -12, 12) == value).sum() for value in values])
+    kept = expected > 5
+    other = len(noise) - seen[kept].sum(), len(noise) - expected[kept].sum()
+    assert stats.chisquare([*seen[kept], other[0]], [*expected[kept], other[1]]).pvalue > 1e-4
+
+
+def test_a_release_says_what_it_protects_and_tells_nothing_without_noise() -> None:
+    report = reports_of(0, "open")[0]
+    sums = released(report, LOCAL)
+    assert sums.contributors == 1
+    assert sums.private is not None
+    assert sums.private.budget == LOCAL
+    assert sums.noise == (
+        "discrete Gaussian noise, added by each site: (1, 1e-06)-differential privacy for whether one example is there"
+    )
+    assert Sums.from_json(json.loads(sums.dumps())) == sums
+    assert sums.moments is None
+    assert released(report, LOCAL).private != sums.private
+    words = in_words(Budget(epsilon=2, unit="group", most_per_unit=3, adjacency="replace"))
+    assert words.endswith("differential privacy for what one group of at most 3 examples holds")
+
+
+def test_groups_need_a_budget_for_groups() -> None:
+    report = replace(reports_of(0, "open")[0], design_effect=(1.5,) * len(RADII), largest_group=4)
+    with pytest.raises(Refused, match="come in groups, and noise for single examples does not protect a group"):
+        released(report, LOCAL)
+    with pytest.raises(Refused, match="has a group of 4 examples, but the privacy budget is for at most 3"):
+        released(report, replace(LOCAL, unit="group", most_per_unit=3))
+    with pytest.raises(Refused, match="does not say how many examples its largest group has"):
+        released(replace(report, largest_group=None), replace(LOCAL, unit="group", most_per_unit=3))
+    sums = released(report, replace(LOCAL, unit="group", most_per_unit=5))
+    # Not what there is, which nobody is to know, but what the budget allows.
+    assert (sums.design_effect, sums.largest_group) == ((5.0,) * len(RADII), 5)
+
+
+def test_releases_of_different_sites_merge_and_others_do_not() -> None:
+    reports = reports_of(0, "open")[:3]
+    sums = [released(report, LOCAL) for report in reports]
+    merged = sums[0].merged(sums[1]).merged(sums[2])
+    parts = [one.private for one in sums]
+    assert merged.private is not None
+    assert merged.contributors == 3
+    assert merged.private.variance == pytest.approx(3 * parts[0].variance)  # type: ignore[union-attr]
+    assert (np.array(merged.private.cells) == sum(np.array(part.cells) for part in parts)).all()  # type: ignore[union-attr]
+    with pytest.raises(CannotCombine, match="sums with noise cannot be merged with others"):
+        sums[0].merged(Sums.of(reports[1:]))
+    with pytest.raises(CannotCombine, match="only if each site added noise by itself, for the same budget"):
+        sums[0].merged(released(reports[1], replace(LOCAL, epsilon=2.0)))
+
+
+def private_noise(reports: list[Report], epsilon: float, threshold: int | None = None) -> tuple[Layout, Request]:
+    names = [report.client for report in reports]
+    private = PrivateSum(threshold=threshold or 2 * len(names) // 3 + 1, budget=Budget(epsilon=epsilon))
+    request = private_request(
+        names, radii=reports[0].radii, classes=reports[0].classes, private=private, model=reports[0].model,
+        smoothing=reports[0].smoothing,
+    )  # fmt: skip
+    return Layout(request), request
+
+
+def test_noise_made_together_is_sized_for_the_fewest_honest_sites() -> None:
+    reports = reports_of(0, "open")
+    layout, _ = private_noise(reports, 1.0, threshold=45)
+    assert layout.fewest_honest == 45 - min(2 * 45 - 60 - 1, 43)
+    total = np.sum([layout.pack(report) for report in reports], axis=0, dtype=np.uint64)
+    sums = layout.sums(total, 60)
+    assert sums.private is not None
+    share, rho = share_variance(Budget(epsilon=1.0), layout.fewest_honest, 5 * 22)
+    assert sums.private.variance == pytest.approx(60 * share)
+    assert sums.private.rho == rho
+    clear = sum(cells_of(report) for report in reports)
+    off = (np.array(sums.private.cells) - clear).ravel()
+    assert abs(off.std() / sums.private.variance**0.5 - 1) < 0.35
+    assert layout.length == 5 * 22  # nothing is summed without noise
+
+
+def test_what_cannot_be_asked_for() -> None:
+    with pytest.raises(InvalidValue, match="moments must be false, and class_counts true"):
+        PrivateSum(threshold=3, moments=True, budget=Budget(epsilon=1))
+    with pytest.raises(InvalidValue, match=f"budget.noise must be '{TOGETHER}' in a private sum"):
+        PrivateSum(threshold=3, budget=LOCAL)
+    for wrong in ({"epsilon": 0}, {"epsilon": -1}, {"epsilon": float("inf")}, {"epsilon": 1, "delta": 1.0}):
+        with pytest.raises(InvalidValue):
+            Budget(**wrong)  # type: ignore[arg-type]
+
+
+def test_an_estimate_from_noisy_sums() -> None:
+    reports = reports_of(0, "open")
+    layout, _ = private_noise(reports, 4.0)
+    sums = layout.sums(np.sum([layout.pack(report) for report in reports], axis=0, dtype=np.uint64), 60)
+    made, clear = estimate(sums), estimate(reports)
+    assert np.abs(np.subtract(made.certified_accuracy, clear.certified_accuracy)).max() < 0.02
+    exact = estimate(Sums.of(reports))
+    assert made.upper is not None
+    assert made.lower is not None
+    assert exact.upper is not None
+    assert exact.lower is not None
+    wider = np.subtract(made.upper, made.lower) - np.subtract(exact.upper, exact.lower)
+    assert (wider > 0).all()
+    for method in ("blup", "minimax", "vw"):
+        with pytest.raises(
+            EstimationProblem, match=f"^the method '{method}' does not allow for the noise in these sums; use"
+        ):
+            estimate(sums, method=method)
+    assert made.checks[-1].name == "privacy noise"
+    assert made.details["privacy"]["epsilon"] == 4.0
+    assert what_if(sums, ["uniform"]).targets[0].upper == pytest.approx(made.upper)
+    with pytest.raises(EstimationProblem, match="does not allow for the noise"):
+        what_if(sums, ["uniform"], "blup")
+
+
+def test_noise_larger_than_the_counts_leaves_nothing_to_say() -> None:
+    sums = released(replace(reports_of(0, "open")[0]), replace(LOCAL, epsilon=0.01))
+    with pytest.raises(
+        EstimationProblem, match="the noise in these sums is larger than what they count: nothing can be"
+    ):
+        estimate(sums)
+
+
+def noisy(cells: np.ndarray, variance: float) -> Sums:
+    """Noisy sums of cells, as a private sum gives them."""
+    classes = tuple(f"class {index}" for index in range(len(cells)))
+    like = Sums(
+        model="m", smoothing={"sigma": 0.5}, radii=tuple(RADII), classes=classes, contributors=100,  # type: ignore[arg-type]
+        label_counts=(0,) * len(classes), certified_counts=(0,) * len(RADII),
+    )  # fmt: skip
+    noise = Noise(budget=Budget(epsilon=1.0), rho=0.1, variance=variance, cells=with_noise(cells, variance).tolist())
+    return noisy_sums(like, noise, 100, "noise")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("classes", [2, 10])
+def test_widened_intervals_cover_as_often_as_they_say(epsilon: float, classes: int) -> None:
+    """1,000 replications of counts and noise over fixed labels; a binomial test at 0.001 against 95% (asymptotic: 94%).
+
+    The noise is that of 100 sites with the usual threshold, all of them honest.
+    """
+    generator = np.random.default_rng([classes, int(10 * epsilon)])
+    labels = dirichlet(0.5)(classes, generator).sum(axis=0)
+    target = generator.dirichlet(np.full(classes, 0.7))
+    world = ordinary(classes, generator)
+    truth = target @ world.accuracy
+    share, _ = share_variance(Budget(epsilon=epsilon), 67 - 33, classes * (len(RADII) + 1))
+    variance, runs = 100 * share, 1000
+    covered: dict[tuple[str, bool], int] = {}
+    for _ in range(runs):
+        certified = world.draw(labels, generator)
+        cells = np.column_stack([labels - certified[:, 0], -np.diff(certified, axis=1), certified[:, -1]])
+        pool = Summed(noisy(cells, variance))
+        for interval in ("finite-sample", "asymptotic"):
+            for at_once in (False, True):
+                settings = Settings(interval=interval, simultaneous=at_once)
+                answer = estimator("poststratified")(pool, target, settings)
+                assert answer.uncertainty is not None
+                bounds = bounded(answer.uncertainty, target, pool, settings)
+                inside = (bounds.lower <= truth + 1e-12) & (truth <= bounds.upper + 1e-12)
+                key = (interval, at_once)
+                covered[key] = covered.get(key, 0) + int(inside.all() if at_once else inside[4])
+    for (interval, at_once), count in covered.items():
+        nominal = 0.95 if interval == "finite-sample" else 0.94
+        assert stats.binomtest(count, runs, nominal, alternative="less").pvalue > 0.001, (interval, at_once, count)
+
+
+def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    for index, report in enumerate(reports_of(0, "open")[:30]):
+        Path(f"{index}.json").write_text(report.dumps())
+        assert run(["private", "release", f"{index}.json", "--epsilon", "8", "--out", f"{index}.sums.json"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "110 counts get noise of standard deviation" in said
+    assert "Each further release of the same examples adds to epsilon." in said
+    assert run(["estimate", *(f"{index}.sums.json" for index in range(30)), "--json"]) == 0
+    made: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert made["clients"] == 30
+    assert run(["private", "release", "0.json", "--epsilon", "-1", "--out", "x.json"]) == 2
+    assert run(["private", "release", "0.json", "--epsilon", "1", "--dry-run", "--out", "x.json"]) == 0
+    assert not Path("x.json").exists()
+    Path("roster.txt").write_text("a\nb\nc\n")
+    Path("classes.txt").write_text("cat\ndog\n")
+    ask = ["request", "--model-id", "m", "--sigma", "0.25", "--classes", "classes.txt", "--roster", "roster.txt"]
+    assert run([*ask, "--epsilon", "1", "--out", "r.json"]) == 2
+    assert run([*ask, "--private", "--most-per-patient", "2", "--out", "r.json"]) == 2
+    assert run([*ask, "--private", "--epsilon", "1", "--most-per-patient", "2", "--out", "r.json"]) == 0
+    budget = Request.from_json(json.loads(Path("r.json").read_text())).private.budget  # type: ignore[union-attr]
+    assert budget == Budget(epsilon=1, unit="group", most_per_unit=2)
