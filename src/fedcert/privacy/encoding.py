@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import base64
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from fedcert.errors import InvalidValue
 from fedcert.report.kinds import Kind
 
 _MOST = 2**26
+
+
+_ENDS = ("", "[A-Za-z0-9+/][AQgw]==", "[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=")
+"""How base64 ends, by what is left of the length mod 3: bits that mean nothing must be 0."""
+
+
+@lru_cache
+def _pattern(length: int | None) -> re.Pattern[str]:
+    """The one way to write so many bytes, or any number of them."""
+    if length is None:
+        return re.compile(f"(?:[A-Za-z0-9+/]{{4}})*(?:{_ENDS[1]}|{_ENDS[2]})?", re.ASCII)
+    whole, left = divmod(length, 3)
+    return re.compile(f"[A-Za-z0-9+/]{{{4 * whole}}}{_ENDS[left]}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -29,13 +44,7 @@ class Encoded(Kind):
 
     def take(self, value: Any, field: str) -> str:
         """See `Kind.take`."""
-        if not isinstance(value, str) or len(value) > _MOST:
-            raise self.refuse(value, field)
-        try:
-            data = base64.b64decode(value, validate=True)
-        except ValueError:
-            raise self.refuse(value, field) from None
-        if encoded(data) != value or (self.length is not None and len(data) != self.length):
+        if not isinstance(value, str) or len(value) > _MOST or _pattern(self.length).fullmatch(value) is None:
             raise self.refuse(value, field)
         return value
 

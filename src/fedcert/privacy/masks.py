@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -33,23 +34,31 @@ def agreed(private: X25519PrivateKey, public: bytes) -> bytes:
         raise Refused("a public key is none that X25519 can use") from None
 
 
-def derived(secret: bytes, session: bytes, *purpose: bytes | str, keys: int = 1) -> tuple[bytes, ...]:
+def derived(secret: bytes, session: bytes, purpose: bytes, keys: int = 1) -> tuple[bytes, ...]:
     """Keys for a purpose (HKDF, SHA-256); different purposes or sessions give unrelated ones.
 
     Args:
         secret: what was agreed on.
         session: 32 bytes that no other session has.
-        purpose: what the keys are for; each part enters with its length.
+        purpose: what the keys are for, as `framed` writes it.
         keys: how many.
     """
-    made = HKDF(SHA256(), _KEY_BYTES * keys, salt=session, info=framed(purpose)).derive(secret)
+    made = HKDF(SHA256(), _KEY_BYTES * keys, salt=session, info=purpose).derive(secret)
     return tuple(made[start : start + _KEY_BYTES] for start in range(0, len(made), _KEY_BYTES))
 
 
 def framed(parts: Iterable[bytes | str]) -> bytes:
-    """Parts as one text that no other parts give."""
-    made = [part.encode() if isinstance(part, str) else part for part in parts]
-    return b"".join(len(part).to_bytes(4, "big") + part for part in made)
+    """Parts as one text that no other parts give: each with its length, so that what was framed may be joined."""
+    return b"".join([_framed(part) for part in parts])
+
+
+def _framed(part: bytes | str) -> bytes:
+    text = part.encode() if isinstance(part, str) else part
+    return len(text).to_bytes(4, "big") + text
+
+
+framed_name = lru_cache(maxsize=2**16)(_framed)
+"""A name as `framed` writes it; the same ones come again and again."""
 
 
 def stream(seed: bytes, length: int) -> Vector:

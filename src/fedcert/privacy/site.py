@@ -28,7 +28,7 @@ from fedcert.errors import Refused, shown
 from fedcert.privacy.encoding import decoded, encoded
 from fedcert.privacy.identity import Identity
 from fedcert.privacy.keyring import Keyring
-from fedcert.privacy.masks import Vector, agreed, derived, framed, masked
+from fedcert.privacy.masks import Vector, agreed, derived, framed, framed_name, masked
 from fedcert.privacy.memory import Memory, State
 from fedcert.privacy.messages import (
     Confirmations,
@@ -52,6 +52,9 @@ _Answer = TypeVar("_Answer", bound=Message)
 
 FEWEST = 3
 """A sum of two tells each of them the other's numbers."""
+_CHANNEL, _SHARES, _SURVIVORS, _MASK, _WITNESS = (
+    framed([purpose]) for purpose in ("channel", "shares", "survivors", "mask", "witness")
+)
 _STEPS: dict[str, type[Passed]] = {
     "keys": Keys,
     "delivery": Delivery,
@@ -181,17 +184,31 @@ class Site:
     def _pairs(self, joined: Mapping[str, str]) -> dict[str, _Pair]:
         """The keys that this site shares with each other one."""
         private = X25519PrivateKey.from_private_bytes(decoded(self._state["secret"]))
-        lasting, made = self.identity.agreement_key, {}
+        lasting, made = self._lasting(joined), {}
         for name, key in joined.items():
             if name == self.name:
                 continue
-            known = agreed(lasting, decoded(self.keyring.members[name].agreement))
             fresh = agreed(private, decoded(key))
             first, second = sorted((self.name, name), key=self._place.__getitem__)
-            both = (first, second, decoded(joined[first]), decoded(joined[second]))
-            channel, confirm = derived(known + fresh, self._salt, "channel", *both, keys=2)
+            both = framed([decoded(joined[first]), decoded(joined[second])])
+            purpose = b"".join([_CHANNEL, framed_name(first), framed_name(second), both])
+            channel, confirm = derived(lasting[name] + fresh, self._salt, purpose, keys=2)
             made[name] = _Pair(channel, confirm, mask_seed(fresh, self._salt, first, second))
         return made
+
+    def _lasting(self, joined: Mapping[str, str]) -> dict[str, bytes]:
+        """What this site's card and the others' agree on: the same in every sum, so it is worked out once."""
+        private = self.identity.agreement_key
+        public = encoded(private.public_key().public_bytes_raw())
+        found = self.memory.get("agreements") or {}
+        known = found.get("with", {}) if found.get("card") == public else {}
+        cards = {name: self.keyring.members[name].agreement for name in joined if name != self.name}
+        unknown = set(cards.values()) - set(known)
+        new = {card: encoded(agreed(private, decoded(card))) for card in unknown}
+        if new:
+            known = {**known, **new}
+            self.memory.put("agreements", {"card": public, "with": known})
+        return {name: decoded(known[card]) for name, card in cards.items()}
 
     def mask(self, delivery: Delivery, vector: Vector) -> Masked:
         """Hide this site's numbers.
@@ -298,7 +315,7 @@ class Site:
         digest = hashlib.sha256(json.dumps(given.to_json(), sort_keys=True).encode()).hexdigest()
         done = self._state.get("done", {})
         if done.get(step) == digest and self._state["last"] == step:
-            return kind.from_json(self._state["answer"])
+            return kind.from_json(json.loads(self._state["answer"]))
         if step in done:
             raise Refused(f"this site has answered another {given.NOUN} in this sum, or a later step")
         self._in_order(step, done)
@@ -308,7 +325,7 @@ class Site:
         except BaseException:
             self._state = before
             raise
-        self._state |= {"done": {**done, step: digest}, "last": step, "answer": answer.to_json()}
+        self._state |= {"done": {**done, step: digest}, "last": step, "answer": answer.dumps()}
         if step == "confirmations":  # nobody needs the secrets any more
             for name in ("secret", "seed", "pairs", "parts"):
                 del self._state[name]
@@ -335,15 +352,15 @@ class Site:
         return bytes(11) + bytes([self._place[sender or self.name] < self._place[receiver]])
 
     def _letter(self, sender: str, receiver: str) -> bytes:
-        return framed([self._salt, "shares", sender, receiver])
+        return b"".join([self._salt, _SHARES, framed_name(sender), framed_name(receiver)])
 
     def _tag(self, key: bytes, sender: str, receiver: str, digest: bytes) -> bytes:
-        return hmac.digest(key, framed(["survivors", sender, receiver, digest]), "sha256")
+        return hmac.digest(key, b"".join([_SURVIVORS, framed_name(sender), framed_name(receiver), digest]), "sha256")
 
 
 def mask_seed(fresh: bytes, salt: bytes, first: str, second: str) -> bytes:
     """The seed of a pair's mask, from what its keys for masks agree on; the names in the roster's order."""
-    return derived(fresh, salt, "mask", first, second)[0]
+    return derived(fresh, salt, b"".join([_MASK, framed_name(first), framed_name(second)]))[0]
 
 
 def survivors_digest(salt: bytes, survivors: set[str]) -> bytes:
@@ -352,6 +369,10 @@ def survivors_digest(salt: bytes, survivors: set[str]) -> bytes:
 
 
 def witness_of(salt: bytes, owner: str, holder: str, part: bytes) -> bytes:
-    """Hashes of the two halves of a share: random as they are, halves cannot be guessed from them."""
-    halves = part[:SHARE_BYTES], part[SHARE_BYTES:]
-    return b"".join(hashlib.sha256(framed([salt, "witness", owner, holder, half])).digest() for half in halves)
+    """Hashes of a share's two halves, of the key's secret and of the own mask's seed."""
+    return half_witness(salt, owner, holder, part[:SHARE_BYTES]) + half_witness(salt, owner, holder, part[SHARE_BYTES:])
+
+
+def half_witness(salt: bytes, owner: str, holder: str, half: bytes) -> bytes:
+    """The hash of half of a share: random as it is, it cannot be guessed from that."""
+    return hashlib.sha256(b"".join([salt, _WITNESS, framed_name(owner), framed_name(holder), half])).digest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from fedcert.errors import QuorumMissed, Refused, shown
 from fedcert.privacy.encoding import decoded, encoded
 from fedcert.privacy.keyring import Keyring
-from fedcert.privacy.masks import Vector, agreed, framed, stream
+from fedcert.privacy.masks import Vector, agreed, stream
 from fedcert.privacy.messages import (
     Confirmations,
     Confirmed,
@@ -28,7 +27,7 @@ from fedcert.privacy.messages import (
     session_of,
 )
 from fedcert.privacy.shamir import secret_of, secrets_of
-from fedcert.privacy.site import mask_seed, survivors_digest
+from fedcert.privacy.site import half_witness, mask_seed, survivors_digest
 from fedcert.report import Request
 
 STAGES: tuple[type[Message], ...] = (Join, Shares, Masked, Confirmed, Revealed)
@@ -130,8 +129,7 @@ class Summing:
         for told, half in ((message.keys, 0), (message.own, 1)):
             for owner, share in told.items():
                 witness = decoded(sharers[owner].witness[message.client])[32 * half : 32 * half + 32]
-                text = framed([self._salt, "witness", owner, message.client, decoded(share)])
-                if hashlib.sha256(text).digest() != witness:
+                if half_witness(self._salt, owner, message.client, decoded(share)) != witness:
                     raise Refused(f"{client} revealed a false share of {shown(owner)}, or was given one")
 
     def close(self) -> None:

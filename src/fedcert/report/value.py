@@ -167,13 +167,18 @@ class Part(Kind):
         return {"type": "object", "properties": properties, "required": required}
 
 
+_SIMPLE = frozenset({str, int, float, bool, type(None)})
+
+
 def _plain(value: Any) -> Any:
+    if type(value) in _SIMPLE:
+        return value
     if isinstance(value, Value):
         return value.to_json()
     if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: item if type(item) in _SIMPLE else _plain(item) for key, item in value.items()}
     return value
 
 

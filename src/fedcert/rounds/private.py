@@ -78,7 +78,7 @@ def carry_sum(
         folder.restore(summing)
     while summing.total is None:
         stage = summing.stage
-        told = {name: summing.told(name) for name in summing.asked}
+        told = {name: summing.told(name) for name in sorted(summing.asked)}
         text = summing.request.dumps()
         courier.tell(stage, {name: text if one is None else one.dumps() for name, one in told.items()})
         seconds = 0.0 if once else _seconds(summing.request, stage, patience)
