@@ -310,3 +310,20 @@ def test_only_the_wanted_images_are_opened(tmp_path: Path) -> None:
     (tmp_path / "1.png").unlink()
     ((indices, _),) = data.pieces(every=2)
     assert indices == [0, 2]
+
+
+@pytest.mark.parametrize("name", ["y", "groups", "x"])
+def test_a_small_file_that_claims_to_unpack_to_anything_is_refused(tmp_path: Path, name: str) -> None:
+    """A header that names a huge shape: the size is refused before anything is read."""
+    arrays = {"x": np.ones((3, 2), np.float32), "y": np.array([0, 1, 1]), "groups": np.array([1, 2, 2])}
+    path = tmp_path / "bomb.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for key, array in arrays.items():
+            with archive.open(f"{key}.npy", "w") as file:
+                shape = (3, 2**40) if key == name == "x" else (2**40,) if key == name else array.shape
+                header = {"descr": array.dtype.str, "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, header)
+                file.write(array.tobytes() + bytes(10_000_000 if key == name else 0))
+    assert path.stat().st_size < 100_000
+    with pytest.raises(DataProblem, match=r"must fit into 4 GiB, but is .* of shape \(.*1099511627776"):
+        load_data(str(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from fedcert.errors import DataProblem, FedcertError, shown
 from fedcert.report.paths import check_readable
 
 _BYTES_PER_PIECE = 2**24
+_MOST_AT_ONCE = 2**32
 
 
 @dataclass(frozen=True)
@@ -99,18 +101,20 @@ def npz_data(path: Path) -> LocalData:
             raise DataProblem(f"{where} must hold the arrays 'x' and 'y', but holds {held}; save both with numpy.savez")
         with archive.open("y.npy") as file:
             shape, dtype, _ = _header(file, "y")
-            labels = _labels(np.frombuffer(file.read(), dtype=dtype).reshape(shape))
+            labels = _labels(_whole(file, shape, dtype, "y"))
         with archive.open("x.npy") as file:
             shape, dtype, by_columns = _header(file, "x")
         groups = None
         if "groups.npy" in names:
             with archive.open("groups.npy") as file:
                 shape_of_groups, kind, _ = _header(file, "groups")
-                groups = _groups(np.frombuffer(file.read(), dtype=kind).reshape(shape_of_groups), len(labels))
+                groups = _groups(_whole(file, shape_of_groups, kind, "groups"), len(labels))
         if by_columns:  # each example is spread over the whole file, which must then be read whole
             with archive.open("x.npy") as file:
+                _check_size(shape, dtype, "x, stored by columns,")
                 return data_of(np.lib.format.read_array(file, allow_pickle=False), labels, groups)
     _check_shapes(shape, len(labels))
+    _check_size(shape[1:], dtype, "one example of x")
     size = rows_per_piece(shape[1:])
 
     def read(wanted: range) -> Iterator[npt.NDArray[Any]]:
@@ -161,6 +165,22 @@ def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype[Any],
     if name == "x":
         _check_numbers(dtype)
     return shape, dtype, by_columns and len(shape) > 1
+
+
+def _whole(file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
+    """An array that is read at once. What a file claims is checked first: a small one may unpack to any size."""
+    size = _check_size(shape, dtype, name)
+    return np.frombuffer(_exactly(file, size), dtype=dtype).reshape(shape)
+
+
+def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> int:
+    size = math.prod(shape) * dtype.itemsize
+    if not 0 <= size <= _MOST_AT_ONCE:
+        raise DataProblem(
+            f"{name} must fit into {_MOST_AT_ONCE // 2**30} GiB, but is {dtype} of shape {shape}; is that file what it "
+            "should be?"
+        )
+    return size
 
 
 def _exactly(file: IO[bytes], size: int) -> bytes:

@@ -1,0 +1,57 @@
+"""Fuzz a parser, guided by coverage: python fuzz/run.py TARGET [--seconds 600]. Needs atheris.
+
+The corpus (fuzz/corpus/TARGET) grows by what reaches new code; it is kept, and every test run replays it. What makes a
+parser fail otherwise than by a sentence is written to fuzz/crashes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import atheris
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+from mutating import mutated  # noqa: E402
+
+with atheris.instrument_imports(include=["fedcert"]):
+    import targets
+
+JSON = ("report", "request", "sums", "estimate", "what-if", "messages", "lines")
+
+
+def main() -> None:
+    """Fuzz."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("target", choices=sorted(targets.TARGETS))
+    parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--corpus", type=Path, help="where to keep what reaches new code; fuzz/corpus/TARGET")
+    options = parser.parse_args()
+    corpus = options.corpus or HERE / "corpus" / options.target
+    corpus.mkdir(parents=True, exist_ok=True)
+    (HERE / "crashes").mkdir(exist_ok=True)
+    flags = [
+        f"-max_total_time={options.seconds}", "-timeout=20", "-rss_limit_mb=4096", "-max_len=8192",
+        f"-artifact_prefix={HERE / 'crashes' / options.target}-",
+    ]  # fmt: skip
+    seeds = HERE / "corpus" / options.target
+    mutator = {"custom_mutator": json_mutator} if options.target in JSON else {}
+    call = [sys.argv[0], *flags, str(corpus), str(seeds)]
+    atheris.Setup(call, lambda data: targets.tried(options.target, data), **mutator)
+    atheris.Fuzz()
+
+
+def json_mutator(data: bytes, most: int, seed: int) -> bytes:
+    """Mostly changes that keep JSON what it is; in a file of lines, to one of them."""
+    rows = data.split(b"\n") if data.count(b"\n{") else [data]
+    place = seed % len(rows)
+    made = mutated(rows[place], seed) if seed % 8 else None
+    if made is None:
+        return bytes(atheris.Mutate(data, most))
+    return b"\n".join([*rows[:place], made, *rows[place + 1 :]])[:most]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""What fuzzing has found to reach new code is replayed: a sentence or an answer, nothing else."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+FUZZ = Path(__file__).parents[1] / "fuzz"
+sys.path.insert(0, str(FUZZ))
+import targets  # noqa: E402
+
+
+@pytest.mark.parametrize("name", sorted(targets.TARGETS))
+def test_the_corpus_does_no_harm(name: str) -> None:
+    found = sorted((FUZZ / "corpus" / name).iterdir())
+    assert found
+    for file in found:
+        targets.tried(name, file.read_bytes())
