@@ -18,7 +18,7 @@ from fedcert.errors import EstimationProblem, InvalidValue, Refused
 from fedcert.estimation.bounded import bounded
 from fedcert.estimation.methods import Settings, estimator
 from fedcert.estimation.summed import Summed
-from fedcert.privacy.accounting import epsilon_of, rho_of, rho_together, share_variance
+from fedcert.privacy.accounting import Share, epsilon_of, rho_of, rho_together, share_of
 from fedcert.privacy.noise import cells_of, in_words, released, with_noise
 from fedcert.privacy.vectors import Layout
 from fedcert.report.noisy import noisy_sums
@@ -45,29 +45,31 @@ def test_the_conversion_is_that_of_opendp(epsilon: float, delta: float) -> None:
 
 def test_one_site_alone_is_the_plain_discrete_gaussian() -> None:
     assert rho_together(25.0, 1, 1000, 2.0) == pytest.approx(4 / 50)
-    variance, rho = share_variance(LOCAL, 1, 220)
-    assert rho == pytest.approx(rho_of(1.0, 1e-6), rel=1e-6)
-    assert variance == pytest.approx(1 / (2 * rho), rel=1e-6)
+    share = share_of(LOCAL, 1, 220)
+    assert share.rho == pytest.approx(rho_of(1.0, 1e-6), rel=1e-6)
+    assert share.of_examples == pytest.approx(1 / (2 * share.rho), rel=1e-6)
+    assert share.scale == 1
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 4.0, 20.0])
 @pytest.mark.parametrize("sites", [2, 7, 34, 500])
-def test_shares_make_up_the_whole_and_never_less(sites: int) -> None:
-    """Never less than the plain noise in all, and little more where each share is not tiny."""
-    variance, rho = share_variance(Budget(epsilon=0.5), sites, 220)
-    assert rho <= rho_of(0.5, 1e-6) * (1 + 1e-9)
-    assert sites * variance >= 1 / (2 * rho_of(0.5, 1e-6)) * (1 - 1e-9)
-    if sites < 50:
-        assert sites * variance < 1.01 / (2 * rho_of(0.5, 1e-6))
+def test_shares_make_up_the_whole_and_hardly_more(sites: int, epsilon: float) -> None:
+    """Where shares would be tiny they are drawn in fractions of an example."""
+    share = share_of(Budget(epsilon=epsilon), sites, 220)
+    whole = rho_of(epsilon, 1e-6)
+    assert share.rho <= whole * (1 + 1e-9)
+    assert share.variance >= 4.0
+    assert 1 <= sites * share.of_examples * 2 * whole < 1.0001
     # More sites than the fewest add more noise, never less privacy.
-    assert rho_together(variance, sites + 3, 220, 1.0) < rho
+    assert rho_together(share.variance, sites + 3, 220, share.scale) < share.rho
 
 
 def test_what_a_unit_moves() -> None:
     assert Budget(epsilon=1).sensitivity == 1
     assert Budget(epsilon=1, adjacency="replace").sensitivity == pytest.approx(2**0.5)
     assert Budget(epsilon=1, unit="group", most_per_unit=5).sensitivity == 5
-    larger, _ = share_variance(Budget(epsilon=1, unit="group", most_per_unit=5), 1, 10)
-    assert larger == pytest.approx(25 * share_variance(Budget(epsilon=1), 1, 10)[0], rel=1e-6)
+    larger = share_of(Budget(epsilon=1, unit="group", most_per_unit=5), 1, 10)
+    assert larger.of_examples == pytest.approx(25 * share_of(Budget(epsilon=1), 1, 10).of_examples, rel=1e-6)
 
 
 def test_each_example_is_in_one_cell() -> None:
@@ -84,7 +86,7 @@ def test_each_example_is_in_one_cell() -> None:
 
 
 def test_the_noise_is_a_discrete_gaussian_of_the_variance() -> None:
-    noise = with_noise(np.zeros((100, 200), dtype=np.int64), 6.25).ravel()
+    noise = with_noise(np.zeros((100, 200), dtype=np.int64), Share(6.25, 1, 0.1)).ravel()
     assert noise.dtype == np.int64
     values = np.arange(-12, 13)
     weights = np.exp(-(values**2) / 12.5)
@@ -156,11 +158,12 @@ def test_noise_made_together_is_sized_for_the_fewest_honest_sites() -> None:
     total = np.sum([layout.pack(report) for report in reports], axis=0, dtype=np.uint64)
     sums = layout.sums(total, 60)
     assert sums.private is not None
-    share, rho = share_variance(Budget(epsilon=1.0), layout.fewest_honest, 5 * 22)
-    assert sums.private.variance == pytest.approx(60 * share)
-    assert sums.private.rho == rho
+    share = share_of(Budget(epsilon=1.0), layout.fewest_honest, 5 * 22)
+    assert sums.private.variance == pytest.approx(60 * share.of_examples)
+    assert (sums.private.rho, sums.private.scale) == (share.rho, share.scale)
+    assert share.scale > 1
     clear = sum(cells_of(report) for report in reports)
-    off = (np.array(sums.private.cells) - clear).ravel()
+    off = (np.array(sums.private.cells) / share.scale - clear).ravel()
     assert abs(off.std() / sums.private.variance**0.5 - 1) < 0.35
     assert layout.length == 5 * 22  # nothing is summed without noise
 
@@ -208,14 +211,17 @@ def test_noise_larger_than_the_counts_leaves_nothing_to_say() -> None:
         estimate(sums)
 
 
-def noisy(cells: np.ndarray, variance: float) -> Sums:
+def noisy(cells: np.ndarray, share: Share) -> Sums:
     """Noisy sums of cells, as a private sum gives them."""
     classes = tuple(f"class {index}" for index in range(len(cells)))
     like = Sums(
         model="m", smoothing={"sigma": 0.5}, radii=tuple(RADII), classes=classes, contributors=100,  # type: ignore[arg-type]
         label_counts=(0,) * len(classes), certified_counts=(0,) * len(RADII),
     )  # fmt: skip
-    noise = Noise(budget=Budget(epsilon=1.0), rho=0.1, variance=variance, cells=with_noise(cells, variance).tolist())
+    noise = Noise(
+        budget=Budget(epsilon=1.0), rho=share.rho, variance=share.of_examples, scale=share.scale,
+        cells=with_noise(cells, share).tolist(),
+    )  # fmt: skip
     return noisy_sums(like, noise, 100, "noise")
 
 
@@ -232,13 +238,13 @@ def test_widened_intervals_cover_as_often_as_they_say(epsilon: float, classes: i
     target = generator.dirichlet(np.full(classes, 0.7))
     world = ordinary(classes, generator)
     truth = target @ world.accuracy
-    share, _ = share_variance(Budget(epsilon=epsilon), 67 - 33, classes * (len(RADII) + 1))
-    variance, runs = 100 * share, 1000
+    share = share_of(Budget(epsilon=epsilon), 67 - 33, classes * (len(RADII) + 1))
+    share, runs = replace(share, variance=100 * share.variance), 1000
     covered: dict[tuple[str, bool], int] = {}
     for _ in range(runs):
         certified = world.draw(labels, generator)
         cells = np.column_stack([labels - certified[:, 0], -np.diff(certified, axis=1), certified[:, -1]])
-        pool = Summed(noisy(cells, variance))
+        pool = Summed(noisy(cells, share))
         for interval in ("finite-sample", "asymptotic"):
             for at_once in (False, True):
                 settings = Settings(interval=interval, simultaneous=at_once)

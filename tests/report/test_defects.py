@@ -429,6 +429,7 @@ def sums() -> Iterator[Row]:
         for wrong, came in ((0, "0"), (-1, "-1"), (math.nan, "nan"), (None, "null"), ("a", "'a'")):
             yield path, f"the value {came}", wrong, path, f"{above}, but is {came}"
     yield "private.budget.delta", "one", 1.0, "private.budget.delta", f"{above} and below 1, but is 1.0"
+    yield from count("private.scale", "a whole number from 1 to 1048576", least=1)
     yield from word("private.budget.unit", "'example' or 'group'")
     yield from word("private.budget.adjacency", "'add-remove' or 'replace'")
     yield from word("private.budget.noise", "'together' or 'each site'")

@@ -104,7 +104,7 @@ def release(
     dry_run: Annotated[bool, typer.Option(help="Show what would be added, and write nothing.")] = False,
 ) -> None:
     """Write this site's counts with noise of its own: for those who cannot sum in secret. It costs accuracy."""
-    from fedcert.privacy.accounting import share_variance
+    from fedcert.privacy.accounting import share_of
     from fedcert.privacy.noise import in_words, released
 
     check_writable(out, (".json",), [report])
@@ -112,9 +112,9 @@ def release(
     assert budget is not None  # noqa: S101
     own: Report = read_one(report, Report)
     cells = len(own.classes) * (len(own.radii) + 1)
-    variance, _ = share_variance(budget, 1, cells)
+    deviation = share_of(budget, 1, cells).of_examples ** 0.5
     console = results()
-    console.print(plain(f"{cells:,} counts get noise of standard deviation {variance**0.5:.1f}: {in_words(budget)}."))
+    console.print(plain(f"{cells:,} counts get noise of standard deviation {deviation:.1f}: {in_words(budget)}."))
     if not dry_run:
         write_whole(out, released(own, budget).dumps())
         console.print(plain(f"Wrote {out}. Each further release of the same examples adds to epsilon."))

@@ -105,7 +105,7 @@ class Summed:
 
     def _noisy_totals(self, noise: Noise) -> tuple[Floats, Floats] | None:
         """Totals as noisy as they are; of a class whose count is within the noise, nothing is known."""
-        cells = np.array(noise.cells, dtype=np.float64)
+        cells = np.array(noise.cells, dtype=np.float64) / noise.scale
         labels = cells.sum(axis=1)
         known = labels > _CLEAR * np.sqrt(noise.variance * cells.shape[1])
         certified = np.cumsum(cells[:, :0:-1], axis=1)[:, ::-1]

@@ -10,6 +10,8 @@ sum is (e²/2)-zCDP for
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy import optimize
@@ -18,6 +20,8 @@ from fedcert.errors import CallError
 from fedcert.report.privacy import Budget
 
 _MOST_STEPS = 200
+_WIDE_ENOUGH = 4.0
+"""The least variance of a share, in units squared: what its being discrete costs is then below 1e-15."""
 
 
 def epsilon_of(rho: float, delta: float) -> float:
@@ -64,8 +68,30 @@ def rho_together(variance: float, sites: int, cells: int, sensitivity: float) ->
     return epsilon**2 / 2
 
 
-def share_variance(budget: Budget, sites: int, cells: int) -> tuple[float, float]:
-    """The variance that each site adds to each cell, and the rho that the sum of so many sites then has.
+@dataclass(frozen=True)
+class Share:
+    """The noise that each site adds to each cell.
+
+    Attributes:
+        variance: in units squared.
+        scale: units in one example: small shares are drawn in fractions of an example, since discrete Gaussians add up
+            to one only if each is wider than a few units.
+        rho: the zCDP of the sum of the fewest sites.
+    """
+
+    variance: float
+    scale: int
+    rho: float
+
+    @property
+    def of_examples(self) -> float:
+        """The variance in examples squared."""
+        return self.variance / self.scale**2
+
+
+@lru_cache(maxsize=64)
+def share_of(budget: Budget, sites: int, cells: int) -> Share:
+    """The noise of each site.
 
     Args:
         budget: what is to be protected.
@@ -76,17 +102,22 @@ def share_variance(budget: Budget, sites: int, cells: int) -> tuple[float, float
         CallError: no noise of a sensible size gives so much privacy.
     """
     wanted = rho_of(budget.epsilon, budget.delta)
-    low, high = 1e-4, budget.sensitivity**2 / (2 * wanted) + 1.0
-    while rho_together(high, sites, cells, budget.sensitivity) > wanted:
+    plain = budget.sensitivity**2 / (2 * wanted * sites)
+    scale = 1
+    while plain * scale**2 < _WIDE_ENOUGH and scale < 2**20:
+        scale *= 2
+    moved = budget.sensitivity * scale
+    low, high = 1e-4, plain * scale**2 + 1.0
+    while rho_together(high, sites, cells, moved) > wanted:
         high *= 2
-        if high > 2.0**60:
+        if high > 2.0**90:
             raise CallError(f"no noise gives epsilon {budget.epsilon:g} at delta {budget.delta:g}")
     for _ in range(_MOST_STEPS):
         middle = (low + high) / 2
-        if rho_together(middle, sites, cells, budget.sensitivity) > wanted:
+        if rho_together(middle, sites, cells, moved) > wanted:
             low = middle
         else:
             high = middle
         if high - low < 1e-9 * high:
             break
-    return high, rho_together(high, sites, cells, budget.sensitivity)
+    return Share(high, scale, rho_together(high, sites, cells, moved))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert.errors import Refused, require, shown
-from fedcert.privacy.accounting import share_variance
+from fedcert.privacy.accounting import Share, share_of
 from fedcert.report import Report, Sums
 from fedcert.report.noisy import noisy_sums
 from fedcert.report.privacy import ALONE, Budget, Noise
@@ -63,9 +63,9 @@ def grouping(budget: Budget, radii: int) -> dict[str, Any]:
     return {"design_effect": (float(budget.most_per_unit),) * radii, "largest_group": budget.most_per_unit}
 
 
-def with_noise(cells: Whole, variance: float) -> Whole:
-    """Counts with discrete Gaussian noise in each."""
-    added = _mechanism(float(variance))(cells.ravel().tolist())
+def with_noise(cells: Whole, share: Share) -> Whole:
+    """Counts in the share's units, with discrete Gaussian noise in each."""
+    added = _mechanism(share.variance)((cells * share.scale).ravel().tolist())
     return np.array(added, dtype=np.int64).reshape(cells.shape)
 
 
@@ -89,8 +89,11 @@ def released(report: Report, budget: Budget) -> Sums:
     budget = budget if budget.noise == ALONE else Budget(**{**budget.__dict__, "noise": ALONE})
     check_units(report, budget)
     cells = cells_of(report)
-    variance, rho = share_variance(budget, 1, cells.size)
-    noise = Noise(budget=budget, rho=rho, variance=variance, cells=with_noise(cells, variance).tolist())
+    share = share_of(budget, 1, cells.size)
+    noise = Noise(
+        budget=budget, rho=share.rho, variance=share.of_examples, scale=share.scale,
+        cells=with_noise(cells, share).tolist(),
+    )  # fmt: skip
     like = Sums(
         model=report.model, request=report.request, smoothing=report.smoothing, radii=report.radii,
         classes=report.classes, contributors=1, label_counts=(0,) * len(report.classes),

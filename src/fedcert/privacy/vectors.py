@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert.errors import InvalidValue, Refused, shown
-from fedcert.privacy.accounting import share_variance
+from fedcert.privacy.accounting import share_of
 from fedcert.privacy.masks import Vector
 from fedcert.privacy.noise import cells_of, check_units, grouping, in_words, with_noise
 from fedcert.privacy.tolerance import withstood
@@ -117,8 +117,7 @@ class Layout:
         """A site's cells with its share of the noise: the fewest honest sites' shares make up the whole."""
         check_units(report, budget)
         cells = cells_of(report)
-        variance, _ = share_variance(budget, self.fewest_honest, cells.size)
-        return with_noise(cells, variance).ravel().astype(np.uint64)
+        return with_noise(cells, share_of(budget, self.fewest_honest, cells.size)).ravel().astype(np.uint64)
 
     @property
     def fewest_honest(self) -> int:
@@ -142,9 +141,10 @@ class Layout:
             ) from None
 
     def _noisy_sums(self, cells: Whole, contributors: int, budget: Budget) -> Sums:
-        variance, rho = share_variance(budget, self.fewest_honest, cells.size)
+        share = share_of(budget, self.fewest_honest, cells.size)
         # Everybody in the sum added a share, and perhaps all of them were honest.
-        noise = Noise(budget=budget, rho=rho, variance=variance * contributors, cells=cells.tolist())
+        variance = share.of_examples * contributors
+        noise = Noise(budget=budget, rho=share.rho, variance=variance, scale=share.scale, cells=cells.tolist())
         request = self.request
         nothing = Sums(
             model=request.model, request=request.digest, smoothing=request.smoothing, radii=request.radii,

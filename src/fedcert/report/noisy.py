@@ -21,7 +21,7 @@ def noisy_sums(like: Sums, noise: Noise, contributors: int, words: str) -> Sums:
         contributors: how many sites are in them.
         words: the noise in words.
     """
-    cells = np.maximum(np.array(noise.cells, dtype=np.int64), 0)
+    cells = np.rint(np.maximum(np.array(noise.cells, dtype=np.float64), 0) / noise.scale).astype(np.int64)
     labels = cells.sum(axis=1)
     certified = np.cumsum(cells[:, :0:-1], axis=1)[:, ::-1]
     totals = ClassTotals(
@@ -46,10 +46,10 @@ def merged_noise(first: Sums, second: Sums) -> Sums:
     one, other = first.private, second.private
     assert one is not None  # noqa: S101
     assert other is not None  # noqa: S101
-    if one.budget.noise != ALONE or one.budget != other.budget:
+    if one.budget.noise != ALONE or one.budget != other.budget or one.scale != other.scale:
         raise CannotCombine("noisy sums can be merged only if each site added noise by itself, for the same budget")
     noise = Noise(
-        budget=one.budget, rho=max(one.rho, other.rho), variance=one.variance + other.variance,
+        budget=one.budget, rho=max(one.rho, other.rho), variance=one.variance + other.variance, scale=one.scale,
         cells=tuple(tuple(map(operator.add, *rows)) for rows in zip(one.cells, other.cells, strict=True)),
     )  # fmt: skip
     exact = [replace(sums, noise=None, private=None, by_class=None, moments=None) for sums in (first, second)]

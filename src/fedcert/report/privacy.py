@@ -48,9 +48,11 @@ class Noise(Value):
     Attributes:
         budget: what it protects.
         rho: the same as zero-concentrated differential privacy.
-        variance: of the noise in each cell.
-        cells: one row per class; in it, examples that are not certified even at the first radius, then those certified
-            at each radius and not at the next. Disjoint, so that one example moves one cell; noisy, so below 0 perhaps.
+        variance: of the noise in each cell, in examples squared.
+        scale: units in one example.
+        cells: in these units; one row per class, and in it examples that are not certified even at the first radius,
+            then those certified at each radius and not at the next. Disjoint, so that one example moves one cell;
+            noisy, so below 0 perhaps.
     """
 
     NOUN: ClassVar[str] = "noise"
@@ -58,6 +60,7 @@ class Noise(Value):
     budget: Budget = field(metadata=rule(Part(Budget)))
     rho: float = field(metadata=rule(Number(above=0)))
     variance: float = field(metadata=rule(Number(above=0)))
+    scale: int = field(default=1, metadata=rule(Whole(least=1, most=2**20)))
     cells: tuple[tuple[int, ...], ...] = field(
         metadata=rule(ListOf(ListOf(_CELL, "counts", most=MOST_RADII + 1), "rows, one per class", most=MOST_CLASSES))
     )
