@@ -287,6 +287,15 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert "Wrote sums.json: the sums of 3 sites" in out.out
     assert "a has done its part; its own numbers never left unmasked." in out.out
     assert run(["estimate", "sums.json"]) == 0
+    shown = [*common, "--keys", "a.keys.json", "--memory", "memory-a", "--dry-run"]
+    assert run(["private", "join", "a.json", *shown]) == 0
+    seen = capsys.readouterr()
+    own_report = json.loads(Path("a.json").read_text())
+    assert (
+        json.loads(seen.out.partition("\n{")[2].join(["{", ""]) if not seen.out.startswith("{") else seen.out)["labels"]
+        == own_report["label_counts"]
+    )
+    assert "nothing was sent" in seen.err
     other = ["--keys", "b.keys.json", "--memory", "memory-b"]
     assert run(["private", "join", "a.json", *common, *other]) == 2
     assert "the report is of 'a', but the keys are those of 'b'" in capsys.readouterr().err

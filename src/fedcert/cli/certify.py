@@ -18,6 +18,7 @@ from fedcert.cli.console import duration, print_json, progress, results, tell
 from fedcert.cli.inputs import files_among, names_in, option, radii_of, seconds_of, wrong_option
 from fedcert.cli.signing import check_asker, keys_in, signed_by
 from fedcert.errors import CallError, InvalidValue, require
+from fedcert.privacy.policy import read_policy
 from fedcert.report import Report, Request, check_writable, read_one, write_whole
 from fedcert.report.fields import CLASSES, RADII
 from fedcert.report.kinds import Text
@@ -70,6 +71,7 @@ def certify(
     trusted: Annotated[
         Path | None, typer.Option(help="A keyring (.json); the request must be signed by one of its members.")
     ] = None,
+    policy: Annotated[Path | None, typer.Option(help="This site's rules about what leaves it (.json).")] = None,
     dry_run: Annotated[bool, typer.Option(help="Certify, show exactly what would leave, write nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
@@ -84,6 +86,9 @@ def certify(
     elif trusted is not None:
         raise CallError("--trusted is about who signed the request: give --request FILE too")
     keys = keys_in(sign, client)
+    rules = read_policy(policy)
+    if rules.signed_requests and (asked is None or trusted is None):
+        raise CallError("this site's policy wants signed requests: give --request FILE and --trusted KEYRING")
     if examples is not None:
         if dry_run:
             raise CallError("--dry-run writes nothing: leave --examples out")
@@ -110,12 +115,18 @@ def certify(
         check_request(asked, client, classifier.identity, -(-len(local) // every), datetime.now(UTC))
         if asked.release.class_counts and not class_counts:
             tell("note: the request asks for counts per class; add --class-counts if you agree to give them")
+    if asked is None or asked.private is None:  # before hours of work
+        rules.check_report(-(-len(local) // every), class_counts)
     journal = out.with_name(f"{out.name}.journal") if out is not None and not dry_run else None
     watcher = _Bar(asked)
     try:
         with progress() as watcher.bar:
             done = carry_out(plan, classifier, local, watcher, journal)
         report = signed_by(keys, done.report)
+        if asked is None or asked.private is None:
+            rules.check_report(report.examples, class_counts)
+        else:  # it stays here, and enters the sum
+            rules.check_private(report, asked)
         if examples is not None:
             write_examples(examples, done, local.labels)
         if not dry_run and out is not None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedcert.cli.console import results, tell
+from fedcert.cli.console import print_json, results, tell
 from fedcert.cli.inputs import files_among
 from fedcert.cli.request import budget_of
 from fedcert.cli.signing import check_asker
@@ -33,13 +33,17 @@ def join(
     fewest: Annotated[int, typer.Option(min=3, help="The fewest sites that a sum may be over.")] = 3,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for each next step.")] = 3600.0,
     once: Annotated[bool, typer.Option(help="Do what can be done now, and come back later.")] = False,
+    policy: Annotated[Path | None, typer.Option(help="This site's rules about what leaves it (.json).")] = None,
+    dry_run: Annotated[bool, typer.Option(help="Show exactly what would enter the sum, and send nothing.")] = False,
 ) -> None:
     """Take part in a private sum. A site that is stopped goes on where it was."""
     from fedcert.engines.shared_folder import take_part
     from fedcert.privacy.identity import read_identity
     from fedcert.privacy.keyring import read_keyring
     from fedcert.privacy.memory import FolderMemory
+    from fedcert.privacy.policy import read_policy
     from fedcert.privacy.replying import PrivateSite
+    from fedcert.privacy.vectors import Layout
     from fedcert.rounds.accepting import Gate
 
     asked: Request = read_one(request, Request)
@@ -48,7 +52,14 @@ def join(
     if own.client != identity.name:
         raise CallError(f"the report is of {shown(own.client)}, but the keys are those of {shown(identity.name)}")
     Gate.of(asked).check(own)
+    rules = read_policy(policy)
+    rules.check_private(own, asked)
     check_asker(asked, trusted)
+    if dry_run:
+        print_json(Layout(asked).told(own))
+        tell("note: this would enter the sum, under masks that nobody can take off it alone; nothing was sent")
+        return
+    fewest = max(fewest, rules.fewest_clients)
     held = FolderMemory(memory)
     try:
         done = take_part(
@@ -101,16 +112,19 @@ def release(
         int | None, typer.Option(min=1, help="Protect patients with so many examples, not single examples.")
     ] = None,
     replace: Annotated[bool, typer.Option(help="Protect what one holds, not only whether it is there.")] = False,
+    policy: Annotated[Path | None, typer.Option(help="This site's rules about what leaves it (.json).")] = None,
     dry_run: Annotated[bool, typer.Option(help="Show what would be added, and write nothing.")] = False,
 ) -> None:
     """Write this site's counts with noise of its own: for those who cannot sum in secret. It costs accuracy."""
     from fedcert.privacy.accounting import share_of
     from fedcert.privacy.noise import in_words, released
+    from fedcert.privacy.policy import read_policy
 
     check_writable(out, (".json",), [report])
     budget = budget_of(epsilon, delta, most_per_patient, replace, ALONE)
     assert budget is not None  # noqa: S101
     own: Report = read_one(report, Report)
+    read_policy(policy).check_release(own, budget)
     cells = len(own.classes) * (len(own.radii) + 1)
     deviation = share_of(budget, 1, cells).of_examples ** 0.5
     console = results()

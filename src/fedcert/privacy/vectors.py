@@ -113,6 +113,14 @@ class Layout:
         flat = [np.asarray(parts[name], dtype=np.int64).ravel() for name in self._shapes]
         return np.concatenate(flat).astype(np.uint64)
 
+    def told(self, report: Report) -> dict[str, Any]:
+        """What of a report would enter the sum, by name; before noise, where there is any."""
+        private = self.request.private
+        if private is not None and private.budget is not None:
+            check_units(report, private.budget)
+            return {"cells": cells_of(report).tolist(), "noise": in_words(private.budget)}
+        return {name: part.tolist() for name, part in self._parts(self.pack(report))}
+
     def _noisy(self, report: Report, budget: Budget) -> Vector:
         """A site's cells with its share of the noise: the fewest honest sites' shares make up the whole."""
         check_units(report, budget)

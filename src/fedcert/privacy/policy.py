@@ -1,0 +1,127 @@
+"""A site's own rules about what leaves it. What they do not allow does not leave, with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from fedcert.errors import InvalidValue, Refused
+from fedcert.report import Report, Request
+from fedcert.report.kinds import Flag, Nullable, Number, OneOf, Whole
+from fedcert.report.privacy import Budget
+from fedcert.report.reading import read_one
+from fedcert.report.value import Value, rule
+
+NEVER, PRIVATELY, ALWAYS = "never", "in private sums", "always"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy(Value):
+    """What a site lets out.
+
+    Attributes:
+        minimum_examples: with fewer test examples, nothing.
+        reports: reports in the clear; else private sums and noisy counts only.
+        class_counts: counts per class: "never", "in private sums" (or with noise), or "always".
+        fewest_clients: the fewest sites that a private sum may be over.
+        largest_epsilon: counts leave with noise of at most this epsilon; null where noise is not asked for.
+        signed_requests: requests must be signed by somebody in the keyring.
+    """
+
+    SCHEMA: ClassVar[str] = "fedcert/policy/1"
+    NOUN: ClassVar[str] = "policy"
+    REMEDY: ClassVar[str | None] = "mend the policy, or ask whoever wrote it"
+
+    minimum_examples: int = field(default=0, metadata=rule(Whole()))
+    reports: bool = field(default=True, metadata=rule(Flag()))
+    class_counts: str = field(default=ALWAYS, metadata=rule(OneOf((NEVER, PRIVATELY, ALWAYS))))
+    fewest_clients: int = field(default=3, metadata=rule(Whole(least=3)))
+    largest_epsilon: float | None = field(default=None, metadata=rule(Nullable(Number(above=0))))
+    signed_requests: bool = field(default=False, metadata=rule(Flag()))
+
+    def check_report(self, examples: int, class_counts: bool) -> None:
+        """Check that a report in the clear may leave.
+
+        Args:
+            examples: that it is about.
+            class_counts: whether it tells counts per class.
+
+        Raises:
+            Refused: it may not; the sentence says why.
+        """
+        self._check_examples(examples)
+        if self.largest_epsilon is not None:
+            raise Refused("this site's policy lets counts out with noise only; use: fedcert private release")
+        if not self.reports:
+            raise Refused("this site's policy lets no report out; take part in a private sum: fedcert private join")
+        if class_counts and self.class_counts != ALWAYS:
+            raise Refused(f"this site's policy lets counts per class out {self._when()}; leave --class-counts out")
+
+    def check_private(self, report: Report, request: Request) -> None:
+        """Check that a report may enter the private sum that a request asks for.
+
+        Raises:
+            Refused: it may not; the sentence says why.
+        """
+        self._check_examples(report.examples)
+        if request.private is None:
+            raise Refused("the request asks for no private sum")
+        if request.private.class_counts and self.class_counts == NEVER:
+            raise Refused("this site's policy lets counts per class out never, and the private sum is over them")
+        if request.private.threshold < self.fewest_clients:
+            raise Refused(
+                f"the sum may be over as few as {request.private.threshold} clients, but this site's policy wants at "
+                f"least {self.fewest_clients}"
+            )
+        self._check_budget(request.private.budget)
+
+    def check_release(self, report: Report, budget: Budget) -> None:
+        """Check that a report's counts may leave with noise.
+
+        Raises:
+            Refused: they may not; the sentence says why.
+        """
+        self._check_examples(report.examples)
+        if self.class_counts == NEVER:
+            raise Refused("this site's policy lets counts per class out never, not even with noise")
+        self._check_budget(budget)
+
+    def _check_budget(self, budget: Budget | None) -> None:
+        if self.largest_epsilon is None:
+            return
+        if budget is None:
+            raise Refused(
+                f"this site's policy wants noise of at most epsilon {self.largest_epsilon:g}, but none is asked"
+            )
+        if budget.epsilon > self.largest_epsilon:
+            raise Refused(
+                f"epsilon is {budget.epsilon:g}, but this site's policy allows at most {self.largest_epsilon:g}"
+            )
+
+    def _check_examples(self, examples: int) -> None:
+        if examples < self.minimum_examples:
+            raise Refused(
+                f"this site has {examples} test examples, but its policy lets nothing out with fewer than "
+                f"{self.minimum_examples}"
+            )
+
+    def _when(self) -> str:
+        return "never" if self.class_counts == NEVER else "in private sums only"
+
+
+def read_policy(path: Path | None) -> Policy:
+    """A site's policy; where there is none, the usual one.
+
+    Raises:
+        CallError: there is no such file.
+        FileProblem: it cannot be read.
+        InvalidValue: it is no policy. A key that it does not know is refused: a rule that is misspelt would not hold.
+    """
+    if path is None:
+        return Policy()
+    found: Policy = read_one(path, Policy)
+    if found.extra:
+        known, name = ", ".join(Policy.kinds()), next(iter(found.extra))
+        raise InvalidValue("policy", f"made of {known}", name, place=str(path), remedy=Policy.REMEDY)
+    return found

@@ -1,0 +1,123 @@
+"""A site's own rules: what they do not allow does not leave, and the reason is one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedcert.cli.main import run
+from fedcert.errors import InvalidValue, Refused
+from fedcert.privacy.policy import Policy, read_policy
+from fedcert.report.privacy import Budget
+from fedcert.report.request import PrivateSum
+from federations import reports_of
+from secure_sums import private_request
+
+
+@pytest.mark.parametrize(
+    ("rules", "class_counts", "why"),
+    [
+        (
+            {"minimum_examples": 50},
+            False,
+            "this site has 40 test examples, but its policy lets nothing out with fewer than 50",
+        ),
+        (
+            {"reports": False},
+            False,
+            "this site's policy lets no report out; take part in a private sum: fedcert private join",
+        ),
+        (
+            {"class_counts": "never"},
+            True,
+            "this site's policy lets counts per class out never; leave --class-counts out",
+        ),
+        (
+            {"class_counts": "in private sums"},
+            True,
+            "this site's policy lets counts per class out in private sums only; leave --class-counts out",
+        ),
+        (
+            {"largest_epsilon": 1},
+            False,
+            "this site's policy lets counts out with noise only; use: fedcert private release",
+        ),
+    ],
+)
+def test_reports_in_the_clear(rules: dict[str, Any], class_counts: bool, why: str) -> None:
+    with pytest.raises(Refused) as caught:
+        Policy(**rules).check_report(40, class_counts)
+    assert str(caught.value) == why
+    Policy().check_report(40, class_counts)
+
+
+@pytest.mark.parametrize(
+    ("rules", "budget", "why"),
+    [
+        ({"class_counts": "never"}, None, "lets counts per class out never, and the private sum is over them"),
+        (
+            {"fewest_clients": 5},
+            None,
+            "the sum may be over as few as 3 clients, but this site's policy wants at least 5",
+        ),
+        ({"largest_epsilon": 1}, None, "this site's policy wants noise of at most epsilon 1, but none is asked"),
+        ({"largest_epsilon": 1}, Budget(epsilon=2), "epsilon is 2, but this site's policy allows at most 1"),
+        ({"minimum_examples": 10**6}, None, "its policy lets nothing out with fewer than 1000000"),
+    ],
+)
+def test_private_sums(rules: dict[str, Any], budget: Budget | None, why: str) -> None:
+    report = reports_of(0, "open")[0]
+    request = private_request(["a", "b", "c", "d"], private=PrivateSum(threshold=3, budget=budget))
+    with pytest.raises(Refused, match=why):
+        Policy(**rules).check_private(report, request)
+    Policy(largest_epsilon=3 if budget else None).check_private(report, request)
+    with pytest.raises(Refused, match="the request asks for no private sum"):
+        Policy().check_private(report, private_request(["a", "b", "c"], private=None))
+
+
+def test_releases_with_noise() -> None:
+    report = reports_of(0, "open")[0]
+    with pytest.raises(Refused, match="never, not even with noise"):
+        Policy(class_counts="never").check_release(report, Budget(epsilon=1))
+    with pytest.raises(Refused, match="epsilon is 2, but this site's policy allows at most 1"):
+        Policy(largest_epsilon=1).check_release(report, Budget(epsilon=2))
+    Policy(class_counts="in private sums", largest_epsilon=1).check_release(report, Budget(epsilon=1))
+
+
+def test_a_rule_that_is_misspelt_is_refused(tmp_path: Path) -> None:
+    """Elsewhere keys that nobody knows are kept; here the site would believe in a rule that does not hold."""
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps({"schema": "fedcert/policy/1", "minimum_exampels": 50}))
+    with (
+        pytest.warns(match="did you mean 'minimum_examples'"),
+        pytest.raises(InvalidValue, match="but is 'minimum_exampels'"),
+    ):
+        read_policy(path)
+    assert read_policy(None) == Policy()
+
+
+def test_certify_fails_closed_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ward3.py").write_text("def make():\n    return lambda batch: (batch[:, 0] > 0.5).astype(int)\n")
+    x = np.random.default_rng(0).random((20, 4), dtype=np.float32)
+    np.savez("data.npz", x=x, y=(x[:, 0] > 0.5).astype(int))
+    Path("policy.json").write_text(Policy(minimum_examples=21).dumps())
+    call = ["certify", "ward3:make", "data.npz", "--model-id", "m", "--client", "a", "--sigma", "0.2", "--n", "100"]
+    assert run([*call, "--policy", "policy.json", "--out", "report.json"]) == 1
+    told = capsys.readouterr().err
+    assert (
+        told == "fedcert: error: this site has 20 test examples, but its policy lets nothing out with fewer than 21\n"
+    )
+    assert not Path("report.json").exists()
+    Path("policy.json").write_text(Policy(minimum_examples=20, signed_requests=True).dumps())
+    assert run([*call, "--policy", "policy.json", "--out", "report.json"]) == 2
+    assert "this site's policy wants signed requests" in capsys.readouterr().err
+    Path("policy.json").write_text(Policy(minimum_examples=20, class_counts="never").dumps())
+    assert run([*call, "--policy", "policy.json", "--class-counts", "--out", "report.json"]) == 1
+    assert run([*call, "--policy", "policy.json", "--out", "report.json"]) == 0
