@@ -281,3 +281,18 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert run([*ask, "--private", "--epsilon", "1", "--most-per-patient", "2", "--out", "r.json"]) == 0
     budget = Request.from_json(json.loads(Path("r.json").read_text())).private.budget  # type: ignore[union-attr]
     assert budget == Budget(epsilon=1, unit="group", most_per_unit=2)
+
+
+def test_classes_within_the_noise_take_the_pooled_curve_in_the_point_and_nothing_in_the_interval() -> None:
+    cells = np.tile(np.array([60] + [0] * (len(RADII) - 1) + [40]), (50, 1)).astype(np.int64)
+    cells[0] *= 100
+    pool = Summed(noisy(cells, Share(36.0, 1, 0.1)))
+    assert pool.class_totals is not None
+    known = pool.class_totals[0] > 0
+    assert known[0]
+    assert not known.all()
+    target = np.full(50, 1 / 50)
+    answer = estimator("poststratified")(pool, target, Settings())
+    assert abs(answer.certified_accuracy[0] - 0.4) < 0.05
+    assert answer.uncertainty is not None
+    assert answer.uncertainty.bias == pytest.approx(target[~known].sum() / 2)

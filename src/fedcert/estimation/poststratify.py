@@ -59,7 +59,9 @@ def totals_answer(pool: Pool, target: Floats) -> tuple[Floats, Uncertainty]:
     loads = np.where(held, target**2 / np.where(held, labels, 1.0), 0.0)[:, None] * grouping_factor(pool)
     smooth = (np.clip(certified, 0.0, labels[:, None]) + 0.5) / (labels[:, None] + 1)
     noise = _noise(pool, target, labels, smooth)
-    return decreasing(centre), Uncertainty(centre, missing / 2, loads, loads.sum(axis=0), smooth, noise=noise)
+    drowned = getattr(pool, "drowned", None)
+    point = centre if drowned is None else target @ accuracy + missing * drowned
+    return decreasing(point), Uncertainty(centre, missing / 2, loads, loads.sum(axis=0), smooth, noise=noise)
 
 
 def _noise(pool: Pool, target: Floats, labels: Floats, accuracy: Floats) -> tuple[Floats, Floats] | None:

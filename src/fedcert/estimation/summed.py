@@ -114,6 +114,15 @@ class Summed:
         return np.where(known, labels, 0.0), np.where(known[:, None], certified, 0.0)
 
     @cached_property
+    def drowned(self) -> Floats | None:
+        """What is likeliest of classes whose counts are within the noise: all classes' pooled curve, which is not."""
+        if self.sums.private is None:
+            return None
+        cells = np.array(self.sums.private.cells, dtype=np.float64).sum(axis=0)
+        certified = np.cumsum(cells[:0:-1])[::-1]
+        return np.asarray(np.clip(certified / max(cells.sum(), 1e-9), 0.0, 1.0), dtype=np.float64)
+
+    @cached_property
     def noise(self) -> Floats | None:
         """The variances of the noise in an example's count, where it is certified at a radius and where not."""
         if self.sums.private is None:
