@@ -429,6 +429,25 @@ def sums() -> Iterator[Row]:
         for wrong, came in ((0, "0"), (-1, "-1"), (math.nan, "nan"), (None, "null"), ("a", "'a'")):
             yield path, f"the value {came}", wrong, path, f"{above}, but is {came}"
     yield "private.budget.delta", "one", 1.0, "private.budget.delta", f"{above} and below 1, but is 1.0"
+    for wrong, came in ((7, "7"), ("a", "'a'"), ([], "an empty list")):
+        yield "spread", came, wrong, "spread", f"an object with target, covariance, freedom, or null, but is {came}"
+    yield "spread.freedom", "none", 0, "spread.freedom", "a finite number above 0, but is 0"
+    yield "spread.target", "one class", [1.0], "spread.target", "of the same length as classes (2), but is a list of 1"
+    yield (
+        "spread.covariance",
+        "one row",
+        [[1, 1, 1]],
+        "spread.covariance",
+        ("of the same length as radii (3), but is a list of 1"),
+    )
+    yield (
+        "spread.covariance[0]",
+        "one number",
+        [1],
+        "spread.covariance[0]",
+        ("of the same length as radii (3), but is a list of 1"),
+    )
+    yield "spread.covariance[0][0]", "NaN", math.nan, "spread.covariance[0][0]", "a finite number, but is nan"
     yield from count("private.scale", "a whole number from 1 to 1048576", least=1)
     yield from word("private.budget.unit", "'example' or 'group'")
     yield from word("private.budget.adjacency", "'add-remove' or 'replace'")

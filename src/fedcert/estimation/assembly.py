@@ -13,6 +13,7 @@ from fedcert.errors import EstimationProblem, shown
 from fedcert.estimation.bounded import Promise, bounded, promise
 from fedcert.estimation.checks import (
     Check,
+    allowed_for,
     consistency,
     influence,
     information,
@@ -25,7 +26,7 @@ from fedcert.estimation.checks import (
     screening,
     thin_classes,
 )
-from fedcert.estimation.clustered import Effects, effects_of
+from fedcert.estimation.clustered import Effects, SummedEffects, effects_of
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.label_shift import ShiftTest, label_shift_test
 from fedcert.estimation.methods import Answer, Settings
@@ -47,6 +48,8 @@ WITH_CLASS_CURVES = ("poststratified", "blup")
 
 _RECORDED = ("confidence", "interval", "simultaneous", "target_examples", "screen")
 _ROUNDING = 1e-9
+_SHIFT = 3
+"""The place of the check of label shift."""
 _MOST_NAMED = 1000
 """Of more clients that count for less, only the first are named."""
 _MOST_CLASSES = 200
@@ -105,6 +108,8 @@ def assemble(
         bounds = bounded(uncertainty, distribution, pool, settings, effects)
         if bounds.contradicted:
             checks.append(consistency())
+        if isinstance(effects, SummedEffects):
+            checks[_SHIFT] = allowed_for()
         curve = np.clip(curve, *bounds.reach)
         parts |= {
             "lower": tuple(bounds.lower.tolist()),
@@ -112,7 +117,10 @@ def assemble(
             "confidence": settings.confidence,
             "interval": _interval(bounds.promise),
             "guarantee": answer.guarantee or bounds.promise.guarantee,
-            "by_class": _by_class(chosen, uncertainty, effects, pool, settings),
+            # A second sum tells of one target alone.
+            "by_class": _by_class(
+                chosen, uncertainty, None if isinstance(effects, SummedEffects) else effects, pool, settings
+            ),
         }
     checks.append(radii_in_reach(pool))
     if isinstance(pool, Summed) and pool.sums.private is not None:
@@ -214,13 +222,23 @@ def allowing_for_shift(
     Clients that differ are told apart by their weights. Where counts of some clients enter by class, the interval is
     then that of the minimax weights of everybody's curves.
     """
-    if test is None or not test.rejects or not isinstance(pool, Federation):
+    if isinstance(pool, Summed):
+        return uncertainty, _summed_effects(method, pool, distribution)
+    if test is None or not test.rejects:
         return uncertainty, None
     by_class = method == "poststratified" and pool.open_count == pool.count
     if uncertainty.weights is None and not by_class:
         weights = minimax_weights(pool, distribution, settings)
         uncertainty = of_weights(pool, distribution, weights)
     return uncertainty, effects_of(pool, by_class, settings.seed)
+
+
+def _summed_effects(method: str, pool: Summed, distribution: Floats) -> SummedEffects | None:
+    """How clients differ, where a second sum tells that for this target."""
+    told = pool.sums.spread
+    if told is None or method != "poststratified" or np.abs(np.subtract(told.target, distribution)).max() > _ROUNDING:
+        return None
+    return SummedEffects(np.array(told.covariance), told.freedom)
 
 
 def _reached(method: str, answer: Answer, pool: Federation | Summed) -> tuple[Floats, float] | None:

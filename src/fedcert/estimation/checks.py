@@ -97,6 +97,15 @@ def information(effective: float, total: int) -> Check:
     return Check(name="information", verdict=verdict, figure=effective, sentence=sentence)
 
 
+def allowed_for() -> Check:
+    """Clients may differ, and the interval knows by how much."""
+    sentence = (
+        "Sums do not tell whether each class is the same at all clients (label shift); the interval allows for clients "
+        "that differ, by a second sum."
+    )
+    return Check(name="label shift", verdict=OK, figure=None, sentence=sentence)
+
+
 def privacy_noise(words: str) -> Check:
     """What noise protects, and that the interval knows of it."""
     sentence = f"The sums hold {words}. The interval allows for it; a class within the noise counts as held by nobody."

@@ -59,6 +59,27 @@ class Effects(Protocol):
         """The spread of a weighted mean of clients' curves, or of classes' pooled accuracies for a target."""
 
 
+@dataclass(frozen=True)
+class SummedEffects:
+    """Clients' effects from a second sum: the sandwich alone, with Student's quantile for as many clients as they are
+    worth.
+
+    Attributes:
+        covariance: Σ u uᵀ over the clients, radii x radii.
+        freedom: of Student's quantile.
+    """
+
+    covariance: Floats
+    freedom: float
+
+    def spread(self, target: Floats, weights: Floats | None) -> Spread:  # noqa: ARG002
+        """The spread of the classes' pooled accuracies for the target that the second sum was about."""
+        values, vectors = np.linalg.eigh(self.covariance)
+        moves = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+        variance = np.maximum(np.diag(self.covariance), 0.0)
+        return Spread(variance, np.full(len(variance), self.freedom), moves)
+
+
 def effects_of(federation: Federation, by_class: bool, seed: int = 0) -> Effects:
     """How clients differ, from their curves, or from counts per class that everybody tells."""
     return ClassEffects.of(federation) if by_class else CurveEffects.of(federation, seed)

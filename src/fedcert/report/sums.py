@@ -28,6 +28,7 @@ from fedcert.report.kinds import Flag, ListOf, ModelName, Moment, Nullable, Numb
 from fedcert.report.privacy import Noise
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
+from fedcert.report.spread import Spread
 from fedcert.report.table import Counts, Table
 from fedcert.report.value import Part, Value, rule
 
@@ -143,6 +144,7 @@ class Sums(Value):
         alike: whether all contributors drew the same samples at the same failure probability.
         noise: the noise that was added for privacy, in words; null where the totals are exact.
         private: the same in figures, with the noisy counts as they are; the totals are then these, put in order.
+        spread: how the contributors differ, for one target; null where unknown. Merging forgets it.
         software: what wrote them.
         created: when.
     """
@@ -170,6 +172,7 @@ class Sums(Value):
     alike: bool = field(default=True, metadata=rule(Flag()))
     noise: str | None = field(default=None, metadata=rule(Nullable(Text())))
     private: Noise | None = field(default=None, metadata=rule(Nullable(Part(Noise)), later=True))
+    spread: Spread | None = field(default=None, metadata=rule(Nullable(Part(Spread)), later=True))
     software: str | None = field(default=None, metadata=rule(Nullable(Text())))
     created: str | None = field(default=None, metadata=rule(Nullable(Moment())))
 
@@ -201,6 +204,11 @@ class Sums(Value):
             self._check_classes(self.by_class)
         if self.design_effect is not None:
             same_length("design_effect", self.design_effect, "radii", self.radii)
+        if self.spread is not None:
+            same_length("spread.target", self.spread.target, "classes", self.classes)
+            same_length("spread.covariance", self.spread.covariance, "radii", self.radii)
+            for index, numbers in enumerate(self.spread.covariance):
+                same_length(f"spread.covariance[{index}]", numbers, "radii", self.radii)
         if self.private is not None:
             same_length("private.cells", self.private.cells, "classes", self.classes)
             for index, row in enumerate(self.private.cells):

@@ -1,0 +1,84 @@
+"""A second sum, for cluster-robust errors: what each site adds to the error of the estimate from the first.
+
+With the first sum's totals n_j and k_j(r), the estimate is Σ_j p_j k_j/n_j. A site's part of its error is
+u(r) = Σ_j p_j/n_j (k_ij(r) - n_ij k_j(r)/n_j), divided by what its own share of a class has taken off that (CR2). The
+sites sum u uᵀ in fixed-point numbers, and the second and fourth powers of their weights w = Σ_j p_j n_ij/n_j, which
+tell as how many clients they are worth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcert.errors import Refused
+from fedcert.privacy.masks import Vector
+from fedcert.report import Report, Sums
+from fedcert.report.spread import Spread
+
+_SCALE = 2.0**44
+"""Units in 1. A site's numbers are at most 10, so that those of 10,000 sites stay below 2^62."""
+_MOST_LEVERAGE = 0.9
+_LARGEST = 10.0
+
+
+@dataclass(frozen=True)
+class SpreadOf:
+    """What the second sum is about.
+
+    Attributes:
+        sums: of the first, with counts per class.
+        target: the class mix of the estimate.
+    """
+
+    sums: Sums
+    target: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if self.sums.by_class is None or self.sums.private is not None:
+            raise Refused("errors that allow for clients that differ need exact sums with counts per class")
+
+    @property
+    def length(self) -> int:
+        """Numbers in the vector."""
+        radii = len(self.sums.radii)
+        return radii * (radii + 1) // 2 + 2
+
+    def pack(self, report: Report) -> Vector:
+        """A site's numbers.
+
+        Raises:
+            Refused: it has no counts per class, or was not in the first sum.
+        """
+        totals = self.sums.by_class
+        if report.class_certified_counts is None or totals is None:
+            raise Refused("the report has no counts per class")
+        own = np.array(report.label_counts, dtype=np.float64)
+        every = np.array(totals.label_counts, dtype=np.float64)
+        if (own > every).any():
+            raise Refused("this site holds more examples of a class than the first sum has: it was not in it")
+        examples = np.where(every > 0, every, 1.0)
+        pooled = np.array(totals.certified_counts, dtype=np.float64) / examples[:, None]
+        share, target = own / examples, np.array(self.target)
+        parts = target / (examples * np.sqrt(1 - np.minimum(share, _MOST_LEVERAGE)))
+        rows = np.array(report.class_certified_counts, dtype=np.float64)
+        moves = parts @ (rows - own[:, None] * pooled)
+        weight = float(target @ share)
+        pairs = np.outer(moves, moves)[np.triu_indices(len(moves))]
+        numbers = np.clip(np.concatenate([pairs, [weight**2, weight**4]]), -_LARGEST, _LARGEST)
+        whole: Vector = np.rint(numbers * _SCALE).astype(np.int64).astype(np.uint64)
+        return whole
+
+    def spread(self, total: Vector) -> Spread:
+        """What the second sum tells."""
+        numbers = total.astype(np.int64) / _SCALE
+        radii = len(self.sums.radii)
+        covariance = np.zeros((radii, radii))
+        covariance[np.triu_indices(radii)] = numbers[:-2]
+        covariance = covariance + np.triu(covariance, 1).T
+        second, fourth = float(numbers[-2]), float(numbers[-1])
+        worth = second**2 / fourth if fourth > 0 else 1.0
+        return Spread(
+            target=self.target, covariance=tuple(map(tuple, covariance.tolist())), freedom=max(worth - 1, 1.0)
+        )

@@ -1,0 +1,117 @@
+"""The second sum: errors that allow for clients that differ, from sums alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedcert import Report, Sums, estimate
+from fedcert.errors import Refused
+from fedcert.estimation.clustered import ClassEffects
+from fedcert.estimation.federation import Federation
+from fedcert.privacy.spread import SpreadOf
+from fedcert.report import DEFAULT_RADII
+from federations import reports_of
+from simulation import dirichlet, ordinary
+
+TARGET = (0.3, 0.1, 0.2, 0.25, 0.15)
+
+
+def summed(reports: list[Report], target: tuple[float, ...] = TARGET) -> Sums:
+    """Sums and their spread, as two secure sums would give them."""
+    sums = Sums.of(reports)
+    about = SpreadOf(sums, target)
+    total = np.sum([about.pack(report) for report in reports], axis=0, dtype=np.uint64)
+    return replace(sums, spread=about.spread(total))
+
+
+def test_the_sandwich_is_that_of_the_reports_in_the_clear() -> None:
+    reports = reports_of(0, "open")
+    sums = summed(reports)
+    assert sums.spread is not None
+    moves = (
+        ClassEffects.of(Federation.of(__import__("fedcert.report", fromlist=["Table"]).Table.of(reports)))
+        .spread(np.array(TARGET), None)
+        .moves
+    )
+    assert np.abs(np.array(sums.spread.covariance) - moves.T @ moves).max() < 1e-11
+    assert Sums.from_json(sums.to_json()) == sums
+
+
+def test_clients_of_equal_weight_are_worth_their_number() -> None:
+    report = reports_of(0, "open")[0]
+    reports = [replace(report, client=f"client {number}") for number in range(12)]
+    spread = summed(reports).spread
+    assert spread is not None
+    assert spread.freedom == pytest.approx(11, rel=1e-6)
+
+
+def test_the_interval_is_wider_and_says_so_for_its_own_target_only() -> None:
+    reports = reports_of(0, "open")
+    sums = summed(reports)
+    mix = dict(zip(sums.classes, TARGET, strict=True))
+    made, plain = estimate(sums, mix, "poststratified"), estimate(Sums.of(reports), mix, "poststratified")
+    assert made.upper is not None
+    assert plain.upper is not None
+    assert made.interval is not None
+    assert made.interval.kind == "cluster-robust"
+    assert (np.array(made.upper) >= np.array(plain.upper) - 1e-12).all()
+    assert made.checks[3].sentence.endswith("allows for clients that differ, by a second sum.")
+    other = estimate(sums, "uniform", "poststratified")
+    assert other.interval is not None
+    assert other.interval.kind == "finite-sample"
+
+
+def test_what_it_cannot_be_about() -> None:
+    reports = reports_of(0, "open")
+    with pytest.raises(Refused, match="need exact sums with counts per class"):
+        SpreadOf(Sums.of(reports_of(0, "closed")), TARGET)
+    about = SpreadOf(Sums.of(reports[:3]), TARGET)
+    with pytest.raises(Refused, match="has no counts per class"):
+        about.pack(replace(reports[0], class_certified_counts=None))
+    with pytest.raises(Refused, match="than the first sum has: it was not in it"):
+        SpreadOf(Sums.of(reports[:1]), TARGET).pack(max(reports[1:], key=lambda report: report.examples))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("effect", [0.0, 0.5])
+def test_intervals_cover_when_clients_differ(effect: float) -> None:
+    """400 federations of 60 clients whose accuracies move at random on the logit scale; a binomial test against 95%."""
+    generator = np.random.default_rng(int(10 * effect))
+    runs, covered, plainly = 400, 0, 0
+    target = np.array(TARGET)
+    world = ordinary(5, generator)
+    inside = np.clip(world.accuracy, 1e-6, 1 - 1e-6)
+    logit = np.log(inside / (1 - inside))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    mean = sum(
+        w / weights.sum() / (1 + np.exp(-(logit + effect * node))) for node, w in zip(nodes, weights, strict=True)
+    )
+    truth = float(target @ mean[:, 4])
+    for _ in range(runs):
+        labels = dirichlet(1.0)(5, generator)[:60]
+        reports = []
+        for index, row in enumerate(labels):
+            own = replace(world, accuracy=1 / (1 + np.exp(-(logit + effect * generator.normal()))))
+            cells = own.draw(row, generator)
+            reports.append(
+                Report(
+                    client=f"client {index}", model="simulated", smoothing={"sigma": 0.5}, radii=DEFAULT_RADII,  # type: ignore[arg-type]
+                    classes=tuple("abcde"), label_counts=row, certified_counts=cells.sum(axis=0),
+                    class_certified_counts=cells,
+                )
+            )  # fmt: skip
+        sums = summed(reports)
+        mix = dict(zip(sums.classes, TARGET, strict=True))
+        for known, kind in ((sums, "robust"), (Sums.of(reports), "plain")):
+            made = estimate(known, mix, "poststratified", interval="asymptotic")
+            assert made.lower is not None
+            assert made.upper is not None
+            hit = made.lower[4] <= truth <= made.upper[4]
+            covered, plainly = covered + (hit and kind == "robust"), plainly + (hit and kind == "plain")
+    assert stats.binomtest(covered, runs, 0.94, alternative="less").pvalue > 0.001, covered
+    if effect:
+        assert plainly < 0.8 * runs  # without the second sum it would not cover
