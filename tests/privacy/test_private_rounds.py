@@ -19,8 +19,10 @@ from fedcert.errors import CallError, FileProblem, QuorumMissed, Refused
 from fedcert.privacy.identity import Identity
 from fedcert.privacy.keyring import Keyring
 from fedcert.privacy.memory import DictMemory, FolderMemory
+from fedcert.privacy.messages import Totals, session_of
 from fedcert.privacy.replying import PrivateSite
 from fedcert.privacy.signing import sign
+from fedcert.privacy.spread import SpreadOf
 from fedcert.privacy.vectors import Layout
 from fedcert.report import Report, Request, Sums
 from fedcert.report.request import PrivateSum
@@ -306,3 +308,80 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     Path("a.keys.json").chmod(0o644)
     assert run(["private", "join", "a.json", *common, "--keys", "a.keys.json", "--memory", "memory-a"]) == 2
     assert "others may read it; run: chmod 600 a.keys.json" in capsys.readouterr().err
+
+
+def test_a_second_sum_tells_how_sites_differ(tmp_path: Path) -> None:
+    """In one process and over a folder, the spread is that of the reports in the clear; the target is the request's."""
+    request = sign(
+        private_request(NAMES, radii=(0.0, 0.25, 0.5), private=PrivateSum(threshold=4, spread=True)), COORDINATOR
+    )
+    own = reports(request)
+    sums, _ = in_process(request, own)
+    assert sums.spread is not None
+    about = SpreadOf.of(Sums.of(list(own.values())), (0.5, 0.5))
+    clear = about.spread(np.sum([about.pack(report) for report in own.values()], axis=0, dtype=np.uint64))
+    assert sums.spread == clear
+    made = concluded(sums, request, {}, None, "poststratified")
+    assert made.interval is not None
+    assert made.interval.kind == "cluster-robust"
+    threads = shared(tmp_path, request, own)
+    again, missing = private_sums(FolderCourier(tmp_path), request, RING, folder=tmp_path / "run", patience=20.0)
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+    assert again == sums
+    assert missing == {}
+    # A coordinator that comes back has all it needs.
+    once, _ = private_sums(FolderCourier(tmp_path), request, RING, folder=tmp_path / "run", once=True)
+    assert once == sums
+
+
+def test_who_is_not_there_any_more_costs_the_second_sum_only() -> None:
+    """The first sum's survivors must all be in the second: the others refuse a sum over fewer."""
+    request = sign(
+        private_request(NAMES, radii=(0.0, 0.25, 0.5), private=PrivateSum(threshold=4, spread=True)), COORDINATOR
+    )
+    own = reports(request)
+
+    class Leaving(Sites):
+        def tell(self, stage: int, letters: Mapping[str, str]) -> None:
+            if stage == 5:
+                letters = {name: text for name, text in letters.items() if name != "site-0"}
+            super().tell(stage, letters)
+
+    sums, _ = private_sums(Leaving({name: site(name, own[name]) for name in NAMES}), request, RING, patience=0.0)
+    assert sums is not None
+    assert sums.spread is None
+    assert sums.contributors == 5
+
+
+def test_a_second_sum_that_nobody_asked_for_or_about_something_else_is_refused() -> None:
+    plain, second = (
+        asked(),
+        sign(private_request(NAMES, radii=(0.0, 0.25, 0.5), private=PrivateSum(threshold=4, spread=True)), COORDINATOR),
+    )
+    for request, why in (
+        (plain, "^the request asks for no second sum$"),
+        (second, "^a second sum comes after the first, which is not done$"),
+    ):
+        own = reports(request)
+        totals = SpreadOf.of(Sums.of(list(own.values())), (0.5, 0.5))
+        told = Totals(
+            session=session_of(request, totals.purpose), label_counts=totals.labels,
+            certified_counts=totals.certified, target=totals.target,
+        )  # fmt: skip
+        with pytest.raises(Refused, match=why):
+            site("site-0", own["site-0"])(request).reply(told.dumps())
+    own = reports(second)
+    memories = {name: DictMemory() for name in NAMES}
+    private_sums(Sites({name: site(name, own[name], memories[name]) for name in NAMES}), second, RING, patience=0.0)
+    one = site("site-0", own["site-0"], memories["site-0"])(second)
+    about = SpreadOf.of(Sums.of(list(own.values())), (0.9, 0.1))
+    told = Totals(
+        session=session_of(second, about.purpose), label_counts=about.labels, certified_counts=about.certified,
+        target=about.target,
+    )  # fmt: skip
+    with pytest.raises(Refused, match="^this site has begun a second sum with other totals, or for another target$"):
+        one.reply(told.dumps())
+    with pytest.raises(Refused, match="are of another request, or were changed$"):
+        one.reply(Totals(**{**told.__dict__, "target": (0.5, 0.5)}).dumps())

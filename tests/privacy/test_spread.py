@@ -23,7 +23,7 @@ TARGET = (0.3, 0.1, 0.2, 0.25, 0.15)
 def summed(reports: list[Report], target: tuple[float, ...] = TARGET) -> Sums:
     """Sums and their spread, as two secure sums would give them."""
     sums = Sums.of(reports)
-    about = SpreadOf(sums, target)
+    about = SpreadOf.of(sums, target)
     total = np.sum([about.pack(report) for report in reports], axis=0, dtype=np.uint64)
     return replace(sums, spread=about.spread(total))
 
@@ -68,12 +68,12 @@ def test_the_interval_is_wider_and_says_so_for_its_own_target_only() -> None:
 def test_what_it_cannot_be_about() -> None:
     reports = reports_of(0, "open")
     with pytest.raises(Refused, match="need exact sums with counts per class"):
-        SpreadOf(Sums.of(reports_of(0, "closed")), TARGET)
-    about = SpreadOf(Sums.of(reports[:3]), TARGET)
+        SpreadOf.of(Sums.of(reports_of(0, "closed")), TARGET)
+    about = SpreadOf.of(Sums.of(reports[:3]), TARGET)
     with pytest.raises(Refused, match="has no counts per class"):
         about.pack(replace(reports[0], class_certified_counts=None))
     with pytest.raises(Refused, match="than the first sum has: it was not in it"):
-        SpreadOf(Sums.of(reports[:1]), TARGET).pack(max(reports[1:], key=lambda report: report.examples))
+        SpreadOf.of(Sums.of(reports[:1]), TARGET).pack(max(reports[1:], key=lambda report: report.examples))
 
 
 @pytest.mark.slow

@@ -339,7 +339,7 @@ def request() -> Iterator[Row]:
         ("more than half of the 2 clients on the roster, and at most all of them, but is 3"),
     )
     yield "roster", "nobody in particular", None, "roster", "a list of names where the sum is private, but is null"
-    for part in ("class_counts", "moments"):
+    for part in ("class_counts", "moments", "spread"):
         for wrong, came in ((1, "1"), ("yes", "'yes'"), (None, "null")):
             yield f"private.{part}", came, wrong, f"private.{part}", f"true or false, but is {came}"
     yield (

@@ -78,6 +78,9 @@ def add_up(
     folder: Annotated[Path, typer.Option(help="The folder that sites and coordinator share.")],
     run: Annotated[Path, typer.Option(help="A folder of the coordinator's own, to go on after a stop.")],
     out: Annotated[Path, typer.Option(help="The sums to write (.json), for fedcert estimate.")],
+    target: Annotated[
+        str | None, typer.Option(help="With a second sum: what it is about. [default: the request's, or uniform]")
+    ] = None,
     patience: Annotated[float, typer.Option(min=0, help="Seconds for each step after all have joined.")] = 600.0,
     once: Annotated[bool, typer.Option(help="Do what can be done now, and come back later.")] = False,
     go_on: Annotated[bool, typer.Option(help="With --once: go on without those who have not answered.")] = False,
@@ -92,8 +95,9 @@ def add_up(
         raise CallError("--go-on goes with --once: without it, --patience says how long to wait")
     asked: Request = read_one(request, Request)
     made, missing = private_sums(
-        FolderCourier(folder), asked, read_keyring(trusted), folder=run, patience=patience, once=once, go_on=go_on
-    )
+        FolderCourier(folder), asked, read_keyring(trusted), folder=run, patience=patience, once=once, go_on=go_on,
+        target=target,
+    )  # fmt: skip
     for name, why in missing.items():
         tell(f"{'waiting for' if made is None else 'not in the sum'}: {name}: {why}")
     if made is None:

@@ -54,6 +54,9 @@ def request(
         typer.Option(help="Private: the fewest sites that a sum may be over. [default: more than two thirds]"),
     ] = None,
     moments: Annotated[bool, typer.Option(help="Private: sum what BLUP needs too.")] = False,
+    spread: Annotated[
+        bool, typer.Option(help="Private: a second sum, for intervals that allow for sites that differ.")
+    ] = False,
     epsilon: Annotated[
         float | None, typer.Option(help="Private: noise in the sum, for differential privacy with this epsilon.")
     ] = None,
@@ -94,7 +97,12 @@ def request(
         deadline=deadline,
         release=from_options(Release, class_counts=class_counts, minimum_examples=minimum_examples),
         private=_private(
-            roster, private, threshold, moments, budget_of(epsilon, delta, most_per_patient, replace, TOGETHER)
+            roster,
+            private,
+            threshold,
+            moments,
+            spread,
+            budget_of(epsilon, delta, most_per_patient, replace, TOGETHER),
         ),
     )
     made = signed_by(keys, made)
@@ -137,17 +145,19 @@ def budget_of(
 
 
 def _private(
-    roster: Path | None, private: bool, threshold: int | None, moments: bool, budget: Budget | None
+    roster: Path | None, private: bool, threshold: int | None, moments: bool, spread: bool, budget: Budget | None
 ) -> PrivateSum | None:
     if not private:
-        if threshold is not None or moments or budget is not None:
-            raise CallError("--threshold, --moments and --epsilon are about a private sum: give --private too")
+        if threshold is not None or moments or spread or budget is not None:
+            raise CallError(
+                "--threshold, --moments, --spread and --epsilon are about a private sum: give --private too"
+            )
         return None
     if roster is None:
         raise CallError("--private needs --roster FILE: a private sum is among sites that know each other")
     names = names_in(roster, ROSTER, "roster")
     wanted = threshold if threshold is not None else 2 * len(names) // 3 + 1
-    made: PrivateSum = from_options(PrivateSum, threshold=wanted, moments=moments, budget=budget)
+    made: PrivateSum = from_options(PrivateSum, threshold=wanted, moments=moments, spread=spread, budget=budget)
     return made
 
 

@@ -9,6 +9,8 @@ server -> sites   Survivors       whose numbers arrived
 site -> server    Confirmed       its word on that set, one for each other site
 server -> site    Confirmations   the others' word
 site -> server    Revealed        parts of the survivors' own masks, and of the others' keys
+
+A second sum begins with the first one's Totals; the site answers with a Join, and so on.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from fedcert.privacy.keyring import Keyring
 from fedcert.privacy.masks import framed
 from fedcert.privacy.shamir import SHARE_BYTES
 from fedcert.report import Request
-from fedcert.report.fields import ROSTER
-from fedcert.report.kinds import MappingOf, Nullable, Pattern, Text
+from fedcert.report.fields import CLASS_ROWS, LABEL_COUNTS, ROSTER, rows_fit, same_length
+from fedcert.report.kinds import ListOf, MappingOf, Nullable, Number, Pattern, Text
 from fedcert.report.value import Value, rule
 
 TAG_BYTES = 32
@@ -207,6 +209,29 @@ class Confirmations(Passed):
 
     client: str = field(metadata=rule(Text()))
     tags: Mapping[str, str] = field(metadata=rule(MappingOf(Encoded(TAG_BYTES), "names to tags")))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals(Passed):
+    """What a second sum is about: the first one's totals, and the estimate's target.
+
+    Attributes:
+        label_counts: examples of each class.
+        certified_counts: those certified, one row per class.
+        target: the target's share of each class.
+    """
+
+    SCHEMA: ClassVar[str] = "fedcert/private-totals/1"
+    NOUN: ClassVar[str] = "totals of the first sum"
+
+    label_counts: tuple[int, ...] = field(metadata=rule(LABEL_COUNTS))
+    certified_counts: tuple[tuple[int, ...], ...] = field(metadata=rule(CLASS_ROWS))
+    target: tuple[float, ...] = field(metadata=rule(ListOf(Number(least=0, most=1), "shares, one per class")))
+
+    def consistent(self) -> None:
+        """Check that there is a row and a share for each class."""
+        rows_fit("certified_counts", self.certified_counts, self.label_counts, None)
+        same_length("target", self.target, "label_counts", self.label_counts)
 
 
 @dataclass(frozen=True, kw_only=True)

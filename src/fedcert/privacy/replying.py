@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from fedcert.errors import FedcertError, Refused
+from fedcert.errors import Refused
 from fedcert.privacy.identity import Identity
 from fedcert.privacy.keyring import Keyring
 from fedcert.privacy.memory import Memory
@@ -21,9 +21,12 @@ from fedcert.privacy.messages import (
     Revealed,
     Shares,
     Survivors,
+    Totals,
+    session_of,
 )
 from fedcert.privacy.signing import signer
 from fedcert.privacy.site import FEWEST, Site
+from fedcert.privacy.spread import SpreadOf
 from fedcert.privacy.vectors import Layout
 from fedcert.report import Report, Request
 from fedcert.report.parsing import parse
@@ -89,14 +92,49 @@ class PrivateSite:
             FileProblem: what it was told is no message.
             InvalidValue: what it was told is no message.
         """
-        told = read_message(text, TOLD, "what the server tells")
+        told = read_message(text, (*TOLD, Totals), "what the server tells")
+        if isinstance(told, Totals):
+            return self._second(told).join().dumps()
+        site, pack = self._site, self._layout.pack
+        if told.session != site.session:
+            kept = self._memory.get(self._name_of_second)
+            if kept is None:
+                raise Refused(f"the {told.NOUN} is of another sum")
+            totals = Totals.from_json(kept)
+            site, pack = self._second(totals), _about(totals).pack
         said: Mapping[type[Passed], Callable[[Any], Message]] = {
-            Keys: self._site.share,
-            Delivery: lambda delivery: self._site.mask(delivery, self._layout.pack(self._numbers())),
-            Survivors: self._site.confirm,
-            Confirmations: self._site.reveal,
+            Keys: site.share,
+            Delivery: lambda delivery: site.mask(delivery, pack(self._numbers())),
+            Survivors: site.confirm,
+            Confirmations: site.reveal,
         }
         return said[type(told)](told).dumps()
+
+    @property
+    def _name_of_second(self) -> str:
+        return f"second-{self.request.nonce}"
+
+    def _second(self, totals: Totals) -> Site:
+        """This site in the second sum; there is one for each request, about one target.
+
+        Raises:
+            Refused: no second sum was asked for, the first is not done, or another second one was begun.
+        """
+        private = self.request.private
+        if private is None or not private.spread:
+            raise Refused("the request asks for no second sum")
+        if not self._site.done:
+            raise Refused("a second sum comes after the first, which is not done")
+        about = _about(totals)
+        if totals.session != session_of(self.request, about.purpose):
+            raise Refused("the totals of the first sum are of another request, or were changed")
+        about.pack(self._numbers())  # what cannot be is found out before anybody waits
+        kept = self._memory.get(self._name_of_second)
+        if kept is None:
+            self._memory.put(self._name_of_second, totals.to_json())
+        elif Totals.from_json(kept) != totals:
+            raise Refused("this site has begun a second sum with other totals, or for another target")
+        return self._site.again(about.purpose)
 
     def _numbers(self) -> Report:
         """This site's report: the same at every step, however often the program starts anew."""
@@ -110,9 +148,5 @@ class PrivateSite:
         return Report.from_json(kept)
 
 
-def said_or_why(say: Callable[[], str]) -> tuple[str | None, str | None]:
-    """What a site says, or why it does not: a server learns of a refusal, and of nothing else."""
-    try:
-        return say(), None
-    except FedcertError as error:
-        return None, str(error)
+def _about(totals: Totals) -> SpreadOf:
+    return SpreadOf(totals.label_counts, totals.certified_counts, totals.target)

@@ -138,6 +138,15 @@ class Site:
                 "subtracted"
             )
 
+    @property
+    def done(self) -> bool:
+        """Whether this site has done its part."""
+        return self._state.get("last") == "confirmations"
+
+    def again(self, purpose: str) -> Site:
+        """This site in another sum of the same request."""
+        return Site(self.request, self.identity, self.keyring, self.memory, purpose=purpose)
+
     def join(self) -> Join:
         """Take part."""
         if "join" not in self._state:

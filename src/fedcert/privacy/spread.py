@@ -8,6 +8,9 @@ tell as how many clients they are worth.
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,21 +31,36 @@ class SpreadOf:
     """What the second sum is about.
 
     Attributes:
-        sums: of the first, with counts per class.
+        labels: the first sum's examples of each class.
+        certified: those certified, one row per class.
         target: the class mix of the estimate.
     """
 
-    sums: Sums
+    labels: tuple[int, ...]
+    certified: tuple[tuple[int, ...], ...]
     target: tuple[float, ...]
 
-    def __post_init__(self) -> None:
-        if self.sums.by_class is None or self.sums.private is not None:
+    @classmethod
+    def of(cls, sums: Sums, target: Sequence[float]) -> SpreadOf:
+        """From the first sum.
+
+        Raises:
+            Refused: it has noise, or no counts per class.
+        """
+        if sums.by_class is None or sums.private is not None:
             raise Refused("errors that allow for clients that differ need exact sums with counts per class")
+        return cls(sums.by_class.label_counts, sums.by_class.certified_counts, tuple(map(float, target)))
+
+    @property
+    def purpose(self) -> str:
+        """What tells this second sum from every other of the same request."""
+        text = json.dumps([self.labels, self.certified, self.target])
+        return "spread " + hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def length(self) -> int:
         """Numbers in the vector."""
-        radii = len(self.sums.radii)
+        radii = len(self.certified[0])
         return radii * (radii + 1) // 2 + 2
 
     def pack(self, report: Report) -> Vector:
@@ -51,15 +69,14 @@ class SpreadOf:
         Raises:
             Refused: it has no counts per class, or was not in the first sum.
         """
-        totals = self.sums.by_class
-        if report.class_certified_counts is None or totals is None:
+        if report.class_certified_counts is None:
             raise Refused("the report has no counts per class")
         own = np.array(report.label_counts, dtype=np.float64)
-        every = np.array(totals.label_counts, dtype=np.float64)
+        every = np.array(self.labels, dtype=np.float64)
         if (own > every).any():
             raise Refused("this site holds more examples of a class than the first sum has: it was not in it")
         examples = np.where(every > 0, every, 1.0)
-        pooled = np.array(totals.certified_counts, dtype=np.float64) / examples[:, None]
+        pooled = np.array(self.certified, dtype=np.float64) / examples[:, None]
         share, target = own / examples, np.array(self.target)
         parts = target / (examples * np.sqrt(1 - np.minimum(share, _MOST_LEVERAGE)))
         rows = np.array(report.class_certified_counts, dtype=np.float64)
@@ -73,7 +90,7 @@ class SpreadOf:
     def spread(self, total: Vector) -> Spread:
         """What the second sum tells."""
         numbers = total.astype(np.int64) / _SCALE
-        radii = len(self.sums.radii)
+        radii = len(self.certified[0])
         covariance = np.zeros((radii, radii))
         covariance[np.triu_indices(radii)] = numbers[:-2]
         covariance = covariance + np.triu(covariance, 1).T

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -44,9 +44,18 @@ class Summing:
         keyring: the sites' public keys.
         length: numbers that are summed.
         purpose: of the sum, where a request leads to several.
+        invited: who may join; the whole roster where None.
     """
 
-    def __init__(self, request: Request, keyring: Keyring, length: int, *, purpose: str = "counts") -> None:
+    def __init__(
+        self,
+        request: Request,
+        keyring: Keyring,
+        length: int,
+        *,
+        purpose: str = "counts",
+        invited: Collection[str] | None = None,
+    ) -> None:
         if request.private is None or request.roster is None:
             raise Refused("the request asks for no private sum")
         self.request, self.keyring, self.length = request, keyring, length
@@ -54,6 +63,7 @@ class Summing:
         self.session = session_of(request, purpose)
         self._salt = bytes.fromhex(self.session)
         self._place = {name: place for place, name in enumerate(request.roster, start=1)}
+        self.invited = set(self._place) if invited is None else set(invited)
         self.stage = 0
         self.came: list[dict[str, Message]] = [{} for _ in STAGES]
         self.total: Vector | None = None
@@ -63,7 +73,7 @@ class Summing:
     def asked(self) -> set[str]:
         """Who may send a message in this stage."""
         if self.stage == 0:
-            return set(self._place)
+            return self.invited
         if self.stage >= len(STAGES):
             return set()
         return set(self.came[self.stage - 1])

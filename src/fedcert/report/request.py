@@ -62,6 +62,7 @@ class PrivateSum(Value):
         class_counts: labels and certified examples per class.
         moments: what BLUP needs.
         budget: the differential privacy that noise in the sum is to give; null for exact sums.
+        spread: a second sum, of what each site adds to the error of the estimate from the first.
     """
 
     NOUN: ClassVar[str] = "private sum"
@@ -70,6 +71,7 @@ class PrivateSum(Value):
     class_counts: bool = field(default=True, metadata=rule(Flag()))
     moments: bool = field(default=False, metadata=rule(Flag()))
     budget: Budget | None = field(default=None, metadata=rule(Nullable(Part(Budget)), later=True))
+    spread: bool = field(default=False, metadata=rule(Flag()))
 
     def consistent(self) -> None:
         """Check that it is over something, and that noise is over what it protects."""
@@ -77,6 +79,8 @@ class PrivateSum(Value):
             raise InvalidValue("class_counts", "true where moments is false", False)
         if self.budget is not None and (self.moments or not self.class_counts):
             raise InvalidValue("moments", "false, and class_counts true, where noise protects single examples", True)
+        if self.spread and (self.budget is not None or not self.class_counts):
+            raise InvalidValue("spread", "false where sums have noise, or no counts per class", True)
         if self.budget is not None and self.budget.noise != TOGETHER:
             raise InvalidValue("budget.noise", f"'{TOGETHER}' in a private sum", self.budget.noise)
 

@@ -13,9 +13,11 @@ from typing import Any, Protocol
 from fedcert.errors import FedcertError, QuorumMissed, Refused
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.run import estimate
+from fedcert.estimation.target import distribution_of, target_of
 from fedcert.privacy.keyring import Keyring
-from fedcert.privacy.messages import Message
+from fedcert.privacy.messages import Message, Totals
 from fedcert.privacy.replying import SAID, read_message
+from fedcert.privacy.spread import SpreadOf
 from fedcert.privacy.summing import STAGES, Summing
 from fedcert.privacy.vectors import Layout
 from fedcert.report import Request, Sums
@@ -51,6 +53,8 @@ def carry_sum(
     patience: float = 60.0,
     once: bool = False,
     go_on: bool = False,
+    opening: str | None = None,
+    first: int = 0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, str]:
     """Carry a private sum to its end, or, once, as far as it goes now.
@@ -64,6 +68,8 @@ def carry_sum(
         folder: where to keep it; nothing is kept where None.
         patience: seconds for a stage but the first.
         once: do what can be done now, and come back later: `summing.total` is None until all is done.
+        opening: what sites are told at first; the request where None.
+        first: the number of the first stage to the courier: a second sum goes on counting.
         go_on: with `once`, end the stage that is waited in without those who have not answered.
         sleep: how to pause.
 
@@ -79,10 +85,10 @@ def carry_sum(
     while summing.total is None:
         stage = summing.stage
         told = {name: summing.told(name) for name in sorted(summing.asked)}
-        text = summing.request.dumps()
-        courier.tell(stage, {name: text if one is None else one.dumps() for name, one in told.items()})
-        seconds = 0.0 if once else _seconds(summing.request, stage, patience)
-        silent = _stage(courier, summing, folder, troubles, seconds, sleep)
+        text = summing.request.dumps() if opening is None else opening
+        courier.tell(first + stage, {name: text if one is None else one.dumps() for name, one in told.items()})
+        seconds = 0.0 if once else _seconds(summing.request, first + stage, patience)
+        silent = _stage(courier, summing, folder, troubles, seconds, first, sleep)
         if once and silent and not go_on:
             return dict.fromkeys(silent, f"it has not sent its {STAGES[stage].NOUN}")
         go_on = False
@@ -107,12 +113,13 @@ def _stage(
     folder: SumFolder | None,
     troubles: dict[str, str],
     seconds: float,
+    first: int,
     sleep: Callable[[float], None],
 ) -> set[str]:
     """Take what comes in a stage; who is still silent at its end."""
     until, failed = time.monotonic() + seconds, set[str]()
     while True:
-        for reply in courier.poll(summing.stage):
+        for reply in courier.poll(first + summing.stage):
             if reply.answer is None:
                 failed.add(reply.client)
                 troubles[reply.client] = reason(reply.trouble or "")
@@ -150,7 +157,13 @@ def _seconds(request: Request, stage: int, patience: float) -> float:
 
 
 def private_sums(
-    courier: Courier, request: Request, keyring: Keyring, *, folder: Path | None = None, **how: Any
+    courier: Courier,
+    request: Request,
+    keyring: Keyring,
+    *,
+    folder: Path | None = None,
+    target: object = None,
+    **how: Any,
 ) -> tuple[Sums | None, dict[str, str]]:
     """The sums of a private round, and who is not in them and why.
 
@@ -159,6 +172,7 @@ def private_sums(
         request: what was asked.
         keyring: the sites' public keys.
         folder: where to keep the work, so that a coordinator that dies goes on.
+        target: the target of the estimate, where a second sum is asked for; the request's, or uniform, where None.
         how: `patience`, `once`, `go_on` and `sleep`, see `carry_sum`.
 
     Returns:
@@ -173,7 +187,36 @@ def private_sums(
     missing = carry_sum(courier, summing, folder=None if folder is None else SumFolder(folder), **how)
     if summing.total is None:
         return None, missing
-    return layout.sums(summing.total, len(summing.survivors)), missing
+    sums = layout.sums(summing.total, len(summing.survivors))
+    if request.private is None or not request.private.spread:
+        return sums, missing
+    return _with_spread(courier, request, keyring, folder, target, sums, summing.survivors, how), missing
+
+
+def _with_spread(
+    courier: Courier,
+    request: Request,
+    keyring: Keyring,
+    folder: Path | None,
+    target: object,
+    sums: Sums,
+    survivors: set[str],
+    how: Mapping[str, Any],
+) -> Sums | None:
+    """The sums with their spread, by a second sum among the same sites; without it where that fails."""
+    wanted = target_of(target if target is not None else request.target or "uniform", sums.classes)
+    about = SpreadOf.of(sums, distribution_of(wanted, sums.classes).tolist())
+    summing = Summing(request, keyring, about.length, purpose=about.purpose, invited=survivors)
+    told = Totals(
+        session=summing.session, label_counts=about.labels, certified_counts=about.certified, target=about.target
+    )
+    kept = None if folder is None else SumFolder(folder / "spread")
+    try:
+        carry_sum(courier, summing, folder=kept, opening=told.dumps(), first=len(STAGES), **how)
+    except QuorumMissed as error:
+        _LOG.warning("no second sum: %s", error)
+        return sums
+    return None if summing.total is None else replace(sums, spread=about.spread(summing.total))
 
 
 def concluded(

@@ -80,6 +80,14 @@ def test_the_sum_is_that_of_the_reports_and_no_report_is_on_the_server(tmp_path:
     assert json.loads((run / "estimate.json").read_text())["clients"] == 4
 
 
+def test_a_second_sum_allows_for_clients_that_differ(tmp_path: Path) -> None:
+    grid = Hands({100 + number: private(tmp_path) for number in range(4)})
+    made = round_of(grid, run=tmp_path / "run", spread=True, moments=False, method="poststratified")
+    assert made.interval is not None
+    assert made.interval.kind == "cluster-robust"
+    assert Sums.from_json(json.loads((tmp_path / "run" / "sums.json").read_text())).spread is not None
+
+
 def test_a_client_that_drops_out_at_each_stage(tmp_path: Path) -> None:
     for stage in range(5):
         folder = tmp_path / str(stage)

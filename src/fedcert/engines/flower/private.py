@@ -90,6 +90,7 @@ def certify_privately(
     trusted: Keyring,
     threshold: int | None = None,
     moments: bool = False,
+    spread: bool = False,
     seconds: float = 600.0,
     patience: float = 120.0,
     run: str | Path | None = None,
@@ -113,6 +114,7 @@ def certify_privately(
         trusted: public keys of everybody on the roster.
         threshold: the fewest clients that the sum may be over; where None, more than two thirds.
         moments: sum what BLUP needs, too.
+        spread: a second sum, for an interval that allows for clients that differ.
         seconds: for certification.
         patience: seconds for each exchange after it.
         run: a folder that keeps what is needed to go on after a stop, the sums and the estimate.
@@ -126,7 +128,7 @@ def certify_privately(
     """
     weights, digest = weights_of(model, arrays)
     wanted = smoothing if isinstance(smoothing, Smoothing) else Smoothing.usual(smoothing)
-    private = PrivateSum(threshold=threshold or 2 * len(roster) // 3 + 1, moments=moments)
+    private = PrivateSum(threshold=threshold or 2 * len(roster) // 3 + 1, moments=moments, spread=spread)
     folder = None if run is None else Path(run)
     request = _kept(folder, digest, roster)
     if request is None:
@@ -137,8 +139,9 @@ def certify_privately(
             write_whole(folder / "request.json", request.dumps())
     mail = PrivateMail(grid, weights, request)
     sums, missing = private_sums(
-        mail, request, trusted, folder=None if folder is None else folder / "sum", patience=patience, sleep=time.sleep
-    )
+        mail, request, trusted, folder=None if folder is None else folder / "sum", patience=patience, sleep=time.sleep,
+        target=target,
+    )  # fmt: skip
     if sums is None:
         raise QuorumMissed("the private sum is not done")
     made = concluded(sums, request, missing, target, method, **settings)
