@@ -19,6 +19,8 @@ from fedcert.estimation.run import estimate
 from fedcert.estimation.target import target_of
 from fedcert.privacy.identity import Card, Identity
 from fedcert.privacy.keyring import Keyring
+from fedcert.privacy.messages import Totals
+from fedcert.privacy.policy import Policy
 from fedcert.privacy.replying import SAID, TOLD, read_message
 from fedcert.report import Report, Request, Sums, gather
 from fedcert.report.parsing import parse
@@ -54,7 +56,7 @@ def document(kind: type[Value]) -> Target:
 
 def messages(data: bytes) -> None:
     """What sites and server say in a private sum, and keys."""
-    read_message(data, (*SAID, *TOLD, Card, Identity, Keyring), "the message").dumps()
+    read_message(data, (*SAID, *TOLD, Totals, Card, Identity, Keyring, Policy), "the message").dumps()
 
 
 def lines(data: bytes) -> None:
