@@ -26,8 +26,8 @@ def views(attack: Callable[[int], np.ndarray], inputs: tuple[int, int], times: i
     """Check that what an attack gives looks the same for two inputs: uniform, and alike."""
     seen = [np.concatenate([attack(one) for _ in range(times)]).astype(np.float64) / 2.0**64 for one in inputs]
     for values in seen:
-        assert stats.kstest(values, "uniform").pvalue > 1e-6
-    assert stats.ks_2samp(*seen).pvalue > 1e-6
+        assert stats.kstest(values, "uniform").pvalue > 1e-4
+    assert stats.ks_2samp(*seen).pvalue > 1e-4
 
 
 def vector_of(message: Any) -> np.ndarray:
