@@ -56,7 +56,6 @@ class Party:
         length = len(next(iter(self.vectors.values())))
         self.server = Summing(self.request, self.ring, length)
         self.memories = self.memories or {one.name: DictMemory() for one in self.known}
-        self.sites: dict[str, Site] = {}
 
     @classmethod
     def of(cls, count: int, length: int = 5, threshold: int | None = None, seed: int = 0) -> Party:

@@ -304,7 +304,8 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     Path("a.json").write_text(Path("a.json").read_text().replace(request.digest, "sha256:" + "0" * 64))
     assert run(["private", "join", "a.json", *common, "--keys", "a.keys.json", "--memory", "memory-a"]) == 1
     assert "answers another request" in capsys.readouterr().err
-    assert run([*adding[:-3], "--go-on", "--run", "run", "--out", "sums.json"]) in (0, 2)
+    assert run([*(word for word in adding if word != "--once"), "--go-on"]) == 2
+    assert "--go-on goes with --once" in capsys.readouterr().err
     Path("a.keys.json").chmod(0o644)
     assert run(["private", "join", "a.json", *common, "--keys", "a.keys.json", "--memory", "memory-a"]) == 2
     assert "others may read it; run: chmod 600 a.keys.json" in capsys.readouterr().err

@@ -67,7 +67,6 @@ class Summing:
         self.stage = 0
         self.came: list[dict[str, Message]] = [{} for _ in STAGES]
         self.total: Vector | None = None
-        self.liars: dict[str, str] = {}
 
     @property
     def asked(self) -> set[str]:
