@@ -1,7 +1,7 @@
 """Fuzz a parser, guided by coverage: python fuzz/run.py TARGET [--seconds 600]. Needs atheris.
 
-The corpus (fuzz/corpus/TARGET) grows by what reaches new code; it is kept, and every test run replays it. What makes a
-parser fail otherwise than by a sentence is written to fuzz/crashes.
+What reaches new code is kept in fuzz/found/TARGET; fuzz/keep.py packs it into the corpus (fuzz/corpus/TARGET.zip), and
+every test run replays that. What makes a parser fail otherwise than by a sentence is written to fuzz/crashes.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("target", choices=sorted(targets.TARGETS))
     parser.add_argument("--seconds", type=int, default=600)
-    parser.add_argument("--corpus", type=Path, help="where to keep what reaches new code; fuzz/corpus/TARGET")
     options = parser.parse_args()
-    corpus = options.corpus or HERE / "corpus" / options.target
-    corpus.mkdir(parents=True, exist_ok=True)
+    found = HERE / "found" / options.target
+    found.mkdir(parents=True, exist_ok=True)
+    for name, data in targets.kept(options.target):
+        (found / name).write_bytes(data)
     (HERE / "crashes").mkdir(exist_ok=True)
     flags = [
         f"-max_total_time={options.seconds}", "-timeout=20", "-rss_limit_mb=4096", "-max_len=8192",
         f"-artifact_prefix={HERE / 'crashes' / options.target}-",
     ]  # fmt: skip
-    seeds = HERE / "corpus" / options.target
     mutator = {"custom_mutator": json_mutator} if options.target in JSON else {}
-    call = [sys.argv[0], *flags, str(corpus), str(seeds)]
+    call = [sys.argv[0], *flags, str(found)]
     atheris.Setup(call, lambda data: targets.tried(options.target, data), **mutator)
     atheris.Fuzz()
 

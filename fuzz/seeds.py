@@ -15,6 +15,8 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 from fedcert.certification.journal import Journal, Standing  # noqa: E402
+from fedcert.lab.experiment import Experiment  # noqa: E402
+from fedcert.lab.traces.trace import Examples, Trace, write_trace  # noqa: E402
 from fedcert.privacy.identity import Identity  # noqa: E402
 from fedcert.privacy.keyring import Keyring  # noqa: E402
 from fedcert.report import Report  # noqa: E402
@@ -38,6 +40,8 @@ def main() -> None:
         made = Journal(Path(folder, "a.journal"), {"a": 1})
         made.write([Standing(3, 1, 100, 90, 2, 0.01, 200, 7, True, False)])
         made._file.close()
+        small_trace(Path(folder, "b.parquet"))
+        keep("trace", 0, Path(folder, "b.parquet").read_bytes())
         keep("journal", 0, Path(folder, "a.journal").read_bytes())
     for number, names in enumerate((("x", "y"), ("x", "y", "groups"))):
         arrays = {"x": np.ones((3, 2), np.float32), "y": np.array([0, 1, 1]), "groups": np.array(["a", "b", "b"])}
@@ -48,6 +52,12 @@ def main() -> None:
     keep(
         "log", 0, b"idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t3\t3\t0.512\t1\t0:00:01\n1\t2\t-1\t0.0\t0\t0:00:01\n"
     )
+    keep(
+        "idx",
+        0,
+        bytes([10]) + struct.pack(">II", 0x801, 2) + bytes([0, 1]) + struct.pack(">IIII", 0x803, 2, 2, 2) + bytes(8),
+    )
+    keep("experiment", 0, b'data = "digits"\nnetwork = "small"\n[training]\nrounds = 3\n[smoothing]\nsigma = 0.5\n')
     keep("mix", 0, b"cat=1,dog=3")
     keep("mix", 1, b"uniform")
     header = json.dumps({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
@@ -67,6 +77,15 @@ def main() -> None:
         keep("messages", number, value.dumps().encode())
         number += 1
     onnx_seed()
+
+
+def small_trace(path: Path) -> None:
+    """A trace of four examples."""
+    examples = Examples(*(np.array(value) for value in ([0, 1], [3, 4], [0, 1], [0, 0], [0.25, 0.0], [100, 200])))
+    trace = Trace(
+        Experiment(), ("cat", "dog"), "sha256:" + "0" * 64, 3, {"clean": 0.5, "noisy": 0.5}, {}, examples, examples
+    )
+    write_trace(path, trace)
 
 
 def onnx_seed() -> None:

@@ -6,7 +6,8 @@ import contextlib
 import os
 import tempfile
 import warnings
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fedcert.certification.data import load_data
@@ -17,6 +18,9 @@ from fedcert.errors import FedcertError
 from fedcert.estimation.result import Estimate, WhatIf
 from fedcert.estimation.run import estimate
 from fedcert.estimation.target import target_of
+from fedcert.lab.datasets.idx import read_idx
+from fedcert.lab.experiment import read_experiment
+from fedcert.lab.traces.trace import read_trace
 from fedcert.privacy.identity import Card, Identity
 from fedcert.privacy.keyring import Keyring
 from fedcert.privacy.messages import Totals
@@ -27,6 +31,7 @@ from fedcert.report.parsing import parse
 from fedcert.report.value import Value
 
 Target = Callable[[bytes], None]
+CORPUS = Path(__file__).parent / "corpus"
 _PLACE = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
 
 
@@ -115,6 +120,28 @@ def mix(data: bytes) -> None:
     target_of(data.decode(errors="replace"), ("cat", "dog"))
 
 
+def trace(data: bytes) -> None:
+    """A trace of an experiment."""
+    with file_of(data, ".parquet") as path:
+        read_trace(path)
+
+
+def experiment(data: bytes) -> None:
+    """An experiment's settings."""
+    with file_of(data, ".toml") as path:
+        read_experiment(path)
+
+
+def idx(data: bytes) -> None:
+    """Four files of MNIST's format, all with the same bytes except for the length that the first byte tells."""
+    with tempfile.TemporaryDirectory(dir=_PLACE) as folder:
+        cut = data[0] if data else 0
+        for kind in ("train", "t10k"):
+            Path(folder, f"{kind}-images-idx3-ubyte").write_bytes(data[1 + cut :])
+            Path(folder, f"{kind}-labels-idx1-ubyte").write_bytes(data[1 : 1 + cut])
+        read_idx(Path(folder))
+
+
 TARGETS: dict[str, Target] = {
     "report": document(Report),
     "request": document(Request),
@@ -131,6 +158,9 @@ TARGETS: dict[str, Target] = {
     "log": log,
     "journal": journal,
     "mix": mix,
+    "trace": trace,
+    "experiment": experiment,
+    "idx": idx,
 }
 
 
@@ -147,3 +177,14 @@ def tried(name: str, data: bytes) -> None:
         except FedcertError as error:
             if not str(error).strip():
                 raise AssertionError("an error without a sentence") from error
+
+
+def kept(name: str) -> Iterator[tuple[str, bytes]]:
+    """The seeds of a target, and what fuzzing has found to reach new code."""
+    for file in sorted((CORPUS / name).iterdir()):
+        yield file.name, file.read_bytes()
+    found = CORPUS / f"{name}.zip"
+    if found.exists():
+        with zipfile.ZipFile(found) as archive:
+            for inside in archive.namelist():
+                yield inside, archive.read(inside)

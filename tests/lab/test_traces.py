@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 
-from fedcert import CallError, DataProblem, FileProblem, Smoothing, estimate
+from fedcert import CallError, DataProblem, FileProblem, InvalidValue, Smoothing, estimate
 from fedcert.lab.datasets.dataset import Dataset
 from fedcert.lab.datasets.digits import read_digits
 from fedcert.lab.experiment import Experiment, build_network, read_experiment
@@ -153,6 +153,9 @@ def test_an_experiment_comes_from_toml_and_defaults_to_the_papers(tmp_path: Path
     [
         ("rounds = 3\n", "there is no setting rounds; the settings are clients, data"),
         ("[training]\nround = 3\n", "there is no setting training.round; the settings are algorithm"),
+        ("[smoothing]\nsigm = 0.5\n", "there is no setting smoothing.sigm; the settings are failure_probability"),
+        ("partition = 5\n", "partition must be a text of 1 to 200 characters"),
+        ("[training]\nfigures = 5\n", "figures must be an object from names to numbers, but is 5"),
         ("training = 3\n", "training. must be a table of settings, but is 3"),
         ('partition = "zipf"\n', "partition must be iid"),
     ],
@@ -160,8 +163,9 @@ def test_an_experiment_comes_from_toml_and_defaults_to_the_papers(tmp_path: Path
 def test_settings_that_are_none_are_refused(tmp_path: Path, text: str, sentence: str) -> None:
     path = tmp_path / "e.toml"
     path.write_text(text)
-    with pytest.raises(CallError, match=sentence):
+    with pytest.raises((CallError, InvalidValue), match=sentence) as caught:
         read_experiment(path)
+    assert "e.toml" in str(caught.value)
     path.write_text("a == 1")
     with pytest.raises(DataProblem, match="must be TOML, but is not"):
         read_experiment(path)

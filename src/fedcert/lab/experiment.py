@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from fedcert.errors import CallError, DataProblem, FileProblem, shown
+from fedcert.errors import CallError, DataProblem, FileProblem, InvalidValue, shown
 from fedcert.lab.datasets.dataset import Dataset
 from fedcert.lab.datasets.library import NAMES
 from fedcert.lab.populations.partition import Indices, local_split, partition_of
 from fedcert.lab.training.settings import Training
 from fedcert.report import DEFAULT_RADII, Smoothing
 from fedcert.report.fields import RADII
-from fedcert.report.kinds import Kind, Number, OneOf, Whole
+from fedcert.report.kinds import Kind, Number, OneOf, Text, Whole
 from fedcert.report.paths import check_readable, named
 
 PAPER_SIGMA = 0.1**0.5
@@ -67,14 +67,15 @@ class Experiment:
             _check_names(made["training"], Training, "training.")
             made["training"] = Training(**made["training"])
         if "smoothing" in made:
+            _check_names(made["smoothing"], Smoothing, "smoothing.")
             made["smoothing"] = Smoothing.usual(**{"sigma": PAPER_SIGMA, **made["smoothing"]})
         return cls(**made)
 
     def to_tables(self) -> dict[str, Any]:
         """The settings as plain tables."""
         plain = {one.name: getattr(self, one.name) for one in fields(self)}
-        training = {one.name: getattr(self.training, one.name) for one in fields(Training)}
-        return {**plain, "radii": list(self.radii), "training": training, "smoothing": self.smoothing.to_json()}
+        tables = {"training": self.training.to_table(), "smoothing": self.smoothing.to_json()}
+        return {**plain, **tables, "radii": list(self.radii)}
 
     def spread(self, labels: np.ndarray) -> list[tuple[Indices, Indices]]:
         """Each client's examples to train on and to certify on."""
@@ -86,6 +87,7 @@ class Experiment:
 _KINDS: dict[str, Kind] = {
     "data": OneOf(NAMES),
     "network": OneOf(("resnet18", "mobilenet_v2", "small")),
+    "partition": Text(),
     "clients": Whole(least=1, most=1_000_000),
     "train_share": Number(above=0, below=1),
     "seed": Whole(),
@@ -100,6 +102,7 @@ def read_experiment(path: Path) -> Experiment:
         CallError: the file is not there, or names something that is no setting.
         FileProblem: it cannot be read.
         DataProblem: it is no TOML.
+        InvalidValue: a setting breaks its rule.
     """
     check_readable(path, (".toml",))
     try:
@@ -112,6 +115,8 @@ def read_experiment(path: Path) -> Experiment:
         return Experiment.of(given)
     except CallError as error:
         raise CallError(f"{named(path)}: {error}") from None
+    except InvalidValue as error:
+        raise error.at(named(path)) from None
 
 
 def build_network(name: str, data: Dataset) -> Any:
@@ -138,7 +143,7 @@ def build_network(name: str, data: Dataset) -> Any:
 
 
 def _check_names(given: Any, kind: type, place: str) -> None:
-    known = {one.name for one in fields(kind)}
+    known = {one.name for one in fields(kind)} - {"extra"}
     if not isinstance(given, dict):
         raise CallError(f"{place or 'an experiment'} must be a table of settings, but is {shown(given)}")
     unknown = sorted(set(given) - known)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import math
 import zlib
 from pathlib import Path
 
@@ -88,7 +89,7 @@ def _array(content: bytes, path: Path, dimensions: int) -> npt.NDArray[np.uint8]
             f"but begins with {content[:4].hex(' ') or 'nothing'}; {_REMEDY}"
         )
     shape = tuple(np.frombuffer(content, ">u4", dimensions, 4).tolist())
-    size = int(np.prod(shape, dtype=np.int64))
+    size = math.prod(shape)
     if len(content) != header + size or not size:
         raise DataProblem(
             f"{named(path)} must have {header + size} bytes for an array of {shape}, at least one of them a value, "

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedcert.errors import DataProblem, FileProblem, require
+from fedcert.errors import DataProblem, FileProblem, require, shown
 from fedcert.lab.experiment import Experiment
 from fedcert.report.paths import check_readable, named
 from fedcert.report.writing import whole_file
@@ -138,24 +138,47 @@ def read_trace(path: Path) -> Trace:
     check_readable(path, (".parquet",))
     try:
         table = parquet.read_table(path)
+        columns = table.column_names
         header = json.loads((table.schema.metadata or {}).get(b"fedcert", b"{}"))
     except (OSError, arrow.ArrowException, ValueError) as error:
         raise FileProblem(f"cannot read the trace {named(path)}: {str(error).splitlines()[0][:200]}") from None
     if not isinstance(header, dict) or header.get("schema") != SCHEMA:
         raise FileProblem(f"{named(path)} is no trace of fedcert ({SCHEMA}); make it with 'fedcert lab trace'")
     missing = sorted({"experiment", "classes", "model", "rounds", "accuracy", "about"} - set(header))
-    missing += [name for name in _COLUMNS if name not in table.column_names]
+    missing += [name for name in _COLUMNS if name not in columns]
     if missing:
         raise DataProblem(f"the trace {named(path)} lacks {', '.join(missing)}; make it anew")
-    values = {name: table[name].combine_chunks() for name in _COLUMNS}
-    split = np.asarray(values.pop("split").cast(arrow.string()).to_numpy(zero_copy_only=False))
-    arrays = {name: value.to_numpy(zero_copy_only=False) for name, value in values.items()}
+    _check_header(header, path)
+    try:
+        values = {name: table[name].combine_chunks() for name in _COLUMNS}
+        split = np.asarray(values.pop("split").cast(arrow.string()).to_numpy(zero_copy_only=False))
+        arrays = {name: value.to_numpy(zero_copy_only=False) for name, value in values.items()}
+    except (arrow.ArrowException, ValueError) as error:
+        raise DataProblem(f"the trace {named(path)} cannot be read: {str(error).splitlines()[0][:200]}") from None
     _check(arrays, split, len(header["classes"]), path)
     clients, target = (_examples(arrays, split == name) for name in _SPLITS)
     return Trace(
         Experiment.of(header["experiment"]), tuple(header["classes"]), header["model"], header["rounds"],
         header["accuracy"], header["about"], clients, target,
     )  # fmt: skip
+
+
+def _check_header(header: dict[str, Any], path: Path) -> None:
+    """Check the kinds of what a trace tells about itself."""
+    classes, rounds, accuracy = header["classes"], header["rounds"], header["accuracy"]
+    good = {
+        "classes": isinstance(classes, list) and bool(classes) and all(isinstance(name, str) for name in classes),
+        "model": isinstance(header["model"], str),
+        "rounds": type(rounds) is int and rounds >= 0,
+        "accuracy": isinstance(accuracy, dict) and all(type(value) in (int, float) for value in accuracy.values()),
+        "about": isinstance(header["about"], dict),
+    }
+    wrong = [name for name, fine in good.items() if not fine]
+    if wrong:
+        raise DataProblem(
+            f"the trace {named(path)} says {shown(header[wrong[0]])} for {wrong[0]}, which a trace of fedcert never "
+            f"does; make it anew"
+        )
 
 
 def _check(arrays: dict[str, Any], split: npt.NDArray[Any], classes: int, path: Path) -> None:

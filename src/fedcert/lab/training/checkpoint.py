@@ -7,7 +7,6 @@ server's state and the algorithm's.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import safetensors
@@ -59,5 +58,5 @@ def load_checkpoint(federation: Federation, path: Path) -> None:
 
 def _settings(federation: Federation) -> str:
     """All that decides how training goes on; how long it is to go on does not."""
-    settings = {name: value for name, value in asdict(federation.settings).items() if name != "rounds"}
+    settings = {name: value for name, value in federation.settings.to_table().items() if name != "rounds"}
     return json.dumps([settings, federation.sizes.tolist()], sort_keys=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
 
-from fedcert.report.kinds import Flag, Kind, Number, OneOf, Whole
+from fedcert.report.kinds import Flag, Kind, MappingOf, Number, OneOf, Whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +41,7 @@ class Training:
     weight_decay: float = 0.0
     sigma: float = 0.1**0.5
     algorithm: str = "fedavg"
-    figures: dict[str, float] = field(default_factory=dict)
+    figures: Mapping[str, float] = field(default_factory=dict)
     padding: int = 4
     flip: bool = True
     bfloat16: bool = False
@@ -49,6 +51,10 @@ class Training:
     def __post_init__(self) -> None:
         for name, kind in _KINDS.items():
             object.__setattr__(self, name, kind.take(getattr(self, name), name))
+
+    def to_table(self) -> dict[str, Any]:
+        """The settings as a plain table."""
+        return {one.name: getattr(self, one.name) for one in fields(self)} | {"figures": dict(self.figures)}
 
     def steps(self, examples: int) -> int:
         """Local steps in a round of a client with so many training examples."""
@@ -65,6 +71,7 @@ _KINDS: dict[str, Kind] = {
     "weight_decay": Number(least=0),
     "sigma": Number(least=0),
     "algorithm": OneOf(("fedavg", "fedprox", "scaffold")),
+    "figures": MappingOf(Number(), "names to numbers"),
     "padding": Whole(),
     "flip": Flag(),
     "bfloat16": Flag(),
