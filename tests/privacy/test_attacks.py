@@ -12,11 +12,12 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy import stats
 
 from fedcert.errors import Refused
+from fedcert.privacy.binding import mask_seed
 from fedcert.privacy.encoding import decoded, encoded
 from fedcert.privacy.masks import agreed, stream
-from fedcert.privacy.messages import Confirmations, Delivery, Keys, Masked, Survivors
+from fedcert.privacy.messages import SEALED_BYTES, Confirmations, Delivery, Keys, Masked, Survivors
 from fedcert.privacy.shamir import SHARE_BYTES, secret_of
-from fedcert.privacy.site import Site, mask_seed
+from fedcert.privacy.site import Site
 from secure_sums import Party, private_request
 
 VICTIM, FRIEND = "site-000", "site-001"
@@ -177,7 +178,7 @@ def test_a_server_that_swaps_all_keys_gets_shares_that_it_cannot_open() -> None:
     fake._state["join"]["key"] = keys.keys[FRIEND]
     fake.share(keys)
     boxes = {VICTIM: sealed.sealed[FRIEND]}  # type: ignore[attr-defined]
-    others = {name: encoded(bytes(88)) for name in party.vectors if name not in (VICTIM, FRIEND)}
+    others = {name: encoded(bytes(SEALED_BYTES)) for name in party.vectors if name not in (VICTIM, FRIEND)}
     with pytest.raises(Refused, match="what came from 'site-000' was not sealed by it for this site"):
         fake.mask(
             Delivery(session=party.server.session, client=FRIEND, sealed={**boxes, **others}), party.vectors[FRIEND]

@@ -42,6 +42,12 @@ from secure_sums import private_request
             "this site's policy lets counts per class out in private sums only; leave --class-counts out",
         ),
         (
+            {"fewest_holders": 3},
+            False,
+            "this site's policy lets a class out only where 3 sites hold it, which a report in the clear cannot wait "
+            "for; take part in a private sum: fedcert private join",
+        ),
+        (
             {"largest_epsilon": 1},
             False,
             "this site's policy lets counts out with noise only; use: fedcert private release",
@@ -63,6 +69,12 @@ def test_reports_in_the_clear(rules: dict[str, Any], class_counts: bool, why: st
             {"fewest_clients": 5},
             None,
             "the sum may be over as few as 3 clients, but this site's policy wants at least 5",
+        ),
+        (
+            {"fewest_holders": 3},
+            None,
+            "this site's policy wants classes summed only where 3 sites hold them, but the request asks for 0; ask the "
+            "coordinator for one with --fewest-holders 3",
         ),
         ({"largest_epsilon": 1}, None, "this site's policy wants noise of at most epsilon 1, but none is asked"),
         ({"largest_epsilon": 1}, Budget(epsilon=2), "epsilon is 2, but this site's policy allows at most 1"),

@@ -339,6 +339,7 @@ def request() -> Iterator[Row]:
         ("more than half of the 2 clients on the roster, and at most all of them, but is 3"),
     )
     yield "roster", "nobody in particular", None, "roster", "a list of names where the sum is private, but is null"
+    yield from count("private.fewest_holders", "a whole number from 2 to 2^53", null=True, least=2)
     for part in ("class_counts", "moments", "spread"):
         for wrong, came in ((1, "1"), ("yes", "'yes'"), (None, "null")):
             yield f"private.{part}", came, wrong, f"private.{part}", f"true or false, but is {came}"
@@ -423,11 +424,17 @@ def sums() -> Iterator[Row]:
         yield "alike", came, wrong, "alike", f"true or false, but is {came}"
     yield from text("noise", null=True, required=False)
     for wrong, came in ((7, "7"), ("a", "'a'"), ([], "an empty list")):
-        yield "private", came, wrong, "private", f"an object with budget, rho, variance, cells, or null, but is {came}"
+        yield "private", came, wrong, "private", f"an object with variance, cells, or null, but is {came}"
     above = "a finite number above 0"
-    for path in ("private.rho", "private.variance", "private.budget.epsilon"):
+    for path in ("private.variance", "private.budget.epsilon"):
         for wrong, came in ((0, "0"), (-1, "-1"), (math.nan, "nan"), (None, "null"), ("a", "'a'")):
             yield path, f"the value {came}", wrong, path, f"{above}, but is {came}"
+    yield from number("private.rho", above, 0, null=True)
+    neither = "there, with rho, unless counts were rounded, but is an object with 6 entries"
+    yield "private.rho", "lacking", None, "private.budget", neither
+    yield "private.rounding", "noise and rounding", 5, "private.budget", neither
+    yield "private.rounding", "to ones", 1, "private.rounding", "a whole number from 2 to 1048576, or null, but is 1"
+    yield from count("fewest_holders", "a whole number from 1 to 2^53", null=True, least=1)
     yield "private.budget.delta", "one", 1.0, "private.budget.delta", f"{above} and below 1, but is 1.0"
     for wrong, came in ((7, "7"), ("a", "'a'"), ([], "an empty list")):
         yield "spread", came, wrong, "spread", f"an object with target, covariance, freedom, or null, but is {came}"

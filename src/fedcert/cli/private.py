@@ -12,8 +12,8 @@ from fedcert.cli.inputs import files_among
 from fedcert.cli.request import budget_of
 from fedcert.cli.signing import check_asker
 from fedcert.errors import CallError, shown
-from fedcert.report import Report, Request, check_writable, read_one, write_whole
-from fedcert.report.privacy import ALONE
+from fedcert.report import Report, Request, Sums, check_writable, read_one, write_whole
+from fedcert.report.privacy import ALONE, Budget
 from fedcert.show.terminal import plain
 
 app = typer.Typer(
@@ -109,8 +109,13 @@ def add_up(
 
 def release(
     report: Annotated[Path, typer.Argument(help="This site's report (.json), with --class-counts; it stays here.")],
-    epsilon: Annotated[float, typer.Option(help="Of differential privacy.")],
     out: Annotated[Path, typer.Option(help="The noisy sums to write (.json); they may go to anybody.")],
+    epsilon: Annotated[
+        float | None, typer.Option(help="Add noise, for differential privacy with this epsilon.")
+    ] = None,
+    round_to: Annotated[
+        int | None, typer.Option(min=2, help="Instead: round counts by chance to multiples of this.")
+    ] = None,
     delta: Annotated[float, typer.Option(help="Of differential privacy.")] = 1e-6,
     most_per_patient: Annotated[
         int | None, typer.Option(min=1, help="Protect patients with so many examples, not single examples.")
@@ -119,23 +124,37 @@ def release(
     policy: Annotated[Path | None, typer.Option(help="This site's rules about what leaves it (.json).")] = None,
     dry_run: Annotated[bool, typer.Option(help="Show what would be added, and write nothing.")] = False,
 ) -> None:
-    """Write this site's counts with noise of its own: for those who cannot sum in secret. It costs accuracy."""
-    from fedcert.privacy.accounting import share_of
-    from fedcert.privacy.noise import in_words, released
+    """Write this site's counts with noise of its own, or rounded: for those who cannot sum in secret."""
     from fedcert.privacy.policy import read_policy
 
     check_writable(out, (".json",), [report])
+    if (epsilon is None) == (round_to is None):
+        raise CallError("give either --epsilon, for noise, or --round-to, for counts rounded by chance")
     budget = budget_of(epsilon, delta, most_per_patient, replace, ALONE)
-    assert budget is not None  # noqa: S101
     own: Report = read_one(report, Report)
-    read_policy(policy).check_release(own, budget)
-    cells = len(own.classes) * (len(own.radii) + 1)
-    deviation = share_of(budget, 1, cells).of_examples ** 0.5
+    read_policy(policy).check_release(own, budget, round_to)
+    made, words, after = _noisy(own, budget) if budget is not None else _rounded(own, round_to or 1)
     console = results()
-    console.print(plain(f"{cells:,} counts get noise of standard deviation {deviation:.1f}: {in_words(budget)}."))
+    console.print(plain(f"{len(own.classes) * (len(own.radii) + 1):,} counts {words}."))
     if not dry_run:
-        write_whole(out, released(own, budget).dumps())
-        console.print(plain(f"Wrote {out}. Each further release of the same examples adds to epsilon."))
+        write_whole(out, made.dumps())
+        console.print(plain(f"Wrote {out}. {after}"))
+
+
+def _noisy(own: Report, budget: Budget) -> tuple[Sums, str, str]:
+    from fedcert.privacy.noise import in_words, released
+
+    made = released(own, budget)
+    deviation = (made.private.variance if made.private is not None else 0.0) ** 0.5
+    words = f"get noise of standard deviation {deviation:.1f}: {in_words(budget)}"
+    return made, words, "Each further release of the same examples adds to epsilon."
+
+
+def _rounded(own: Report, base: int) -> tuple[Sums, str, str]:
+    from fedcert.privacy.rounding import rounded
+
+    words = f"are rounded up or down, by chance and right on average, to multiples of {base}"
+    return rounded(own, base), words, "The same report is rounded the same way again."
 
 
 app.command("release")(release)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -57,6 +57,9 @@ def request(
     spread: Annotated[
         bool, typer.Option(help="Private: a second sum, for intervals that allow for sites that differ.")
     ] = False,
+    fewest_holders: Annotated[
+        int | None, typer.Option(min=2, help="Private: leave classes out that fewer sites hold, by a sum before.")
+    ] = None,
     epsilon: Annotated[
         float | None, typer.Option(help="Private: noise in the sum, for differential privacy with this epsilon.")
     ] = None,
@@ -100,9 +103,10 @@ def request(
             roster,
             private,
             threshold,
-            moments,
-            spread,
-            budget_of(epsilon, delta, most_per_patient, replace, TOGETHER),
+            moments=moments,
+            spread=spread,
+            fewest_holders=fewest_holders,
+            budget=budget_of(epsilon, delta, most_per_patient, replace, TOGETHER),
         ),
     )
     made = signed_by(keys, made)
@@ -144,20 +148,19 @@ def budget_of(
     return made
 
 
-def _private(
-    roster: Path | None, private: bool, threshold: int | None, moments: bool, spread: bool, budget: Budget | None
-) -> PrivateSum | None:
+def _private(roster: Path | None, private: bool, threshold: int | None, **parts: Any) -> PrivateSum | None:
     if not private:
-        if threshold is not None or moments or spread or budget is not None:
+        if threshold is not None or any(parts.values()):
             raise CallError(
-                "--threshold, --moments, --spread and --epsilon are about a private sum: give --private too"
+                "--threshold, --moments, --spread, --fewest-holders and --epsilon are about a private sum: give "
+                "--private too"
             )
         return None
     if roster is None:
         raise CallError("--private needs --roster FILE: a private sum is among sites that know each other")
     names = names_in(roster, ROSTER, "roster")
     wanted = threshold if threshold is not None else 2 * len(names) // 3 + 1
-    made: PrivateSum = from_options(PrivateSum, threshold=wanted, moments=moments, spread=spread, budget=budget)
+    made: PrivateSum = from_options(PrivateSum, threshold=wanted, **parts)
     return made
 
 

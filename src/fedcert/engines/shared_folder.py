@@ -110,8 +110,10 @@ def take_part(
 
 
 def _stages(request: Request) -> int:
-    """Messages that a site sends: as many again for a second sum."""
-    return len(SAID) * (2 if request.private is not None and request.private.spread else 1)
+    """Messages that a site sends: as many for each of the request's sums."""
+    private = request.private
+    sums = 1 if private is None else 1 + (private.fewest_holders is not None) + private.spread
+    return len(SAID) * sums
 
 
 def _there(file: Path, seconds: float, sleep: Callable[[float], None]) -> bool:

@@ -41,6 +41,7 @@ from fedcert.estimation.uncertainty import Uncertainty, of_weights
 from fedcert.estimation.weights import Weights
 from fedcert.estimation.what_if import curves_for
 from fedcert.report import Target
+from fedcert.report.privacy import Noise
 from fedcert.version import __version__
 
 WITH_CLASS_CURVES = ("poststratified", "blup")
@@ -125,7 +126,7 @@ def assemble(
     checks.append(radii_in_reach(pool))
     if isinstance(pool, Summed) and pool.sums.private is not None:
         checks.append(privacy_noise(pool.sums.noise or ""))
-        details["privacy"] = pool.sums.private.budget.to_json() | {"rho": pool.sums.private.rho}
+        details["privacy"] = _privacy(pool.sums.private)
     return Estimate(
         method=method,
         target=target,
@@ -264,3 +265,10 @@ def _distances(mix: Floats, squares: float, distribution: Floats) -> dict[str, A
         "bias_bound": BiasBound(theorem_1=l2 * spread, spread=spread, sharp=tv),
         "effective_examples": 1 / squares,
     }
+
+
+def _privacy(noise: Noise) -> dict[str, Any]:
+    """What was done to the counts before they left."""
+    if noise.budget is None:
+        return {"rounding": noise.rounding}
+    return noise.budget.to_json() | {"rho": noise.rho}

@@ -49,11 +49,12 @@ def missing_classes(pool: Pool, target: Floats) -> Check:
         return Check(name="missing classes", verdict=OK, figure=0.0, sentence=sentence)
     named = ", ".join(shown(pool.classes[index]) for index in missing[:10])
     named += f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+    who = "No client has" if pool.fewest_holders == 1 else f"Fewer than {pool.fewest_holders} clients, if any, have"
     return Check(
         name="missing classes",
         verdict=LOOK if share <= _NOTABLE else DO_NOT_RELY,
         figure=share,
-        sentence=f"No client has test examples of {named}, {share:.1%} of the target: nothing is known about them.",
+        sentence=f"{who} test examples of {named}, {share:.1%} of the target: nothing is known about them.",
     )
 
 

@@ -37,6 +37,10 @@ class Pool(Protocol):
         """Whether all of them drew the same samples at the same failure probability."""
 
     @property
+    def fewest_holders(self) -> int:
+        """Classes that fewer of them hold were left out of what is known; 1 where none were."""
+
+    @property
     def reach(self) -> tuple[float, float]:
         """The least and the most of the largest radii that the clients' settings can certify."""
 

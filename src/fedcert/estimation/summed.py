@@ -63,6 +63,11 @@ class Summed:
         return self.sums.alike
 
     @property
+    def fewest_holders(self) -> int:
+        """Classes that fewer of them hold were left out of the sums; 1 where none were."""
+        return self.sums.fewest_holders or 1
+
+    @property
     def reach(self) -> tuple[float, float]:
         """The largest radius of the fewest samples, twice: sums tell of no others."""
         return (self.sums.smoothing.largest_radius,) * 2

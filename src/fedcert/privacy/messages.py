@@ -10,7 +10,7 @@ site -> server    Confirmed       its word on that set, one for each other site
 server -> site    Confirmations   the others' word
 site -> server    Revealed        parts of the survivors' own masks, and of the others' keys
 
-A second sum begins with the first one's Totals; the site answers with a Join, and so on.
+A further sum begins with what came of the one before it (Holders, Totals); the site answers with a Join, and so on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from fedcert.report.kinds import ListOf, MappingOf, Nullable, Number, Pattern, T
 from fedcert.report.value import Value, rule
 
 TAG_BYTES = 32
-SEALED_BYTES = 2 * SHARE_BYTES + 16
+COMMON_BYTES = 32
+SEALED_BYTES = 2 * SHARE_BYTES + COMMON_BYTES + 16
 _REMEDY = "whoever sent it should send it again"
 
 
@@ -124,7 +125,8 @@ class Shares(Message):
     """A site's secrets in parts.
 
     Attributes:
-        sealed: name -> a part of its secret key and of its own mask's seed, which that site alone can open.
+        sealed: name -> a part of its secret key and of its own mask's seed, and what it gives to the key that all have
+            in common (see `checking`); that site alone can open it.
         witness: name -> hashes of both parts, so that a false part is known for what it is.
     """
 
@@ -209,6 +211,22 @@ class Confirmations(Passed):
 
     client: str = field(metadata=rule(Text()))
     tags: Mapping[str, str] = field(metadata=rule(MappingOf(Encoded(TAG_BYTES), "names to tags")))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holders(Passed):
+    """How many sites hold each class, as a sum before the counts told; the counts are over classes that enough hold.
+
+    Attributes:
+        holders: sites that hold each class.
+        tags: what sites check that by, eight bytes for each class.
+    """
+
+    SCHEMA: ClassVar[str] = "fedcert/private-holders/1"
+    NOUN: ClassVar[str] = "number of holders"
+
+    holders: tuple[int, ...] = field(metadata=rule(LABEL_COUNTS))
+    tags: str = field(metadata=rule(Encoded()))
 
 
 @dataclass(frozen=True, kw_only=True)

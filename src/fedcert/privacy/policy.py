@@ -25,6 +25,9 @@ class Policy(Value):
         reports: reports in the clear; else private sums and noisy counts only.
         class_counts: counts per class: "never", "in private sums" (or with noise), or "always".
         fewest_clients: the fewest sites that a private sum may be over.
+        fewest_holders: sites that must hold a class for its counts to enter a private sum; reports in the clear, which
+            always tell classes, are then not let out.
+        rounding: counts that others can read leave in multiples of this; 1 where they need not. Noise will do as well.
         largest_epsilon: counts leave with noise of at most this epsilon; null where noise is not asked for.
         signed_requests: requests must be signed by somebody in the keyring.
     """
@@ -37,6 +40,8 @@ class Policy(Value):
     reports: bool = field(default=True, metadata=rule(Flag()))
     class_counts: str = field(default=ALWAYS, metadata=rule(OneOf((NEVER, PRIVATELY, ALWAYS))))
     fewest_clients: int = field(default=3, metadata=rule(Whole(least=3)))
+    fewest_holders: int = field(default=0, metadata=rule(Whole()))
+    rounding: int = field(default=1, metadata=rule(Whole(least=1, most=2**20)))
     largest_epsilon: float | None = field(default=None, metadata=rule(Nullable(Number(above=0))))
     signed_requests: bool = field(default=False, metadata=rule(Flag()))
 
@@ -53,8 +58,18 @@ class Policy(Value):
         self._check_examples(examples)
         if self.largest_epsilon is not None:
             raise Refused("this site's policy lets counts out with noise only; use: fedcert private release")
+        if self.rounding > 1:
+            raise Refused(
+                f"this site's policy lets counts out in multiples of {self.rounding} only; use: fedcert private "
+                f"release --round-to {self.rounding}"
+            )
         if not self.reports:
             raise Refused("this site's policy lets no report out; take part in a private sum: fedcert private join")
+        if self.fewest_holders:
+            raise Refused(
+                f"this site's policy lets a class out only where {self.fewest_holders} sites hold it, which a report "
+                "in the clear cannot wait for; take part in a private sum: fedcert private join"
+            )
         if class_counts and self.class_counts != ALWAYS:
             raise Refused(f"this site's policy lets counts per class out {self._when()}; leave --class-counts out")
 
@@ -74,10 +89,21 @@ class Policy(Value):
                 f"the sum may be over as few as {request.private.threshold} clients, but this site's policy wants at "
                 f"least {self.fewest_clients}"
             )
+        if request.private.budget is None and (request.private.fewest_holders or 0) < self.fewest_holders:
+            raise Refused(
+                f"this site's policy wants classes summed only where {self.fewest_holders} sites hold them, but the "
+                f"request asks for {request.private.fewest_holders or 0}; ask the coordinator for one with "
+                f"--fewest-holders {self.fewest_holders}"
+            )
         self._check_budget(request.private.budget)
 
-    def check_release(self, report: Report, budget: Budget) -> None:
-        """Check that a report's counts may leave with noise.
+    def check_release(self, report: Report, budget: Budget | None, rounding: int | None = None) -> None:
+        """Check that a report's counts may leave with noise, or rounded.
+
+        Args:
+            report: the site's.
+            budget: of the noise; None where there is none.
+            rounding: to which multiples; None where they are not rounded.
 
         Raises:
             Refused: they may not; the sentence says why.
@@ -86,6 +112,8 @@ class Policy(Value):
         if self.class_counts == NEVER:
             raise Refused("this site's policy lets counts per class out never, not even with noise")
         self._check_budget(budget)
+        if budget is None and (rounding is None or rounding % self.rounding):
+            raise Refused(f"this site's policy lets counts out in multiples of {self.rounding}, or with noise")
 
     def _check_budget(self, budget: Budget | None) -> None:
         if self.largest_epsilon is None:

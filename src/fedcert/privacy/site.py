@@ -25,12 +25,15 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from fedcert.errors import Refused, shown
+from fedcert.privacy.binding import mask_seed, survivors_digest, witness_of
+from fedcert.privacy.checking import common_key, holds, with_tags
 from fedcert.privacy.encoding import decoded, encoded
 from fedcert.privacy.identity import Identity
 from fedcert.privacy.keyring import Keyring
 from fedcert.privacy.masks import Vector, agreed, derived, framed, framed_name, masked
 from fedcert.privacy.memory import Memory, State
 from fedcert.privacy.messages import (
+    COMMON_BYTES,
     Confirmations,
     Confirmed,
     Delivery,
@@ -52,9 +55,7 @@ _Answer = TypeVar("_Answer", bound=Message)
 
 FEWEST = 3
 """A sum of two tells each of them the other's numbers."""
-_CHANNEL, _SHARES, _SURVIVORS, _MASK, _WITNESS = (
-    framed([purpose]) for purpose in ("channel", "shares", "survivors", "mask", "witness")
-)
+_CHANNEL, _SHARES, _SURVIVORS = (framed([purpose]) for purpose in ("channel", "shares", "survivors"))
 _STEPS: dict[str, type[Passed]] = {
     "keys": Keys,
     "delivery": Delivery,
@@ -80,6 +81,7 @@ class Site:
         keyring: whom it trusts; everybody on the roster must be in it.
         memory: what it remembers.
         purpose: of the sum, where a request leads to several.
+        checked: whether sites can check the total that the server tells them afterwards (`holds`).
         fewest: the fewest sites that it lets a sum be over.
 
     Raises:
@@ -94,10 +96,12 @@ class Site:
         memory: Memory,
         *,
         purpose: str = "counts",
+        checked: bool = False,
         fewest: int = FEWEST,
     ) -> None:
         if request.private is None or request.roster is None:
             raise Refused("the request asks for no private sum")
+        self.checked = checked
         self.request, self.identity, self.keyring, self.memory = request, identity, keyring, memory
         self.name, self.threshold = identity.name, request.private.threshold
         self.session = session_of(request, purpose)
@@ -117,6 +121,8 @@ class Site:
                 f"{len(lacking)} on the roster are not in the keyring ({named}); take their cards in, if you trust "
                 "them: fedcert keys trust"
             )
+        # Sums of what sites hold and sums of counts tell different things: they are not subtracted from each other.
+        self._remembered = "survivors-holding" if checked else "survivors"
         self._one_request_per_nonce()
         self._check_roster()
         self._state: State = memory.get(self.session) or {}
@@ -131,7 +137,7 @@ class Site:
 
     def _check_roster(self) -> None:
         """A later sum must be over the same sites: the difference of two sums tells of those who are in one alone."""
-        before = self.memory.get("survivors")
+        before = self.memory.get(self._remembered)
         if before is not None and not set(before["survivors"]) <= set(self._place):
             raise Refused(
                 "an earlier sum was over sites that are not on this roster: two sums over different sites can be "
@@ -142,6 +148,16 @@ class Site:
     def done(self) -> bool:
         """Whether this site has done its part."""
         return self._state.get("last") == "confirmations"
+
+    @property
+    def over(self) -> tuple[str, ...]:
+        """The survivors that this site gave its word on."""
+        return tuple(self._state.get("over", ()))
+
+    def holds(self, total: Vector, tags: Vector) -> bool:
+        """Whether the server tells the truth about a checked sum, once it is done."""
+        key = decoded(self._state["common"]) if self.done else None
+        return key is not None and self.checked and holds(total, tags, key, self.over)
 
     def again(self, purpose: str) -> Site:
         """This site in another sum of the same request."""
@@ -179,15 +195,17 @@ class Site:
         pairs = self._pairs(joined)
         secret = decoded(self._state["secret"]) + decoded(self._state["seed"])
         parts = shares_of(secret, self.threshold, [self._place[name] for name in joined])
+        common = secrets.token_bytes(COMMON_BYTES)
         sealed, witness = {}, {}
         for name in joined:
             part = parts[self._place[name]]
             witness[name] = encoded(witness_of(self._salt, self.name, name, part))
             if name != self.name:
                 box = ChaCha20Poly1305(pairs[name].channel)
-                sealed[name] = encoded(box.encrypt(self._number(name), part, self._letter(self.name, name)))
+                sealed[name] = encoded(box.encrypt(self._number(name), part + common, self._letter(self.name, name)))
         self._state["pairs"] = {name: encoded(b"".join(pair)) for name, pair in pairs.items()}
         self._state["parts"] = {self.name: encoded(parts[self._place[self.name]])}
+        self._state["common"] = encoded(common)
         return Shares(session=self.session, client=self.name, sealed=sealed, witness=witness)
 
     def _pairs(self, joined: Mapping[str, str]) -> dict[str, _Pair]:
@@ -237,7 +255,7 @@ class Site:
         pairs = self._pairs_kept()
         if len(delivery.sealed) + 1 < self.threshold:
             raise Refused(f"{len(delivery.sealed) + 1} are in the sum, but it needs {self.threshold}")
-        parts = dict(self._state["parts"])
+        parts, common = dict(self._state["parts"]), {self.name: decoded(self._state["common"])}
         for name, box in delivery.sealed.items():
             if name not in pairs:
                 raise Refused(f"{shown(name)} sealed something for this site, but did not take part")
@@ -251,10 +269,14 @@ class Site:
                     f"what came from {shown(name)} was not sealed by it for this site in this sum: a key, the roster "
                     "or the message was changed on the way"
                 ) from None
-            parts[name] = encoded(part)
+            parts[name], common[name] = encoded(part[:-COMMON_BYTES]), part[-COMMON_BYTES:]
+        key = common_key(self._salt, common)
+        numbers = vector.astype(np.uint64)
+        if self.checked:
+            numbers = with_tags(numbers, key, self.name)
         added = ((pairs[name].mask, self._place[self.name] < self._place[name]) for name in delivery.sealed)
-        hidden = masked(vector.astype(np.uint64), decoded(self._state["seed"]), added)
-        self._state["parts"] = parts
+        hidden = masked(numbers, decoded(self._state["seed"]), added)
+        self._state |= {"parts": parts, "common": encoded(key)}
         return Masked(session=self.session, client=self.name, vector=encoded(hidden.astype("<u8").tobytes()))
 
     def confirm(self, survivors: Survivors) -> Confirmed:
@@ -275,7 +297,7 @@ class Site:
             raise Refused("this site is not among the survivors")
         if len(survivors) < self.threshold:
             raise Refused(f"the sum would be over {len(survivors)} clients, but needs {self.threshold}")
-        before = self.memory.get("survivors")
+        before = self.memory.get(self._remembered)
         if before is not None and set(before["survivors"]) != survivors:
             raise Refused("an earlier sum was over other sites: the difference would tell of those in one alone")
         digest, pairs = survivors_digest(self._salt, survivors), self._pairs_kept()
@@ -308,7 +330,7 @@ class Site:
                 f"{len(given.tags) + 1} gave their word on the survivors, but {self.threshold} must have done so"
             )
         # Before anything leaves: from now on a sum over other sites could be subtracted from this one.
-        self.memory.put("survivors", {"survivors": sorted(survivors)})
+        self.memory.put(self._remembered, {"survivors": sorted(survivors)})
         parts = {name: decoded(part) for name, part in self._state["parts"].items()}
         return Revealed(
             session=self.session,
@@ -336,7 +358,7 @@ class Site:
             raise
         self._state |= {"done": {**done, step: digest}, "last": step, "answer": answer.dumps()}
         if step == "confirmations":  # nobody needs the secrets any more
-            for name in ("secret", "seed", "pairs", "parts"):
+            for name in ("secret", "seed", "pairs", "parts", *(() if self.checked else ("common",))):
                 del self._state[name]
         self.memory.put(self.session, self._state)  # before the answer leaves
         return answer
@@ -365,23 +387,3 @@ class Site:
 
     def _tag(self, key: bytes, sender: str, receiver: str, digest: bytes) -> bytes:
         return hmac.digest(key, b"".join([_SURVIVORS, framed_name(sender), framed_name(receiver), digest]), "sha256")
-
-
-def mask_seed(fresh: bytes, salt: bytes, first: str, second: str) -> bytes:
-    """The seed of a pair's mask, from what its keys for masks agree on; the names in the roster's order."""
-    return derived(fresh, salt, b"".join([_MASK, framed_name(first), framed_name(second)]))[0]
-
-
-def survivors_digest(salt: bytes, survivors: set[str]) -> bytes:
-    """A set of survivors in one session."""
-    return hashlib.sha256(framed([salt, "survivors", *sorted(survivors)])).digest()
-
-
-def witness_of(salt: bytes, owner: str, holder: str, part: bytes) -> bytes:
-    """Hashes of a share's two halves, of the key's secret and of the own mask's seed."""
-    return half_witness(salt, owner, holder, part[:SHARE_BYTES]) + half_witness(salt, owner, holder, part[SHARE_BYTES:])
-
-
-def half_witness(salt: bytes, owner: str, holder: str, half: bytes) -> bytes:
-    """The hash of half of a share: random as it is, it cannot be guessed from that."""
-    return hashlib.sha256(b"".join([salt, _WITNESS, framed_name(owner), framed_name(holder), half])).digest()

@@ -9,6 +9,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from fedcert.errors import QuorumMissed, Refused, shown
+from fedcert.privacy.binding import half_witness, mask_seed, survivors_digest
 from fedcert.privacy.encoding import decoded, encoded
 from fedcert.privacy.keyring import Keyring
 from fedcert.privacy.masks import Vector, agreed, stream
@@ -27,7 +28,6 @@ from fedcert.privacy.messages import (
     session_of,
 )
 from fedcert.privacy.shamir import secret_of, secrets_of
-from fedcert.privacy.site import half_witness, mask_seed, survivors_digest
 from fedcert.report import Request
 
 STAGES: tuple[type[Message], ...] = (Join, Shares, Masked, Confirmed, Revealed)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from fedcert.errors import InvalidValue
 from fedcert.report.fields import MOST_CLASSES, MOST_RADII
-from fedcert.report.kinds import ListOf, Number, OneOf, Whole
+from fedcert.report.kinds import ListOf, Nullable, Number, OneOf, Whole
 from fedcert.report.value import Part, Value, rule
 
 TOGETHER, ALONE = "together", "each site"
@@ -43,12 +44,13 @@ class Budget(Value):
 
 @dataclass(frozen=True, kw_only=True)
 class Noise(Value):
-    """Noise that was added, and the noisy counts themselves.
+    """Noise that was added, or rounding by chance, and the counts that came of it.
 
     Attributes:
-        budget: what it protects.
-        rho: the same as zero-concentrated differential privacy.
-        variance: of the noise in each cell, in examples squared.
+        budget: the differential privacy that it gives; null where counts were rounded.
+        rho: the same as zero-concentrated differential privacy; null where counts were rounded.
+        rounding: each site's counts are multiples of this, up or down by chance; null where noise was added.
+        variance: of the noise in each cell, in examples squared; an upper bound where counts were rounded.
         scale: units in one example.
         cells: in these units; one row per class, and in it examples that are not certified even at the first radius,
             then those certified at each radius and not at the next. Disjoint, so that one example moves one cell;
@@ -57,10 +59,17 @@ class Noise(Value):
 
     NOUN: ClassVar[str] = "noise"
 
-    budget: Budget = field(metadata=rule(Part(Budget)))
-    rho: float = field(metadata=rule(Number(above=0)))
+    budget: Budget | None = field(default=None, metadata=rule(Nullable(Part(Budget))))
+    rho: float | None = field(default=None, metadata=rule(Nullable(Number(above=0))))
+    rounding: int | None = field(default=None, metadata=rule(Nullable(Whole(least=2, most=2**20)), later=True))
     variance: float = field(metadata=rule(Number(above=0)))
     scale: int = field(default=1, metadata=rule(Whole(least=1, most=2**20)))
     cells: tuple[tuple[int, ...], ...] = field(
         metadata=rule(ListOf(ListOf(_CELL, "counts", most=MOST_RADII + 1), "rows, one per class", most=MOST_CLASSES))
     )
+
+    def consistent(self) -> None:
+        """Check that it is either noise with a budget or rounding."""
+        if (self.budget is None) == (self.rounding is None) or (self.budget is None) != (self.rho is None):
+            came = None if self.budget is None else self.budget.to_json()
+            raise InvalidValue("budget", "there, with rho, unless counts were rounded", came)

@@ -63,6 +63,8 @@ class PrivateSum(Value):
         moments: what BLUP needs.
         budget: the differential privacy that noise in the sum is to give; null for exact sums.
         spread: a second sum, of what each site adds to the error of the estimate from the first.
+        fewest_holders: sites that must hold a class for its counts to be summed, which a sum before tells; null
+            where all classes are summed.
     """
 
     NOUN: ClassVar[str] = "private sum"
@@ -72,6 +74,7 @@ class PrivateSum(Value):
     moments: bool = field(default=False, metadata=rule(Flag()))
     budget: Budget | None = field(default=None, metadata=rule(Nullable(Part(Budget)), later=True))
     spread: bool = field(default=False, metadata=rule(Flag()))
+    fewest_holders: int | None = field(default=None, metadata=rule(Nullable(Whole(least=2)), later=True))
 
     def consistent(self) -> None:
         """Check that it is over something, and that noise is over what it protects."""
@@ -81,6 +84,10 @@ class PrivateSum(Value):
             raise InvalidValue("moments", "false, and class_counts true, where noise protects single examples", True)
         if self.spread and (self.budget is not None or not self.class_counts):
             raise InvalidValue("spread", "false where sums have noise, or no counts per class", True)
+        if self.fewest_holders is not None and (self.budget is not None or not self.class_counts):
+            raise InvalidValue(
+                "fewest_holders", "null where sums have noise, or no counts per class", self.fewest_holders
+            )
         if self.budget is not None and self.budget.noise != TOGETHER:
             raise InvalidValue("budget.noise", f"'{TOGETHER}' in a private sum", self.budget.noise)
 

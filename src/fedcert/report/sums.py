@@ -145,6 +145,7 @@ class Sums(Value):
         noise: the noise that was added for privacy, in words; null where the totals are exact.
         private: the same in figures, with the noisy counts as they are; the totals are then these, put in order.
         spread: how the contributors differ, for one target; null where unknown. Merging forgets it.
+        fewest_holders: classes that fewer contributors hold were left out of the totals; null where none were.
         software: what wrote them.
         created: when.
     """
@@ -173,6 +174,7 @@ class Sums(Value):
     noise: str | None = field(default=None, metadata=rule(Nullable(Text())))
     private: Noise | None = field(default=None, metadata=rule(Nullable(Part(Noise)), later=True))
     spread: Spread | None = field(default=None, metadata=rule(Nullable(Part(Spread)), later=True))
+    fewest_holders: int | None = field(default=None, metadata=rule(Nullable(Whole(least=1)), later=True))
     software: str | None = field(default=None, metadata=rule(Nullable(Text())))
     created: str | None = field(default=None, metadata=rule(Nullable(Moment())))
 
@@ -290,6 +292,7 @@ class Sums(Value):
             design_effect=_largest(self.design_effect, other.design_effect),
             largest_group=_larger_group(self, other),
             alike=self.alike and other.alike and self.smoothing == other.smoothing,
+            fewest_holders=max(self.fewest_holders or 0, other.fewest_holders or 0) or None,
         )
 
 

@@ -14,8 +14,11 @@ from fedcert.errors import FedcertError, QuorumMissed, Refused
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.run import estimate
 from fedcert.estimation.target import distribution_of, target_of
+from fedcert.privacy.encoding import encoded
+from fedcert.privacy.holders import PURPOSE, Held
 from fedcert.privacy.keyring import Keyring
-from fedcert.privacy.messages import Message, Totals
+from fedcert.privacy.masks import Vector
+from fedcert.privacy.messages import Holders, Message, Totals
 from fedcert.privacy.replying import SAID, read_message
 from fedcert.privacy.spread import SpreadOf
 from fedcert.privacy.summing import STAGES, Summing
@@ -182,41 +185,83 @@ def private_sums(
         QuorumMissed: too few took part; nothing is known of anybody's numbers.
         Refused: the request asks for no private sum, or the numbers are no sum of honest reports.
     """
-    layout = Layout(request)
-    summing = Summing(request, keyring, layout.length)
-    missing = carry_sum(courier, summing, folder=None if folder is None else SumFolder(folder), **how)
-    if summing.total is None:
-        return None, missing
-    sums = layout.sums(summing.total, len(summing.survivors))
-    if request.private is None or not request.private.spread:
+    round_ = _PrivateRound(courier, request, keyring, folder, how)
+    held, before = None, dict[str, str]()
+    if request.private is not None and request.private.fewest_holders:
+        held, before = round_.held()
+        if held is None:
+            return None, before
+    sums, missing = round_.counts(held)
+    missing |= {name: why for name, why in before.items() if name in missing}
+    if sums is None or request.private is None or not request.private.spread:
         return sums, missing
-    return _with_spread(courier, request, keyring, folder, target, sums, summing.survivors, how), missing
+    return round_.with_spread(sums, target), missing
 
 
-def _with_spread(
-    courier: Courier,
-    request: Request,
-    keyring: Keyring,
-    folder: Path | None,
-    target: object,
-    sums: Sums,
-    survivors: set[str],
-    how: Mapping[str, Any],
-) -> Sums | None:
-    """The sums with their spread, by a second sum among the same sites; without it where that fails."""
-    wanted = target_of(target if target is not None else request.target or "uniform", sums.classes)
-    about = SpreadOf.of(sums, distribution_of(wanted, sums.classes).tolist())
-    summing = Summing(request, keyring, about.length, purpose=about.purpose, invited=survivors)
-    told = Totals(
-        session=summing.session, label_counts=about.labels, certified_counts=about.certified, target=about.target
-    )
-    kept = None if folder is None else SumFolder(folder / "spread")
-    try:
-        carry_sum(courier, summing, folder=kept, opening=told.dumps(), first=len(STAGES), **how)
-    except QuorumMissed as error:
-        _LOG.warning("no second sum: %s", error)
-        return sums
-    return None if summing.total is None else replace(sums, spread=about.spread(summing.total))
+class _PrivateRound:
+    """The sums that a request leads to, one after the other, among the sites that are still there."""
+
+    def __init__(
+        self, courier: Courier, request: Request, keyring: Keyring, folder: Path | None, how: Mapping[str, Any]
+    ) -> None:
+        self.courier, self.request, self.keyring, self.folder, self.how = courier, request, keyring, folder, how
+        self.layout = Layout(request)
+        self._stage = 0
+        self._there: set[str] | None = None
+        self._tags: Vector | None = None
+
+    def held(self) -> tuple[Held | None, dict[str, str]]:
+        """How many sites hold each class.
+
+        Raises:
+            Refused: no class is held by enough.
+        """
+        classes = len(self.request.classes)
+        summing = Summing(self.request, self.keyring, 2 * classes, purpose=PURPOSE)
+        missing = self._carry(summing, "holders")
+        if summing.total is None:
+            return None, missing
+        self._tags = summing.total[classes:]
+        return Held.of(self.request, summing.total[:classes], len(summing.survivors)), missing
+
+    def counts(self, held: Held | None) -> tuple[Sums | None, dict[str, str]]:
+        """The counts, over classes that enough sites hold."""
+        if held is None or self._tags is None:
+            summing, opening = Summing(self.request, self.keyring, self.layout.length), None
+        else:
+            summing = Summing(self.request, self.keyring, self.layout.length, purpose=held.purpose, invited=self._there)
+            tags = encoded(self._tags.astype("<u8").tobytes())
+            opening = Holders(session=summing.session, holders=held.holders, tags=tags).dumps()
+        missing = self._carry(summing, None, opening)
+        if summing.total is None:
+            return None, missing
+        sums = self.layout.sums(summing.total, len(summing.survivors))
+        return sums if held is None else replace(sums, fewest_holders=held.fewest), missing
+
+    def with_spread(self, sums: Sums, target: object) -> Sums | None:
+        """The sums with their spread, by another sum among the same sites; without it where that fails."""
+        wanted = target_of(target if target is not None else self.request.target or "uniform", sums.classes)
+        about = SpreadOf.of(sums, distribution_of(wanted, sums.classes).tolist())
+        summing = Summing(self.request, self.keyring, about.length, purpose=about.purpose, invited=self._there)
+        told = Totals(
+            session=summing.session, label_counts=about.labels, certified_counts=about.certified, target=about.target
+        )
+        try:
+            self._carry(summing, "spread", told.dumps())
+        except QuorumMissed as error:
+            _LOG.warning("no second sum: %s", error)
+            return sums
+        return None if summing.total is None else replace(sums, spread=about.spread(summing.total))
+
+    def _carry(self, summing: Summing, name: str | None, opening: str | None = None) -> dict[str, str]:
+        """One sum, kept in a folder of its own."""
+        folder = None
+        if self.folder is not None:
+            folder = SumFolder(self.folder if name is None else self.folder / name)
+        missing = carry_sum(self.courier, summing, folder=folder, opening=opening, first=self._stage, **self.how)
+        self._stage += len(STAGES)
+        self._there = summing.survivors
+        return missing
 
 
 def concluded(

@@ -91,6 +91,7 @@ def certify_privately(
     threshold: int | None = None,
     moments: bool = False,
     spread: bool = False,
+    fewest_holders: int | None = None,
     seconds: float = 600.0,
     patience: float = 120.0,
     run: str | Path | None = None,
@@ -115,6 +116,7 @@ def certify_privately(
         threshold: the fewest clients that the sum may be over; where None, more than two thirds.
         moments: sum what BLUP needs, too.
         spread: a second sum, for an interval that allows for clients that differ.
+        fewest_holders: leave classes out that fewer clients hold; a sum before tells how many do.
         seconds: for certification.
         patience: seconds for each exchange after it.
         run: a folder that keeps what is needed to go on after a stop, the sums and the estimate.
@@ -128,7 +130,9 @@ def certify_privately(
     """
     weights, digest = weights_of(model, arrays)
     wanted = smoothing if isinstance(smoothing, Smoothing) else Smoothing.usual(smoothing)
-    private = PrivateSum(threshold=threshold or 2 * len(roster) // 3 + 1, moments=moments, spread=spread)
+    private = PrivateSum(
+        threshold=threshold or 2 * len(roster) // 3 + 1, moments=moments, spread=spread, fewest_holders=fewest_holders
+    )
     folder = None if run is None else Path(run)
     request = _kept(folder, digest, roster)
     if request is None:

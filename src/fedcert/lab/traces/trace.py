@@ -16,6 +16,7 @@ from fedcert.report.paths import check_readable, named
 from fedcert.report.writing import whole_file
 
 SCHEMA = "fedcert/trace/1"
+_MOST_ROWS = 2**26
 _SPLITS = ("client", "target")
 _COLUMNS = ("split", "client", "index", "label", "predicted", "radius", "samples")
 
@@ -137,6 +138,7 @@ def read_trace(path: Path) -> Trace:
     parquet = require("pyarrow.parquet", "traces", "parquet")
     check_readable(path, (".parquet",))
     try:
+        _check_size(parquet.read_metadata(path))
         table = parquet.read_table(path)
         columns = table.column_names
         header = json.loads((table.schema.metadata or {}).get(b"fedcert", b"{}"))
@@ -161,6 +163,21 @@ def read_trace(path: Path) -> Trace:
         Experiment.of(header["experiment"]), tuple(header["classes"]), header["model"], header["rounds"],
         header["accuracy"], header["about"], clients, target,
     )  # fmt: skip
+
+
+def _check_size(metadata: Any) -> None:
+    """Check that a file's parts are as large as the whole: room is made for what they claim before they are read.
+
+    Raises:
+        ValueError: they are not.
+    """
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    rows = [group.num_rows for group in groups]
+    even = all(
+        group.column(place).num_values == group.num_rows for group in groups for place in range(group.num_columns)
+    )
+    if not even or min(rows, default=0) < 0 or sum(rows) != metadata.num_rows or metadata.num_rows > _MOST_ROWS:
+        raise ValueError(f"its parts do not add up to {metadata.num_rows} rows, or are more than {_MOST_ROWS:,}")
 
 
 def _check_header(header: dict[str, Any], path: Path) -> None:

@@ -1,0 +1,51 @@
+"""Counts rounded by chance: multiples of a base, right on average, so that no small count leaves as it is."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from fedcert.errors import CallError
+from fedcert.privacy.noise import cells_of
+from fedcert.report import Report, Sums
+from fedcert.report.noisy import noisy_sums
+from fedcert.report.privacy import Noise
+
+
+def rounded(report: Report, base: int) -> Sums:
+    """A site's counts, each rounded up or down to a multiple of the base.
+
+    A count of a base + b, with b below the base, becomes (a + 1) base with probability b / base, else a base: right on
+    average, less than the base off, with a variance of at most base^2 / 4. Chance comes from the report's own content:
+    rounding the same report again gives the same, so that repeating it tells nothing more. This is no differential
+    privacy: whoever knows all other counts can tell which few values a count may have.
+
+    Args:
+        report: the site's, with counts per class.
+        base: such as 5.
+
+    Raises:
+        CallError: the base is below 2.
+        Refused: the report has no counts per class.
+    """
+    if base < 2:
+        raise CallError(f"counts are rounded to multiples of 2 or more, but the base is {base}")
+    cells = cells_of(report)
+    seed = hashlib.sha256(f"fedcert rounding 1\n{base}\n{report.dumps()}".encode()).digest()
+    chance = np.random.default_rng(np.frombuffer(seed, dtype="<u4")).random(cells.shape)
+    made = base * (cells // base + (chance * base < cells % base))
+    noise = Noise(rounding=base, variance=base**2 / 4, cells=made.tolist())
+    group = report.largest_group
+    like = Sums(
+        model=report.model, request=report.request, smoothing=report.smoothing, radii=report.radii,
+        classes=report.classes, contributors=1, label_counts=(0,) * len(report.classes),
+        certified_counts=(0,) * len(report.radii), software=report.software, design_effect=report.design_effect,
+        largest_group=None if group is None else -(-group // base) * base,
+    )  # fmt: skip
+    return noisy_sums(like, noise, 1, in_words(base))
+
+
+def in_words(base: int) -> str:
+    """The rounding in words."""
+    return f"each site's counts were rounded by chance to multiples of {base}"

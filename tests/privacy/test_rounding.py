@@ -1,0 +1,140 @@
+"""Counts rounded by chance: multiples, right on average, the same again, and intervals that allow for it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedcert import CallError, CannotCombine, Report, Sums, estimate
+from fedcert.cli.main import run
+from fedcert.errors import InvalidValue, Refused
+from fedcert.estimation.bounded import bounded
+from fedcert.estimation.methods import Settings, estimator
+from fedcert.estimation.summed import Summed
+from fedcert.privacy.noise import cells_of, released
+from fedcert.privacy.policy import Policy
+from fedcert.privacy.rounding import rounded
+from fedcert.report.privacy import ALONE, Budget, Noise
+from federations import reports_of
+from simulation import RADII, ordinary
+
+REPORTS = reports_of(0, "open")
+
+
+def cells(sums: Sums) -> np.ndarray:
+    assert sums.private is not None
+    return np.array(sums.private.cells)
+
+
+def test_counts_are_multiples_less_than_the_base_off_and_the_same_again() -> None:
+    for report in REPORTS[:20]:
+        made = rounded(report, 5)
+        off = cells(made) - cells_of(report)
+        assert not (cells(made) % 5).any()
+        assert (np.abs(off) < 5).all()
+        assert not off[cells_of(report) % 5 == 0].any()
+        assert rounded(report, 5) == made
+        assert made.noise == "each site's counts were rounded by chance to multiples of 5"
+
+
+def test_they_are_right_on_average_with_at_most_the_stated_variance() -> None:
+    """The same counts in 4,000 reports that differ in name only."""
+    report = REPORTS[0]
+    exact = cells_of(report)
+    drawn = np.array([cells(rounded(replace(report, client=f"c{k}"), 5)) for k in range(4000)])
+    share = exact % 5 / 5
+    deviation = 5 * np.sqrt(share * (1 - share) / len(drawn))
+    assert (np.abs(drawn.mean(axis=0) - exact) <= 5 * deviation + 1e-9).all()
+    assert np.allclose(drawn.var(axis=0), 25 * share * (1 - share), atol=0.5)
+    assert drawn.var(axis=0).max() <= 25 / 4 + 0.5
+
+
+def report_of(certified: np.ndarray, labels: np.ndarray, client: str) -> Report:
+    return Report(
+        client=client, model="m", smoothing={"sigma": 0.5}, radii=RADII,  # type: ignore[arg-type]
+        classes=[f"c{k}" for k in range(len(labels))], label_counts=labels, certified_counts=certified.sum(axis=0),
+        class_certified_counts=certified.tolist(),
+    )  # fmt: skip
+
+
+def test_intervals_allow_for_it() -> None:
+    """1,000 replications of 20 sites' counts rounded to tens; a binomial test at 0.001 against 95% (asymptotic: 94%)."""
+    generator, runs = np.random.default_rng(5), 1000
+    labels = generator.integers(20, 60, (20, 3))
+    target = np.array([0.2, 0.5, 0.3])
+    world = ordinary(3, generator)
+    truth = target @ world.accuracy
+    covered = dict.fromkeys(["finite-sample", "asymptotic"], 0)
+    for number in range(runs):
+        total: Sums | None = None
+        for site, own in enumerate(labels):
+            made = rounded(report_of(world.draw(own, generator), own, f"{number}-{site}"), 10)
+            total = made if total is None else total.merged(made)
+        assert total is not None
+        pool = Summed(total)
+        for interval in covered:
+            settings = Settings(interval=interval)
+            answer = estimator("poststratified")(pool, target, settings)
+            assert answer.uncertainty is not None
+            bounds = bounded(answer.uncertainty, target, pool, settings)
+            covered[interval] += int(bounds.lower[4] <= truth[4] + 1e-12 and truth[4] <= bounds.upper[4] + 1e-12)
+    for interval, count in covered.items():
+        nominal = 0.95 if interval == "finite-sample" else 0.94
+        assert stats.binomtest(count, runs, nominal, alternative="less").pvalue > 0.001, (interval, count)
+
+
+def test_what_does_not_go_together() -> None:
+    plain, other = rounded(REPORTS[0], 5), rounded(REPORTS[1], 10)
+    with pytest.raises(CannotCombine, match="rounded alike$"):
+        plain.merged(other)
+    with pytest.raises(CannotCombine, match="rounded alike$"):
+        plain.merged(released(REPORTS[1], Budget(epsilon=1, noise=ALONE)))
+    with pytest.raises(CallError, match="multiples of 2 or more, but the base is 1"):
+        rounded(REPORTS[0], 1)
+    with pytest.raises(Refused, match="has no counts per class"):
+        rounded(reports_of(0, "closed")[0], 5)
+    with pytest.raises(InvalidValue, match="there, with rho, unless counts were rounded, but is null"):
+        Noise(variance=1.0, cells=((1,),))
+    grouped = replace(REPORTS[0], design_effect=(1.5,) * len(REPORTS[0].radii), largest_group=7)
+    assert rounded(grouped, 5).largest_group == 10
+
+
+def test_a_policy_of_rounding() -> None:
+    policy = Policy(rounding=5)
+    with pytest.raises(
+        Refused, match="lets counts out in multiples of 5 only; use: fedcert private release --round-to"
+    ):
+        policy.check_report(100, False)
+    for wrong in (None, 3, 2):
+        with pytest.raises(Refused, match="lets counts out in multiples of 5, or with noise"):
+            policy.check_release(REPORTS[0], None, wrong)
+    policy.check_release(REPORTS[0], None, 10)
+    policy.check_release(REPORTS[0], Budget(epsilon=1))
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("policy.json").write_text(json.dumps({"schema": "fedcert/policy/1", "rounding": 5}))
+    for index, report in enumerate(REPORTS[:30]):
+        Path(f"{index}.json").write_text(report.dumps())
+        call = ["private", "release", f"{index}.json", "--round-to", "5", "--out", f"{index}.sums.json"]
+        assert run([*call, "--policy", "policy.json"]) == 0
+    assert "110 counts are rounded up or down, by chance and right on average, to multiples of 5." in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert run(["estimate", *(f"{index}.sums.json" for index in range(30)), "--json"]) == 0
+    made: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert made["details"]["privacy"] == {"rounding": 5}
+    exact = estimate(REPORTS[:30], method="poststratified").certified_accuracy
+    assert np.abs(np.subtract(made["certified_accuracy"], exact)).max() < 0.1
+    for wrong in ([], ["--epsilon", "1", "--round-to", "5"]):
+        assert run(["private", "release", "0.json", *wrong, "--out", "x.json"]) == 2
+        assert "give either --epsilon, for noise, or --round-to" in " ".join(capsys.readouterr().err.split())
+    assert run(["private", "release", "0.json", "--round-to", "3", "--policy", "policy.json", "--out", "x.json"]) == 1
+    assert not Path("x.json").exists()
