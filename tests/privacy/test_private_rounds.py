@@ -212,6 +212,49 @@ def test_step_by_step_as_people_carry_files(tmp_path: Path) -> None:
     assert add_up()[0] == sums  # once more is the same
 
 
+@pytest.mark.parametrize(
+    ("count", "stage"),
+    [(3, None), *((10, stage) for stage in range(5)), pytest.param(100, None, marks=pytest.mark.slow)],
+)
+def test_three_tenths_drop_out_over_files(tmp_path: Path, count: int, stage: int | None) -> None:
+    """Exact whoever leaves, at whichever stage; at 100, six at each."""
+    names = [f"site-{number:03d}" for number in range(count)]
+    keys = {name: Identity.new(name) for name in names}
+    ring = Keyring.of([COORDINATOR.card, *(one.card for one in keys.values())])
+    private = PrivateSum(threshold=2 * count // 3 + 1, moments=True)
+    request = sign(private_request(names, radii=(0.0, 0.25, 0.5), private=private), COORDINATOR)
+    own, folder = reports(request), tmp_path / "shared"
+    folder.mkdir()
+    gone = names[count - int(0.3 * count) * (count > 3) :]
+    due = {name: number % 5 if stage is None else stage for number, name in enumerate(gone)}
+
+    def go(name: str) -> None:
+        memory = FolderMemory(tmp_path / name)
+        try:
+            take_part(
+                folder, name, lambda: PrivateSite(request, keys[name], ring, memory, lambda: own[name]), once=True
+            )
+        finally:
+            memory.close()
+
+    sums = None
+    for number in range(6):
+        sums, missing = private_sums(
+            FolderCourier(folder), request, ring, folder=tmp_path / "run", once=True, go_on=number > 0
+        )
+        if sums is not None:
+            break
+        for name in names:
+            if number < due.get(name, 5):
+                go(name)
+    assert sums is not None
+    inside = [name for name in names if due.get(name, 5) > 2]
+    clear = Sums.of([own[name] for name in inside])
+    for field in TOTALS:
+        assert getattr(sums, field) == getattr(clear, field), field
+    assert set(missing) == set(names) - set(inside)
+
+
 def test_a_silent_coordinator_is_one_sentence(tmp_path: Path) -> None:
     request = asked()
     own = reports(request)["site-0"]

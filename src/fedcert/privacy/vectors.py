@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from fedcert.errors import InvalidValue, Refused, shown
 from fedcert.privacy.accounting import share_of
+from fedcert.privacy.holders import holding
 from fedcert.privacy.masks import Vector
 from fedcert.privacy.noise import cells_of, check_units, grouping, in_words, with_noise
 from fedcert.privacy.tolerance import withstood
@@ -119,7 +120,11 @@ class Layout:
         if private is not None and private.budget is not None:
             check_units(report, private.budget)
             return {"cells": cells_of(report).tolist(), "noise": in_words(private.budget)}
-        return {name: part.tolist() for name, part in self._parts(self.pack(report))}
+        told = {name: part.tolist() for name, part in self._parts(self.pack(report))}
+        if private is not None and private.fewest_holders is not None:
+            counts = f"in a second sum, without classes that fewer than {private.fewest_holders} sites hold"
+            return {"in a first sum": {"holding": holding(report).tolist()}, counts: told}
+        return told
 
     def _noisy(self, report: Report, budget: Budget) -> Vector:
         """A site's cells with its share of the noise: the fewest honest sites' shares make up the whole."""

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("flwr")
@@ -112,6 +113,51 @@ def test_a_client_that_drops_out_at_each_stage(tmp_path: Path) -> None:
         assert set(made.excluded) == set(NAMES) - set(inside)
 
 
+def leaving(count: int, share: float, stage: int | None) -> dict[str, int]:
+    """Who leaves at which stage: a share of all at one stage, or evenly over all five."""
+    gone = [f"client-{number}" for number in range(count - int(share * count), count)]
+    return {name: number % 5 if stage is None else stage for number, name in enumerate(gone)}
+
+
+@pytest.mark.parametrize(
+    ("count", "stage"),
+    [(3, None), *((10, stage) for stage in range(5)), pytest.param(100, None, marks=pytest.mark.slow)],
+)
+def test_three_tenths_drop_out(tmp_path: Path, count: int, stage: int | None) -> None:
+    """The sum is exact whoever leaves, at whichever stage."""
+    names = [f"client-{number}" for number in range(count)]
+    keys = {name: Identity.new(name) for name in names}
+    ring = Keyring.of([COORDINATOR.card, *(one.card for one in keys.values())])
+    generator = np.random.default_rng(count)
+    data = {name: (generator.random((6, 3), dtype=np.float32), generator.integers(0, 2, 6)) for name in names}
+    due = leaving(count, 0.0 if count == 3 else 0.3, stage)
+
+    def handle(message: Message, where: Context) -> Message:
+        name, texts = name_of(where), message.content.config_records["fedcert"]
+        if texts["ask"] == "private" and stage_of(str(texts.get("told", ""))) >= due.get(name, 5):
+            return Message(Error(code=8, reason="gone"), reply_to=message)
+        return answer(message, where, network(), data[name], membership=Membership(keys[name], ring, tmp_path / name))
+
+    grid = Hands({100 + number: handle for number in range(count)})
+    run = tmp_path / "run"
+    made = round_of(grid, run=run, roster=names, trusted=ring, seconds=120.0, patience=60.0)
+    inside = [name for name in names if due.get(name, 5) > 2]
+    request = Request.from_json(json.loads((run / "request.json").read_text()))
+    clear = Sums.of(
+        [certify(network(), *data[name], client=name, request=request, class_counts=True) for name in inside]
+    )
+    sums = Sums.from_json(json.loads((run / "sums.json").read_text()))
+    for field in ("label_counts", "certified_counts", "by_class", "moments", "contributors"):
+        assert getattr(sums, field) == getattr(clear, field), field
+    assert set(made.excluded) == set(names) - set(inside)
+
+
+def stage_of(told: str) -> int:
+    """The stage that a message of the server belongs to."""
+    kinds = ("private-keys", "private-delivery", "private-survivors", "private-confirmations")
+    return next((number for number, kind in enumerate(kinds, 1) if f"fedcert/{kind}/" in told[:200]), 0)
+
+
 def test_below_the_threshold_there_is_no_number(tmp_path: Path) -> None:
     grid = Hands({100: private(tmp_path), 101: private(tmp_path)})
     with pytest.raises(QuorumMissed, match="^2 clients sent their join, but a private sum needs 3; nothing is known"):
@@ -144,34 +190,76 @@ def test_a_coordinator_that_died_goes_on(tmp_path: Path) -> None:
     check_sums(tmp_path / "run", NAMES)
 
 
+LEAVES = '''
+
+def leave_if_due(message, context):
+    """Fail for good from a stage on."""
+    texts = message.content.config_records["fedcert"]
+    kinds = ("private-keys", "private-delivery", "private-survivors", "private-confirmations")
+    told = str(texts.get("told", ""))[:200]
+    stage = next((number for number, kind in enumerate(kinds, 1) if f"fedcert/{kind}/" in told), 0)
+    number = int(context.node_config["partition-id"])
+    first = int(context.node_config["num-partitions"]) * 7 // 10
+    if texts["ask"] == "private" and number >= first and stage >= (number - first) % 5:
+        raise RuntimeError("this client has gone")
+'''
+
+
+def test_in_flowers_simulation_a_hundred_clients_sum_in_secret_while_thirty_leave(tmp_path: Path) -> None:
+    weights, app = trained_weights(tmp_path), app_in(tmp_path)
+    client = app / "ward" / "client_app.py"
+    plain = client.read_text()
+    text = plain.replace(
+        "    _, test = load_data(context", "    leave_if_due(message, context)\n    _, test = load_data(context"
+    )
+    assert text != plain
+    client.write_text(text + LEAVES)
+    names = [f"client-{number}" for number in range(100)]
+    with flower(tmp_path) as one:
+        said = one.run(app, private_settings(tmp_path, weights, names), nodes=100, timeout=500)
+    assert "certified accuracy at radius 0: " in said, said[-3000:]
+    check_simulated(tmp_path, weights, [name for number, name in enumerate(names) if number < 70 or number % 5 > 2])
+
+
 def test_in_flowers_simulation_ten_clients_sum_in_secret(tmp_path: Path) -> None:
     weights = trained_weights(tmp_path)
     names = [f"client-{number}" for number in range(10)]
-    keys = tmp_path / "keys"
+    with flower(tmp_path) as one:
+        said = one.run(app_in(tmp_path), private_settings(tmp_path, weights, names), nodes=10)
+    assert "certified accuracy at radius 0: " in said, said[-3000:]
+    check_simulated(tmp_path, weights, names)
+
+
+def private_settings(folder: Path, weights: Path, names: list[str]) -> dict[str, Any]:
+    """Keys for everybody, and the run's configuration."""
+    keys = folder / "keys"
     keys.mkdir()
     made = {name: Identity.new(name) for name in ("coordinator", *names)}
     for name, one in made.items():
         write_identity(one, keys / f"{name}.keys.json")
     (keys / "ring.json").write_text(Keyring.of([one.card for one in made.values()]).dumps())
-    settings = {
-        "rounds": 0, "weights": str(weights), "run": str(tmp_path / "run"), "n": 100, "seconds": 120,
+    return {
+        "rounds": 0, "weights": str(weights), "run": str(folder / "run"), "n": 100, "seconds": 200,
         "keys": str(keys), "roster": ",".join(names),
     }  # fmt: skip
-    with flower(tmp_path) as one:
-        said = one.run(app_in(tmp_path), settings, nodes=10)
-    assert "certified accuracy at radius 0: " in said, said[-3000:]
+
+
+def check_simulated(folder: Path, weights: Path, inside: list[str]) -> None:
+    """The sums are those of the reports of these clients."""
     from safetensors.torch import load_file
     from ward.task import load_data, make_network
 
     net = make_network().eval()
     net.load_state_dict(load_file(weights))
-    request = Request.from_json(json.loads((tmp_path / "run" / "request.json").read_text()))
+    request = Request.from_json(json.loads((folder / "run" / "request.json").read_text()))
     own = []
-    for number, name in enumerate(names):
-        _, (x, y) = load_data({"partition-id": number, "num-partitions": 10})
-        own.append(certify(net, x, y, client=name, request=request, class_counts=True))
-    sums, clear = Sums.from_json(json.loads((tmp_path / "run" / "sums.json").read_text())), Sums.of(own)
+    for number, name in enumerate(request.roster or ()):
+        if name in inside:
+            _, (x, y) = load_data({"partition-id": number, "num-partitions": len(request.roster or ())})
+            own.append(certify(net, x, y, client=name, request=request, class_counts=True))
+    sums, clear = Sums.from_json(json.loads((folder / "run" / "sums.json").read_text())), Sums.of(own)
     assert (sums.label_counts, sums.certified_counts) == (clear.label_counts, clear.certified_counts)
+    assert sums.contributors == len(inside)
     assert sums.by_class is not None
     assert clear.by_class is not None
     assert sums.by_class.certified_counts == clear.by_class.certified_counts
