@@ -17,8 +17,11 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 from fedcert.certification.journal import Journal, Standing  # noqa: E402
 from fedcert.lab.experiment import Experiment  # noqa: E402
 from fedcert.lab.traces.trace import Examples, Trace, write_trace  # noqa: E402
+from fedcert.privacy.encoding import encoded  # noqa: E402
 from fedcert.privacy.identity import Identity  # noqa: E402
 from fedcert.privacy.keyring import Keyring  # noqa: E402
+from fedcert.privacy.messages import Holders, Totals  # noqa: E402
+from fedcert.privacy.policy import Policy  # noqa: E402
 from fedcert.report import Report  # noqa: E402
 from fedcert.report.parquet import write_parquet  # noqa: E402
 from secure_sums import Party  # noqa: E402
@@ -73,7 +76,9 @@ def main() -> None:
             keep("messages", number, told.dumps().encode())
             number += 1
     identity = Identity.new("site")
-    for value in (identity.card, identity, Keyring.of([identity.card])):
+    holders = Holders(session="0" * 64, holders=(3, 2), tags=encoded(bytes(16)))
+    totals = Totals(session="0" * 64, label_counts=(3, 2), certified_counts=((2,), (1,)), target=(0.5, 0.5))
+    for value in (identity.card, identity, Keyring.of([identity.card]), holders, totals, Policy()):
         keep("messages", number, value.dumps().encode())
         number += 1
     onnx_seed()

@@ -23,7 +23,7 @@ from fedcert.lab.experiment import read_experiment
 from fedcert.lab.traces.trace import read_trace
 from fedcert.privacy.identity import Card, Identity
 from fedcert.privacy.keyring import Keyring
-from fedcert.privacy.messages import Totals
+from fedcert.privacy.messages import Holders, Totals
 from fedcert.privacy.policy import Policy
 from fedcert.privacy.replying import SAID, TOLD, read_message
 from fedcert.report import Report, Request, Sums, gather
@@ -61,7 +61,7 @@ def document(kind: type[Value]) -> Target:
 
 def messages(data: bytes) -> None:
     """What sites and server say in a private sum, and keys."""
-    read_message(data, (*SAID, *TOLD, Totals, Card, Identity, Keyring, Policy), "the message").dumps()
+    read_message(data, (*SAID, *TOLD, Holders, Totals, Card, Identity, Keyring, Policy), "the message").dumps()
 
 
 def lines(data: bytes) -> None:

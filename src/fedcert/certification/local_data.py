@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -131,6 +132,13 @@ def npz_data(path: Path) -> LocalData:
     return LocalData(labels, shape[1:], read, groups)
 
 
+_FAULTS = (
+    OSError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeError, LookupError, TypeError,
+    ArithmeticError, SyntaxError,
+)  # fmt: skip
+"""What Python's zip files and numpy's headers make of strange bytes."""
+
+
 class _archive:  # noqa: N801  used like a function
     """An open zip file whose faults are named."""
 
@@ -140,13 +148,13 @@ class _archive:  # noqa: N801  used like a function
     def __enter__(self) -> zipfile.ZipFile:
         try:
             self.file = zipfile.ZipFile(self.path)
-        except (OSError, zipfile.BadZipFile) as error:
+        except _FAULTS as error:
             raise self._fault(error) from None
         return self.file
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self.file.close()
-        if isinstance(error, (OSError, EOFError, zipfile.BadZipFile, zlib.error, ValueError, RuntimeError)):
+        if isinstance(error, _FAULTS):
             if isinstance(error, FedcertError):
                 return
             raise self._fault(error) from None
