@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
@@ -85,12 +86,12 @@ class Identity(Value):
             agreement=encoded(agreement.private_bytes_raw()),
         )
 
-    @property
+    @cached_property
     def signing_key(self) -> Ed25519PrivateKey:
         """The key that signs."""
         return Ed25519PrivateKey.from_private_bytes(decoded(self.signing))
 
-    @property
+    @cached_property
     def agreement_key(self) -> X25519PrivateKey:
         """The key that agrees on secrets with others."""
         return X25519PrivateKey.from_private_bytes(decoded(self.agreement))

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: E402
 
 Vector = npt.NDArray[np.uint64]
 _KEY_BYTES = 32
+_HASH = SHA256()
 
 
 def agreed(private: X25519PrivateKey, public: bytes) -> bytes:
@@ -43,7 +44,7 @@ def derived(secret: bytes, session: bytes, purpose: bytes, keys: int = 1) -> tup
         purpose: what the keys are for, as `framed` writes it.
         keys: how many.
     """
-    made = HKDF(SHA256(), _KEY_BYTES * keys, salt=session, info=purpose).derive(secret)
+    made = HKDF(_HASH, _KEY_BYTES * keys, salt=session, info=purpose).derive(secret)
     return tuple(made[start : start + _KEY_BYTES] for start in range(0, len(made), _KEY_BYTES))
 
 
