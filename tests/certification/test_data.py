@@ -191,6 +191,7 @@ def test_a_csv_of_images_is_read(tmp_path: Path, mode: str) -> None:
         ("file,label\n", "must have the columns 'path' and 'label', but its first line has 'file', 'label'"),
         ("", "must have the columns 'path' and 'label', but its first line has nothing"),
         ("path,label\n0.png,\n", "line 2: path and label must both be given"),
+        (f"path,label\n0.png,{'9' * 40}\n", "line 2: label must be a class index from 0, but is '9999"),
         ("path,label\n0.png,ill\n", "line 2: label must be a class index from 0, but is 'ill'; name the classes"),
         ("path,label\nnone.png,0\n", "none.png cannot be read: there is no such file"),
         ("path,label\nd.csv,0\n", "cannot be read: cannot identify image file"),

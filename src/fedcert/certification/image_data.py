@@ -18,6 +18,7 @@ _PIXELS = 3 * 32 * 32
 _BINARY = {"test_batch.bin": 1, "test.bin": 2}
 """CIFAR-10's and CIFAR-100's test file, and the labels before each image; the last of them is the class."""
 _MOST_ROWS = 50_000_000
+_MOST_DIGITS = 9  # of a class index
 
 
 def csv_data(path: Path, classes: Sequence[str] | None) -> LocalData:
@@ -124,7 +125,7 @@ def _label(row: dict[str, str], line: int, path: Path, classes: Sequence[str] | 
     text = row["label"].strip()
     if classes is not None and text in classes:
         return list(classes).index(text)
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
         return int(text)
     known = f"one of {', '.join(map(shown, classes[:10]))}, or " if classes else ""
     remedy = "" if classes else "; name the classes (--classes) where labels are names"
