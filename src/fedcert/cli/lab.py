@@ -150,6 +150,9 @@ def paper(
         )
     for measure in ("rmse", "mape"):
         console.print(terminal(rows, measure))
+    gone = missing_traces(table, traces)
+    if gone:
+        tell(f"note: rows whose traces are not in {traces} are left out: {', '.join(one.name for one in gone)}")
     if markdown is not None:
         write_whole(
             markdown, "\n".join(f"**{name.upper()}**\n\n{as_markdown(rows, name)}" for name in ("rmse", "mape"))

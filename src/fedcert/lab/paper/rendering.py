@@ -6,8 +6,9 @@ import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rich import box
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from fedcert.errors import require
 from fedcert.lab.paper.judging import OURS, PAPER, Errors
@@ -16,6 +17,10 @@ from fedcert.lab.paper.tables import Reproduced
 from fedcert.report import write_whole
 
 _SHOWN = {"ap": "AP", "ga": "GA", "vw": "VW", "blup": "BLUP", "minimax": "minimax", "poststratified": "post-stratified"}
+_FACTS = 5
+"""Columns before the figures."""
+_LINES = 3
+"""Lines of a row: the paper's figures, ours on the plain target and on a shifted one."""
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
@@ -68,14 +73,27 @@ def markdown(rows: Sequence[Reproduced], measure: str) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in (header, rule, *lines))
 
 
-def terminal(rows: Sequence[Reproduced], measure: str) -> Table:
-    """A table for a terminal."""
+def terminal(rows: Sequence[Reproduced], measure: str) -> Group:
+    """A table for a terminal: what was trained in a line of its own, so that eighty columns are hardly too few."""
     header, lines = lines_of(rows, measure)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=measure.upper())
-    for number, name in enumerate(header):
-        table.add_column(name, justify="left" if number in (0, 3, 4) else "right")
-    for line in lines:
-        table.add_row(*line)
+    head = _narrow()
+    head.add_row(measure.upper(), *header[_FACTS:])
+    parts: list[Text | Table] = [head]
+    for start in range(0, len(lines), _LINES):
+        label, rounds, accuracy = lines[start][:3]
+        parts.append(Text(f"{label}: {rounds} rounds, clean / noisy {accuracy}"))
+        table = _narrow()
+        for line in lines[start : start + _LINES]:
+            table.add_row("  " + " ".join(word for word in line[3:_FACTS] if word), *line[_FACTS:])
+        parts.append(table)
+    return Group(*parts)
+
+
+def _narrow() -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 1, 0, 0))
+    table.add_column(width=14)
+    for method in (*PAPER, *OURS):
+        table.add_column(justify="right", width=max(13, len(_SHOWN[method])))
     return table
 
 

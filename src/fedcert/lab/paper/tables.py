@@ -59,7 +59,7 @@ def settings_of(name: str) -> list[Setting]:
 def reproduce(
     name: str, folder: Path, *, draws: int, seed: int = 0, tell: Callable[[int, int], None] = lambda *_: None
 ) -> Iterator[Reproduced]:
-    """A table's rows, from traces.
+    """A table's rows, from traces; rows whose traces are not there are left out.
 
     Args:
         name: "table1" to "table5".
@@ -69,15 +69,15 @@ def reproduce(
         tell: called with the rows done and all rows.
 
     Raises:
-        CallError: the paper has no such table, or traces are missing.
+        CallError: the paper has no such table, or none of its traces is there.
     """
     gone = missing_traces(name, folder)
-    if gone:
+    rows = [row for row in TABLES[name] if row.setting not in gone]
+    if not rows:
         raise CallError(
-            f"{named(folder)} lacks the traces {', '.join(one.name for one in gone)}; "
+            f"{named(folder)} has none of the traces {', '.join(one.name for one in gone)}; "
             "give the folder that has them (--traces), or make them (--run)"
         )
-    rows = TABLES[name]
     for number, row in enumerate(rows):
         trace = read_trace(trace_path(folder, row.setting))
 
