@@ -113,6 +113,12 @@ class Refused(FedcertError, ValueError):
     """An answer that a certification round does not take."""
 
 
+class Withheld(Refused):
+    """Why a site does not take part in a private sum, where saying so would tell of its data: others are told less."""
+
+    TOLD = "this site does not take part, for reasons that it keeps to itself; its own log has them"
+
+
 class EstimationProblem(FedcertError, ValueError):
     """The reports are fine, but no estimate follows from them."""
 

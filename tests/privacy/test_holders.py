@@ -20,6 +20,7 @@ from fedcert.privacy.identity import Identity
 from fedcert.privacy.keyring import Keyring
 from fedcert.privacy.memory import DictMemory, FolderMemory
 from fedcert.privacy.messages import Holders
+from fedcert.privacy.policy import Policy
 from fedcert.privacy.replying import PrivateSite
 from fedcert.privacy.signing import sign
 from fedcert.privacy.spread import SpreadOf
@@ -33,6 +34,7 @@ from secure_sums import private_request
 NAMES = tuple(f"site-{number}" for number in range(5))
 CLASSES = ("cat", "dog", "yak")
 COORDINATOR = Identity.new("coordinator")
+FEW = Policy(fewest_for_squares=3)
 KEYS = {name: Identity.new(name) for name in NAMES}
 RING = Keyring.of([COORDINATOR.card, *(keys.card for keys in KEYS.values())])
 TOTALS = ("label_counts", "certified_counts", "by_class", "moments", "contributors")
@@ -57,7 +59,7 @@ def reports(request: Request) -> dict[str, Report]:
 
 
 def site(name: str, own: Report, memory: Any) -> Callable[[Request], PrivateSite]:
-    return lambda request: PrivateSite(request, KEYS[name], RING, memory, lambda: own)
+    return lambda request: PrivateSite(request, KEYS[name], RING, memory, lambda: own, policy=FEW)
 
 
 def courier(own: Mapping[str, Report], kind: type[Sites] = Sites) -> Sites:

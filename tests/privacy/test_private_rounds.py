@@ -16,10 +16,12 @@ from fedcert.cli.main import run
 from fedcert.engines.in_process import Sites
 from fedcert.engines.shared_folder import FolderCourier, take_part
 from fedcert.errors import CallError, FileProblem, QuorumMissed, Refused
+from fedcert.privacy.encoding import decoded, encoded
 from fedcert.privacy.identity import Identity
 from fedcert.privacy.keyring import Keyring
 from fedcert.privacy.memory import DictMemory, FolderMemory
-from fedcert.privacy.messages import Totals, session_of
+from fedcert.privacy.messages import Totals
+from fedcert.privacy.policy import Policy
 from fedcert.privacy.replying import PrivateSite
 from fedcert.privacy.signing import sign
 from fedcert.privacy.spread import SpreadOf
@@ -31,6 +33,7 @@ from secure_sums import private_request
 
 NAMES = tuple(f"site-{number}" for number in range(5))
 COORDINATOR = Identity.new("coordinator")
+FEW = Policy(fewest_for_squares=3)
 KEYS = {name: Identity.new(name) for name in NAMES}
 RING = Keyring.of([COORDINATOR.card, *(keys.card for keys in KEYS.values())])
 TOTALS = ("label_counts", "certified_counts", "by_class", "moments", "contributors", "model", "radii", "classes")
@@ -56,7 +59,7 @@ def reports(request: Request, seed: int = 0, **changes: Any) -> dict[str, Report
 
 def site(name: str, own: Report, memory: Any = None) -> Callable[[Request], PrivateSite]:
     held = memory if memory is not None else DictMemory()
-    return lambda request: PrivateSite(request, KEYS[name], RING, held, lambda: own)
+    return lambda request: PrivateSite(request, KEYS[name], RING, held, lambda: own, policy=FEW)
 
 
 def in_process(request: Request, own: Mapping[str, Report], without: set[str] = frozenset()) -> Any:  # type: ignore[assignment]
@@ -232,7 +235,10 @@ def test_three_tenths_drop_out_over_files(tmp_path: Path, count: int, stage: int
         memory = FolderMemory(tmp_path / name)
         try:
             take_part(
-                folder, name, lambda: PrivateSite(request, keys[name], ring, memory, lambda: own[name]), once=True
+                folder,
+                name,
+                lambda: PrivateSite(request, keys[name], ring, memory, lambda: own[name], policy=FEW),
+                once=True,
             )
         finally:
             memory.close()
@@ -272,7 +278,7 @@ def test_a_site_that_refuses_says_why(tmp_path: Path) -> None:
     ring = RING.without(["site-4"])
 
     def wary(given: Request) -> PrivateSite:
-        return PrivateSite(given, KEYS["site-0"], ring, DictMemory(), lambda: own["site-0"])
+        return PrivateSite(given, KEYS["site-0"], ring, DictMemory(), lambda: own["site-0"], policy=FEW)
 
     with pytest.raises(Refused, match="1 on the roster are not in the keyring"):
         take_part(tmp_path, "site-0", lambda: wary(request), once=True)
@@ -404,28 +410,86 @@ def test_a_second_sum_that_nobody_asked_for_or_about_something_else_is_refused()
         asked(),
         sign(private_request(NAMES, radii=(0.0, 0.25, 0.5), private=PrivateSum(threshold=4, spread=True)), COORDINATOR),
     )
+    nothing = Totals(session="0" * 64, total="", tags="")
     for request, why in (
         (plain, "^the request asks for no second sum$"),
         (second, "^a second sum comes after the first, which is not done$"),
     ):
-        own = reports(request)
-        totals = SpreadOf.of(Sums.of(list(own.values())), (0.5, 0.5))
-        told = Totals(
-            session=session_of(request, totals.purpose), label_counts=totals.labels,
-            certified_counts=totals.certified, target=totals.target,
-        )  # fmt: skip
         with pytest.raises(Refused, match=why):
-            site("site-0", own["site-0"])(request).reply(told.dumps())
-    own = reports(second)
-    memories = {name: DictMemory() for name in NAMES}
-    private_sums(Sites({name: site(name, own[name], memories[name]) for name in NAMES}), second, RING, patience=0.0)
-    one = site("site-0", own["site-0"], memories["site-0"])(second)
-    about = SpreadOf.of(Sums.of(list(own.values())), (0.9, 0.1))
-    told = Totals(
-        session=session_of(second, about.purpose), label_counts=about.labels, certified_counts=about.certified,
-        target=about.target,
-    )  # fmt: skip
-    with pytest.raises(Refused, match="^this site has begun a second sum with other totals, or for another target$"):
-        one.reply(told.dumps())
-    with pytest.raises(Refused, match="are of another request, or were changed$"):
-        one.reply(Totals(**{**told.__dict__, "target": (0.5, 0.5)}).dumps())
+            site("site-0", reports(request)["site-0"])(request).reply(nothing.dumps())
+
+
+def test_totals_that_a_server_makes_up_are_refused_and_tell_nothing() -> None:
+    """Neither larger nor smaller, nor of another shape: the answer does not depend on what a site holds."""
+    request = sign(
+        private_request(NAMES, radii=(0.0, 0.25, 0.5), private=PrivateSum(threshold=4, spread=True)), COORDINATOR
+    )
+    own, said = reports(request), set()
+
+    class Lying(Sites):
+        def tell(self, stage: int, letters: Mapping[str, str]) -> None:
+            if stage != 5:
+                super().tell(stage, letters)
+                return
+            told = Totals.from_json(json.loads(next(iter(letters.values()))))
+            numbers = np.frombuffer(decoded(told.total), dtype="<u8")
+            for place in range(len(numbers)):
+                for step in (-1, 1):
+                    changed = numbers.copy()
+                    changed[place : place + 1] += np.array([step]).astype(np.uint64)
+                    said.add(self.why(Totals(session=told.session, total=encoded(changed.tobytes()), tags=told.tags)))
+            for cut in (0, 7, 8, 23):
+                said.add(self.why(Totals(session=told.session, total=told.total, tags=encoded(bytes(cut)))))
+                said.add(self.why(Totals(session=told.session, total=encoded(bytes(cut)), tags=told.tags)))
+
+        def why(self, told: Totals) -> str:
+            with pytest.raises(Refused) as caught:
+                self._made["site-0"].reply(told.dumps())
+            return str(caught.value)
+
+    sums, _ = private_sums(Lying({name: site(name, own[name]) for name in NAMES}), request, RING, patience=0.0)
+    assert sums is not None
+    assert sums.spread is None
+    assert said == {"the server tells other totals than the sites have summed"}
+
+
+def test_a_site_keeps_its_reasons_to_itself(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What depends on a site's data is in its own log; the coordinator learns that it does not take part."""
+    request = asked()
+    few = Policy(fewest_for_squares=3, minimum_examples=10**6)
+
+    def begin() -> PrivateSite:
+        return PrivateSite(request, KEYS["site-0"], RING, DictMemory(), lambda: reports(request)["site-0"], policy=few)
+
+    with pytest.raises(Refused, match="its policy lets nothing out with fewer than 1000000"):
+        take_part(tmp_path, "site-0", begin)
+    trouble = next((tmp_path / "from").rglob("0-trouble.json")).read_text()
+    assert json.loads(trouble) == {
+        "trouble": "this site does not take part, for reasons that it keeps to itself; its own log has them"
+    }
+    assert "fewer than 1000000" in caplog.text
+
+
+def test_who_asks_is_not_among_those_who_are_added_up() -> None:
+    names = [*NAMES, "coordinator"]
+    request = sign(private_request(names, private=PrivateSum(threshold=5)), COORDINATOR)
+    with pytest.raises(Refused, match="^'coordinator' signed the request and is on its roster"):
+        PrivateSite(request, KEYS["site-0"], RING, DictMemory(), lambda: reports(request)["site-0"])
+
+
+def test_a_message_that_comes_again_does_not_spoil_the_folder(tmp_path: Path) -> None:
+    request = asked()
+    own = reports(request)
+
+    class Repeating(Sites):
+        def tell(self, stage: int, letters: Mapping[str, str]) -> None:
+            super().tell(stage, letters)
+            if stage == 0:
+                self.first = next(one for one in self._came if one.client == "site-4")
+            elif stage == 1:
+                self._came.append(self.first)
+
+    courier = Repeating({name: site(name, own[name]) for name in NAMES})
+    sums, _ = private_sums(courier, request, RING, folder=tmp_path / "run", patience=0.0)
+    again, _ = private_sums(Sites({}), request, RING, folder=tmp_path / "run", once=True)
+    assert again == sums

@@ -17,6 +17,7 @@ from fedcert.errors import InvalidValue, Refused
 from fedcert.estimation.bounded import bounded
 from fedcert.estimation.methods import Settings, estimator
 from fedcert.estimation.summed import Summed
+from fedcert.privacy.identity import Identity, write_identity
 from fedcert.privacy.noise import cells_of, released
 from fedcert.privacy.policy import Policy
 from fedcert.privacy.rounding import rounded
@@ -25,6 +26,7 @@ from federations import reports_of
 from simulation import RADII, ordinary
 
 REPORTS = reports_of(0, "open")
+SITE = Identity.new("site")
 
 
 def cells(sums: Sums) -> np.ndarray:
@@ -34,20 +36,20 @@ def cells(sums: Sums) -> np.ndarray:
 
 def test_counts_are_multiples_less_than_the_base_off_and_the_same_again() -> None:
     for report in REPORTS[:20]:
-        made = rounded(report, 5)
+        made = rounded(report, 5, SITE)
         off = cells(made) - cells_of(report)
         assert not (cells(made) % 5).any()
         assert (np.abs(off) < 5).all()
         assert not off[cells_of(report) % 5 == 0].any()
-        assert rounded(report, 5) == made
+        assert rounded(report, 5, SITE) == made
         assert made.noise == "each site's counts were rounded by chance to multiples of 5"
 
 
 def test_they_are_right_on_average_with_at_most_the_stated_variance() -> None:
-    """The same counts in 4,000 reports that differ in name only."""
+    """The same counts at 2,000 sites, each with a key of its own."""
     report = REPORTS[0]
     exact = cells_of(report)
-    drawn = np.array([cells(rounded(replace(report, client=f"c{k}"), 5)) for k in range(4000)])
+    drawn = np.array([cells(rounded(report, 5, Identity.new(f"c{k}"))) for k in range(2000)])
     share = exact % 5 / 5
     deviation = 5 * np.sqrt(share * (1 - share) / len(drawn))
     assert (np.abs(drawn.mean(axis=0) - exact) <= 5 * deviation + 1e-9).all()
@@ -71,10 +73,11 @@ def test_intervals_allow_for_it() -> None:
     world = ordinary(3, generator)
     truth = target @ world.accuracy
     covered = dict.fromkeys(["finite-sample", "asymptotic"], 0)
-    for number in range(runs):
+    keys = [Identity.new(f"s{site}") for site in range(len(labels))]
+    for _ in range(runs):
         total: Sums | None = None
         for site, own in enumerate(labels):
-            made = rounded(report_of(world.draw(own, generator), own, f"{number}-{site}"), 10)
+            made = rounded(report_of(world.draw(own, generator), own, "s"), 10, keys[site])
             total = made if total is None else total.merged(made)
         assert total is not None
         pool = Summed(total)
@@ -90,19 +93,21 @@ def test_intervals_allow_for_it() -> None:
 
 
 def test_what_does_not_go_together() -> None:
-    plain, other = rounded(REPORTS[0], 5), rounded(REPORTS[1], 10)
+    plain, other = rounded(REPORTS[0], 5, SITE), rounded(REPORTS[1], 10, SITE)
     with pytest.raises(CannotCombine, match="rounded alike$"):
         plain.merged(other)
     with pytest.raises(CannotCombine, match="rounded alike$"):
         plain.merged(released(REPORTS[1], Budget(epsilon=1, noise=ALONE)))
     with pytest.raises(CallError, match="multiples of 2 or more, but the base is 1"):
-        rounded(REPORTS[0], 1)
+        rounded(REPORTS[0], 1, SITE)
     with pytest.raises(Refused, match="has no counts per class"):
-        rounded(reports_of(0, "closed")[0], 5)
+        rounded(reports_of(0, "closed")[0], 5, SITE)
     with pytest.raises(InvalidValue, match="there, with rho, unless counts were rounded, but is null"):
         Noise(variance=1.0, cells=((1,),))
     grouped = replace(REPORTS[0], design_effect=(1.5,) * len(REPORTS[0].radii), largest_group=7)
-    assert rounded(grouped, 5).largest_group == 10
+    made = rounded(grouped, 5, SITE)
+    assert made.largest_group == 10
+    assert made.design_effect == (2.0,) * len(REPORTS[0].radii)  # the next step of a factor of the root of 2
 
 
 def test_a_policy_of_rounding() -> None:
@@ -112,10 +117,37 @@ def test_a_policy_of_rounding() -> None:
     ):
         policy.check_report(100, False)
     for wrong in (None, 3, 2):
-        with pytest.raises(Refused, match="lets counts out in multiples of 5, or with noise"):
+        with pytest.raises(Refused, match="lets counts out in multiples of 5; noise would do only if"):
             policy.check_release(REPORTS[0], None, wrong)
     policy.check_release(REPORTS[0], None, 10)
-    policy.check_release(REPORTS[0], Budget(epsilon=1))
+    with pytest.raises(Refused, match="noise would do only if the policy named a largest_epsilon"):
+        policy.check_release(REPORTS[0], Budget(epsilon=1))
+    replace(policy, largest_epsilon=1.0).check_release(REPORTS[0], Budget(epsilon=1))
+
+
+@pytest.mark.parametrize(
+    ("rules", "why"),
+    [
+        ({"reports": False}, "lets no report out; take part in a private sum"),
+        ({"class_counts": "in private sums"}, "lets counts per class out in private sums only; noise would do only if"),
+        ({"fewest_holders": 3}, "lets a class out only where 3 sites hold it"),
+    ],
+)
+def test_rounding_and_noise_of_any_size_do_not_get_round_other_rules(rules: dict[str, Any], why: str) -> None:
+    for budget, base in ((None, 2), (Budget(epsilon=100), None)):
+        with pytest.raises(Refused, match=why):
+            Policy(**rules).check_release(REPORTS[0], budget, base)
+    Policy(**rules, largest_epsilon=1.0).check_release(REPORTS[0], Budget(epsilon=1))
+    with pytest.raises(Refused, match="delta is 0.01, but this site's policy allows at most 1e-05"):
+        Policy(**rules, largest_epsilon=1.0).check_release(REPORTS[0], Budget(epsilon=1, delta=0.01))
+
+
+def test_what_others_know_does_not_tell_how_chance_fell() -> None:
+    """Another time, another name, the same counts: the same rounding; another key: another one."""
+    again = replace(REPORTS[0], created="2026-11-16T00:00:00Z", samples=7)
+    assert cells(rounded(again, 5, SITE)).tolist() == cells(rounded(REPORTS[0], 5, SITE)).tolist()
+    others = [cells(rounded(REPORTS[0], 5, Identity.new("site"))).tolist() for _ in range(5)]
+    assert len({str(one) for one in others}) > 1
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,8 +155,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     Path("policy.json").write_text(json.dumps({"schema": "fedcert/policy/1", "rounding": 5}))
     for index, report in enumerate(REPORTS[:30]):
         Path(f"{index}.json").write_text(report.dumps())
+        write_identity(Identity.new(report.client), Path(f"{index}.keys.json"))
         call = ["private", "release", f"{index}.json", "--round-to", "5", "--out", f"{index}.sums.json"]
-        assert run([*call, "--policy", "policy.json"]) == 0
+        assert run([*call, "--keys", f"{index}.keys.json", "--policy", "policy.json"]) == 0
     assert "110 counts are rounded up or down, by chance and right on average, to multiples of 5." in " ".join(
         capsys.readouterr().out.split()
     )
@@ -136,5 +169,8 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     for wrong in ([], ["--epsilon", "1", "--round-to", "5"]):
         assert run(["private", "release", "0.json", *wrong, "--out", "x.json"]) == 2
         assert "give either --epsilon, for noise, or --round-to" in " ".join(capsys.readouterr().err.split())
-    assert run(["private", "release", "0.json", "--round-to", "3", "--policy", "policy.json", "--out", "x.json"]) == 1
+    assert run(["private", "release", "0.json", "--round-to", "5", "--out", "x.json"]) == 2
+    assert "--round-to needs --keys" in " ".join(capsys.readouterr().err.split())
+    rounding = ["--round-to", "3", "--keys", "0.keys.json", "--policy", "policy.json"]
+    assert run(["private", "release", "0.json", *rounding, "--out", "x.json"]) == 1
     assert not Path("x.json").exists()

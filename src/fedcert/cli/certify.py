@@ -140,15 +140,20 @@ def certify(
         tell(f"note: what was done is kept in {journal}; run the same command again for more examples")
     if dry_run or as_json:
         print_json(report)
+    stays = asked is not None and asked.private is not None
     if dry_run:
-        tell("note: this is exactly what would leave; nothing was written")
+        tell(
+            "note: this stays here, for a private sum; nothing was written"
+            if stays
+            else "note: this is exactly what would leave; nothing was written"
+        )
     elif not as_json:
-        _summary(report, out)
+        _summary(report, out, stays)
     if asked is not None and asked.late(datetime.now(UTC)):
         tell(f"note: the request's deadline, {asked.deadline}, has passed: the coordinator will not take this report")
 
 
-def _summary(report: Report, out: Path | None) -> None:
+def _summary(report: Report, out: Path | None, stays: bool) -> None:
     console = results()
     if not report.examples:
         console.print(plain(f"{report.client} has no examples; its report says so. Wrote {out}."))
@@ -164,7 +169,10 @@ def _summary(report: Report, out: Path | None) -> None:
     cap = report.smoothing.largest_radius
     if cap < report.radii[-1]:
         console.print(f"Radii above {cap:.3f} are beyond what n = {report.smoothing.n} samples can certify.")
-    console.print(plain(f"Wrote {out}, which is all that needs to leave this machine."))
+    if stays:
+        console.print(plain(f"Wrote {out}, which stays here. Next: fedcert private join {out} …"))
+    else:
+        console.print(plain(f"Wrote {out}, which is all that needs to leave this machine."))
 
 
 class _Bar(Watcher):

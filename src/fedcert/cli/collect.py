@@ -68,6 +68,8 @@ def collect(
         check_writable(weights_path(out), (), inputs)
     needed = number_of("--quorum", quorum)
     asked: Request | None = read_one(request, Request) if request is not None else None
+    if asked is not None and asked.private is not None:
+        raise CallError(f"{request} asks for a private sum, not for reports: use fedcert private sum")
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(run, asked)) if run is not None else None
         one = Round(asked, folder, trusted=keyring_in(trusted))

@@ -13,6 +13,7 @@ from fedcert.certification.logs import read_log
 from fedcert.cli.console import results
 from fedcert.cli.inputs import from_options, names_in, option, radii_of
 from fedcert.errors import DataProblem
+from fedcert.privacy.policy import read_policy
 from fedcert.report import DEFAULT_RADII, Report, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES, RADII
 from fedcert.report.kinds import ModelName, Text
@@ -32,6 +33,7 @@ def import_log(
     radii: Annotated[str | None, typer.Option(help="0,0.25,0.5 or first:last:step. [default: 0:1:0.05]")] = None,
     classes: Annotated[Path | None, typer.Option(help="File of class names in index order (.txt or .json).")] = None,
     class_counts: Annotated[bool, typer.Option(help="Tell counts per class too.")] = False,
+    policy: Annotated[Path | None, typer.Option(help="This site's rules about what leaves it (.json).")] = None,
 ) -> None:
     """Make a report of existing certificates: idx, label, predict, radius, correct, with tabs between."""
     check_writable(out, (".json",), [log])
@@ -59,6 +61,7 @@ def import_log(
         software=f"fedcert {__version__}",
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
+    read_policy(policy).check_report(report.examples, class_counts)
     write_whole(out, report.dumps())
     console = results()
     count = report.certified_counts[0]

@@ -10,7 +10,7 @@ import typer
 from fedcert.cli.console import print_json, results, tell
 from fedcert.cli.inputs import files_among
 from fedcert.cli.request import budget_of
-from fedcert.cli.signing import check_asker
+from fedcert.cli.signing import check_asker, keys_in
 from fedcert.errors import CallError, shown
 from fedcert.report import Report, Request, Sums, check_writable, read_one, write_whole
 from fedcert.report.privacy import ALONE, Budget
@@ -63,7 +63,9 @@ def join(
     held = FolderMemory(memory)
     try:
         done = take_part(
-            folder, identity.name, lambda: PrivateSite(asked, identity, keyring, held, lambda: own, fewest=fewest),
+            folder, identity.name, lambda: PrivateSite(
+                asked, identity, keyring, held, lambda: own, policy=rules, fewest=fewest
+            ),
             seconds=wait, once=once, told=tell,
         )  # fmt: skip
     finally:
@@ -78,9 +80,6 @@ def add_up(
     folder: Annotated[Path, typer.Option(help="The folder that sites and coordinator share.")],
     run: Annotated[Path, typer.Option(help="A folder of the coordinator's own, to go on after a stop.")],
     out: Annotated[Path, typer.Option(help="The sums to write (.json), for fedcert estimate.")],
-    target: Annotated[
-        str | None, typer.Option(help="With a second sum: what it is about. [default: the request's, or uniform]")
-    ] = None,
     patience: Annotated[float, typer.Option(min=0, help="Seconds for each step after all have joined.")] = 600.0,
     once: Annotated[bool, typer.Option(help="Do what can be done now, and come back later.")] = False,
     go_on: Annotated[bool, typer.Option(help="With --once: go on without those who have not answered.")] = False,
@@ -96,7 +95,6 @@ def add_up(
     asked: Request = read_one(request, Request)
     made, missing = private_sums(
         FolderCourier(folder), asked, read_keyring(trusted), folder=run, patience=patience, once=once, go_on=go_on,
-        target=target,
     )  # fmt: skip
     for name, why in missing.items():
         tell(f"{'waiting for' if made is None else 'not in the sum'}: {name}: {why}")
@@ -116,6 +114,7 @@ def release(
     round_to: Annotated[
         int | None, typer.Option(min=2, help="Instead: round counts by chance to multiples of this.")
     ] = None,
+    keys: Annotated[Path | None, typer.Option(help="With --round-to: this site's secret keys (.json).")] = None,
     delta: Annotated[float, typer.Option(help="Of differential privacy.")] = 1e-6,
     most_per_patient: Annotated[
         int | None, typer.Option(min=1, help="Protect patients with so many examples, not single examples.")
@@ -127,13 +126,15 @@ def release(
     """Write this site's counts with noise of its own, or rounded: for those who cannot sum in secret."""
     from fedcert.privacy.policy import read_policy
 
-    check_writable(out, (".json",), [report])
+    check_writable(out, (".json",), files_among(report, keys, policy))
     if (epsilon is None) == (round_to is None):
         raise CallError("give either --epsilon, for noise, or --round-to, for counts rounded by chance")
+    if (round_to is None) != (keys is None):
+        raise CallError("--round-to needs --keys (and --epsilon does not): chance comes from this site's secret key")
     budget = budget_of(epsilon, delta, most_per_patient, replace, ALONE)
     own: Report = read_one(report, Report)
     read_policy(policy).check_release(own, budget, round_to)
-    made, words, after = _noisy(own, budget) if budget is not None else _rounded(own, round_to or 1)
+    made, words, after = _noisy(own, budget) if budget is not None else _rounded(own, round_to or 1, keys)
     console = results()
     console.print(plain(f"{len(own.classes) * (len(own.radii) + 1):,} counts {words}."))
     if not dry_run:
@@ -150,11 +151,14 @@ def _noisy(own: Report, budget: Budget) -> tuple[Sums, str, str]:
     return made, words, "Each further release of the same examples adds to epsilon."
 
 
-def _rounded(own: Report, base: int) -> tuple[Sums, str, str]:
+def _rounded(own: Report, base: int, keys: Path | None) -> tuple[Sums, str, str]:
     from fedcert.privacy.rounding import rounded
 
+    identity = keys_in(keys, own.client)
+    assert identity is not None  # noqa: S101
+
     words = f"are rounded up or down, by chance and right on average, to multiples of {base}"
-    return rounded(own, base), words, "The same report is rounded the same way again."
+    return rounded(own, base, identity), words, "The same counts are rounded the same way again."
 
 
 app.command("release")(release)

@@ -10,7 +10,7 @@ import typer
 from fedcert.cli.console import print_json, results, tell
 from fedcert.cli.inputs import files_among, from_options, names_in, option, radii_of
 from fedcert.cli.signing import keys_in, signed_by
-from fedcert.errors import CallError
+from fedcert.errors import CallError, shown
 from fedcert.estimation.target import target_of
 from fedcert.report import DEFAULT_RADII, Release, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES, RADII, ROSTER
@@ -78,6 +78,8 @@ def request(
         raise CallError("give either --model FILE or --model-id TEXT")
     check_writable(out, (".json",), files_among(model, classes, roster, target, sign))
     keys = keys_in(sign)
+    if private and keys is not None and roster is not None and keys.name in names_in(roster, ROSTER, "roster"):
+        raise CallError(f"{shown(keys.name)} signs the request and is on its roster: who adds up must not be added up")
     names = names_in(classes, CLASSES, "classes")
     made = from_options(
         ask,

@@ -8,19 +8,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedcert.certification.run import certify
-from fedcert.errors import DataProblem, FedcertError, ModelProblem
+from fedcert.errors import DataProblem, FedcertError, ModelProblem, Refused
 from fedcert.report import Report, Request
 from fedcert.report.parsing import parse
 
 if TYPE_CHECKING:
     from fedcert.privacy.membership import Membership
+    from fedcert.privacy.policy import Policy
 
 Said = dict[str, str]
 """A client's words: its `name`, and its `report` (JSON), what it `said` in a private sum, or its `trouble`."""
 
 
 def answered(
-    request: str, model: Any, weights: Callable[[], Mapping[str, Any] | None], data: Any, client: str, **options: Any
+    request: str,
+    model: Any,
+    weights: Callable[[], Mapping[str, Any] | None],
+    data: Any,
+    client: str,
+    *,
+    policy: Policy | None = None,
+    **options: Any,
 ) -> Said:
     """Answer a request.
 
@@ -30,21 +38,35 @@ def answered(
         weights: gives the server's, by name; None where it sent none.
         data: test examples, see `examples_of`; or a function that gives them.
         client: this client's name.
+        policy: this client's rules about what leaves it; none where None.
         options: of `fedcert.certify`.
     """
     try:
-        asked = Request.from_json(parse(request, "the request"))
-        state = weights()
-        if state is None:
-            raise ModelProblem("the server's message has no weights")
-        loaded(model, state).eval()
-        x, y = examples_of(data() if callable(data) else data)
-        report = certify(model, x, y, client=client, request=asked, **options)
+        if policy is not None and policy.signed_requests:
+            raise Refused(
+                "this client's policy wants requests that somebody in its keyring signed, which is checked for private "
+                "sums and by fedcert certify, but not for reports over an engine"
+            )
+        report = _certified(request, model, weights, data, client, **options)
+        if policy is not None:
+            policy.check_report(report.examples, report.class_certified_counts is not None)
     except FedcertError as error:
         return {"name": client, "trouble": str(error)}
     except Exception as error:  # noqa: BLE001 (the server is to know at once, whatever went wrong)
         return {"name": client, "trouble": f"{type(error).__name__}: {error}"}
     return {"name": client, "report": report.dumps()}
+
+
+def _certified(
+    request: str, model: Any, weights: Callable[[], Mapping[str, Any] | None], data: Any, client: str, **options: Any
+) -> Report:
+    asked = Request.from_json(parse(request, "the request"))
+    state = weights()
+    if state is None:
+        raise ModelProblem("the server's message has no weights")
+    loaded(model, state).eval()
+    x, y = examples_of(data() if callable(data) else data)
+    return certify(model, x, y, client=client, request=asked, **options)
 
 
 def answered_privately(
@@ -64,21 +86,18 @@ def answered_privately(
         model, weights, data, options: see `answered`.
         membership: the site's keys and memory.
     """
+    from fedcert.privacy.replying import told_why
+
     client = membership.identity.name
 
     def report() -> Report:
-        made = answered(request, model, weights, data, client, **{**options, "class_counts": True})
-        if "report" not in made:
-            raise ModelProblem(made["trouble"])
-        return Report.from_json(parse(made["report"], "this site's report"))
+        return _certified(request, model, weights, data, client, **{**options, "class_counts": True})
 
     try:
         with membership.at_work(Request.from_json(parse(request, "the request")), report) as site:
             return {"name": client, "said": site.join() if told is None else site.reply(told)}
-    except FedcertError as error:
-        return {"name": client, "trouble": str(error)}
     except Exception as error:  # noqa: BLE001 (the server is to know at once, whatever went wrong)
-        return {"name": client, "trouble": f"{type(error).__name__}: {error}"}
+        return {"name": client, "trouble": told_why(error)}
 
 
 def loaded(model: Any, state: Mapping[str, Any]) -> Any:

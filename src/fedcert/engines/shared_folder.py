@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from fedcert.errors import CallError, FedcertError, FileProblem
-from fedcert.privacy.replying import SAID, PrivateSite
+from fedcert.privacy.replying import SAID, PrivateSite, told_why
 from fedcert.report import Request, write_whole
 from fedcert.report.parsing import parse
 from fedcert.report.paths import kind_of_path, named
@@ -104,7 +104,7 @@ def take_part(
             (going / f"{stage}-trouble.json").unlink(missing_ok=True)  # of an earlier try
             told(f"wrote {named(said)}")
     except FedcertError as error:
-        _write(going / f"{stage}-trouble.json", json.dumps({"trouble": str(error)}))
+        _write(going / f"{stage}-trouble.json", json.dumps({"trouble": told_why(error)}))
         raise
     return True
 

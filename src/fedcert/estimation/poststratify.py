@@ -39,7 +39,7 @@ def poststratified(pool: Pool, target: Floats, settings: Settings) -> Answer:
     curve, uncertainty = totals_answer(pool, target)
     return Answer(
         curve, None, weights_note="classes are weighted, not clients", uncertainty=uncertainty,
-        settings=settings.used("confidence"), details={"missing_share": 2 * uncertainty.bias},
+        settings=settings.used("confidence"), details={"missing_share": _missing(pool, target)},
     )  # fmt: skip
 
 
@@ -61,7 +61,26 @@ def totals_answer(pool: Pool, target: Floats) -> tuple[Floats, Uncertainty]:
     noise = _noise(pool, target, labels, smooth)
     drowned = getattr(pool, "drowned", None)
     point = centre if drowned is None else target @ accuracy + missing * drowned
-    return decreasing(point), Uncertainty(centre, missing / 2, loads, loads.sum(axis=0), smooth, noise=noise)
+    bias = missing / 2 + _noise_bias(pool, target, labels)
+    return decreasing(point), Uncertainty(centre, bias, loads, loads.sum(axis=0), smooth, noise=noise)
+
+
+def _missing(pool: Pool, target: Floats) -> float:
+    """The target's share of classes that nobody holds."""
+    return 0.0 if pool.class_totals is None else float(target[pool.class_totals[0] <= 0].sum())
+
+
+def _noise_bias(pool: Pool, target: Floats, labels: Floats) -> float:
+    """What noise in n moves k/n on average, at most.
+
+    With variances v in what is certified and v' in what is not it is (L v' - (1 - L) v)/n², to second order. A single
+    class's is well below its standard error; but it does not average out over many classes, as chance does.
+    """
+    variances = getattr(pool, "noise", None)
+    if variances is None:
+        return 0.0
+    held = labels > 0
+    return float(np.sum(np.where(held, target / np.where(held, labels, 1.0) ** 2, 0.0)) * np.max(variances))
 
 
 def _noise(pool: Pool, target: Floats, labels: Floats, accuracy: Floats) -> tuple[Floats, Floats] | None:

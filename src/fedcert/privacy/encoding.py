@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from fedcert.errors import InvalidValue
 from fedcert.report.kinds import Kind
 
@@ -68,6 +71,17 @@ class Secret(Encoded):
 def encoded(data: bytes) -> str:
     """Bytes as base64."""
     return base64.b64encode(data).decode()
+
+
+def encoded_numbers(numbers: npt.NDArray[np.uint64]) -> str:
+    """Numbers mod 2^64 as base64, eight bytes each, the lowest first."""
+    return encoded(numbers.astype("<u8").tobytes())
+
+
+def decoded_numbers(text: str, count: int) -> npt.NDArray[np.uint64] | None:
+    """The same back; None where they are not so many."""
+    data = decoded(text)
+    return np.frombuffer(data, dtype="<u8").astype(np.uint64) if len(data) == 8 * count else None
 
 
 def decoded(text: str) -> bytes:

@@ -12,8 +12,6 @@ from fedcert.errors import Refused
 from fedcert.privacy.masks import Vector
 from fedcert.report import Report, Request
 
-PURPOSE = "holders"
-
 
 @dataclass(frozen=True)
 class Held:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedcert.privacy.identity import Identity, read_identity
 from fedcert.privacy.keyring import Keyring, read_keyring
 from fedcert.privacy.memory import FolderMemory
+from fedcert.privacy.policy import Policy, read_policy
 from fedcert.privacy.replying import PrivateSite
 from fedcert.privacy.site import FEWEST
 from fedcert.report import Report, Request
@@ -24,23 +25,33 @@ class Membership:
         keyring: whom it trusts: the other sites and the coordinator.
         memory: a folder of its own, for what it must remember.
         fewest: the fewest sites that it lets a sum be over.
+        policy: its rules about what leaves it.
     """
 
     identity: Identity
     keyring: Keyring
     memory: Path
     fewest: int = FEWEST
+    policy: Policy = field(default_factory=Policy)
 
     @classmethod
-    def read(cls, keys: str | Path, trusted: str | Path, memory: str | Path, fewest: int = FEWEST) -> Membership:
-        """From the files that `fedcert keys` made.
+    def read(
+        cls,
+        keys: str | Path,
+        trusted: str | Path,
+        memory: str | Path,
+        fewest: int = FEWEST,
+        policy: str | Path | None = None,
+    ) -> Membership:
+        """From the files that `fedcert keys` made, and the site's rules (.json).
 
         Raises:
             CallError: a file is not there, or secret keys can be read by others.
             FileProblem: a file cannot be read.
             InvalidValue: it holds something else.
         """
-        return cls(read_identity(Path(keys)), read_keyring(Path(trusted)), Path(memory), fewest)
+        rules = read_policy(None if policy is None else Path(policy))
+        return cls(read_identity(Path(keys)), read_keyring(Path(trusted)), Path(memory), fewest, rules)
 
     @contextmanager
     def at_work(self, request: Request, report: Callable[[], Report]) -> Iterator[PrivateSite]:
@@ -51,6 +62,8 @@ class Membership:
         """
         memory = FolderMemory(self.memory)
         try:
-            yield PrivateSite(request, self.identity, self.keyring, memory, report, fewest=self.fewest)
+            yield PrivateSite(
+                request, self.identity, self.keyring, memory, report, policy=self.policy, fewest=self.fewest
+            )
         finally:
             memory.close()

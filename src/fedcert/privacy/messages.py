@@ -28,8 +28,8 @@ from fedcert.privacy.keyring import Keyring
 from fedcert.privacy.masks import framed
 from fedcert.privacy.shamir import SHARE_BYTES
 from fedcert.report import Request
-from fedcert.report.fields import CLASS_ROWS, LABEL_COUNTS, ROSTER, rows_fit, same_length
-from fedcert.report.kinds import ListOf, MappingOf, Nullable, Number, Pattern, Text
+from fedcert.report.fields import LABEL_COUNTS, ROSTER
+from fedcert.report.kinds import MappingOf, Nullable, Pattern, Text
 from fedcert.report.value import Value, rule
 
 TAG_BYTES = 32
@@ -231,25 +231,18 @@ class Holders(Passed):
 
 @dataclass(frozen=True, kw_only=True)
 class Totals(Passed):
-    """What a second sum is about: the first one's totals, and the estimate's target.
+    """What a second sum is about: the totals of the first.
 
     Attributes:
-        label_counts: examples of each class.
-        certified_counts: those certified, one row per class.
-        target: the target's share of each class.
+        total: the sum of counts, eight bytes for each number.
+        tags: what sites check that by, of the same length.
     """
 
     SCHEMA: ClassVar[str] = "fedcert/private-totals/1"
     NOUN: ClassVar[str] = "totals of the first sum"
 
-    label_counts: tuple[int, ...] = field(metadata=rule(LABEL_COUNTS))
-    certified_counts: tuple[tuple[int, ...], ...] = field(metadata=rule(CLASS_ROWS))
-    target: tuple[float, ...] = field(metadata=rule(ListOf(Number(least=0, most=1), "shares, one per class")))
-
-    def consistent(self) -> None:
-        """Check that there is a row and a share for each class."""
-        rows_fit("certified_counts", self.certified_counts, self.label_counts, None)
-        same_length("target", self.target, "label_counts", self.label_counts)
+    total: str = field(metadata=rule(Encoded()))
+    tags: str = field(metadata=rule(Encoded()))
 
 
 @dataclass(frozen=True, kw_only=True)

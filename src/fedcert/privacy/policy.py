@@ -22,13 +22,19 @@ class Policy(Value):
 
     Attributes:
         minimum_examples: with fewer test examples, nothing.
-        reports: reports in the clear; else private sums and noisy counts only.
-        class_counts: counts per class: "never", "in private sums" (or with noise), or "always".
+        reports: counts of this site that others can read; else private sums, and noise where `largest_epsilon` is set.
+        class_counts: counts per class: "never", "in private sums" (or with noise where `largest_epsilon` is set), or
+            "always".
         fewest_clients: the fewest sites that a private sum may be over.
         fewest_holders: sites that must hold a class for its counts to enter a private sum; reports in the clear, which
             always tell classes, are then not let out.
-        rounding: counts that others can read leave in multiples of this; 1 where they need not. Noise will do as well.
+        fewest_for_squares: the fewest sites that sums of squares (moments, or a second sum) may be over: they tell more
+            of each than sums do.
+        rounding: counts that others can read leave in multiples of this; 1 where they need not.
         largest_epsilon: counts leave with noise of at most this epsilon; null where noise is not asked for.
+        largest_delta: and of at most this delta.
+        total_epsilon: what all noisy private sums together may come to, as this site's memory has them; null for no
+            bound.
         signed_requests: requests must be signed by somebody in the keyring.
     """
 
@@ -41,8 +47,11 @@ class Policy(Value):
     class_counts: str = field(default=ALWAYS, metadata=rule(OneOf((NEVER, PRIVATELY, ALWAYS))))
     fewest_clients: int = field(default=3, metadata=rule(Whole(least=3)))
     fewest_holders: int = field(default=0, metadata=rule(Whole()))
+    fewest_for_squares: int = field(default=5, metadata=rule(Whole(least=3)))
     rounding: int = field(default=1, metadata=rule(Whole(least=1, most=2**20)))
     largest_epsilon: float | None = field(default=None, metadata=rule(Nullable(Number(above=0))))
+    largest_delta: float = field(default=1e-5, metadata=rule(Number(above=0, below=1)))
+    total_epsilon: float | None = field(default=None, metadata=rule(Nullable(Number(above=0))))
     signed_requests: bool = field(default=False, metadata=rule(Flag()))
 
     def check_report(self, examples: int, class_counts: bool) -> None:
@@ -58,17 +67,11 @@ class Policy(Value):
         self._check_examples(examples)
         if self.largest_epsilon is not None:
             raise Refused("this site's policy lets counts out with noise only; use: fedcert private release")
+        self._check_readable()
         if self.rounding > 1:
             raise Refused(
                 f"this site's policy lets counts out in multiples of {self.rounding} only; use: fedcert private "
                 f"release --round-to {self.rounding}"
-            )
-        if not self.reports:
-            raise Refused("this site's policy lets no report out; take part in a private sum: fedcert private join")
-        if self.fewest_holders:
-            raise Refused(
-                f"this site's policy lets a class out only where {self.fewest_holders} sites hold it, which a report "
-                "in the clear cannot wait for; take part in a private sum: fedcert private join"
             )
         if class_counts and self.class_counts != ALWAYS:
             raise Refused(f"this site's policy lets counts per class out {self._when()}; leave --class-counts out")
@@ -80,22 +83,37 @@ class Policy(Value):
             Refused: it may not; the sentence says why.
         """
         self._check_examples(report.examples)
-        if request.private is None:
+        self.check_asked(request)
+
+    def check_asked(self, request: Request) -> None:
+        """Check a request for a private sum, whatever this site's report will be.
+
+        Raises:
+            Refused: this site does not take part in it; the sentence says why.
+        """
+        private = request.private
+        if private is None:
             raise Refused("the request asks for no private sum")
-        if request.private.class_counts and self.class_counts == NEVER:
+        if private.class_counts and self.class_counts == NEVER:
             raise Refused("this site's policy lets counts per class out never, and the private sum is over them")
-        if request.private.threshold < self.fewest_clients:
+        if private.threshold < self.fewest_clients:
             raise Refused(
-                f"the sum may be over as few as {request.private.threshold} clients, but this site's policy wants at "
-                f"least {self.fewest_clients}"
+                f"the sum may be over as few as {private.threshold} clients, but this site's policy wants at least "
+                f"{self.fewest_clients}"
             )
-        if request.private.budget is None and (request.private.fewest_holders or 0) < self.fewest_holders:
+        if (private.moments or private.spread) and private.threshold < self.fewest_for_squares:
+            raise Refused(
+                f"sums of squares may be over as few as {private.threshold} clients, but this site's policy wants at "
+                f"least {self.fewest_for_squares} (fewest_for_squares); ask for a sum without --moments and --spread"
+            )
+        noisy = private.budget is not None and self.largest_epsilon is not None
+        if not noisy and (private.fewest_holders or 0) < self.fewest_holders:
             raise Refused(
                 f"this site's policy wants classes summed only where {self.fewest_holders} sites hold them, but the "
-                f"request asks for {request.private.fewest_holders or 0}; ask the coordinator for one with "
+                f"request asks for {private.fewest_holders or 0}; ask the coordinator for one with "
                 f"--fewest-holders {self.fewest_holders}"
             )
-        self._check_budget(request.private.budget)
+        self._check_budget(private.budget)
 
     def check_release(self, report: Report, budget: Budget | None, rounding: int | None = None) -> None:
         """Check that a report's counts may leave with noise, or rounded.
@@ -112,8 +130,29 @@ class Policy(Value):
         if self.class_counts == NEVER:
             raise Refused("this site's policy lets counts per class out never, not even with noise")
         self._check_budget(budget)
-        if budget is None and (rounding is None or rounding % self.rounding):
-            raise Refused(f"this site's policy lets counts out in multiples of {self.rounding}, or with noise")
+        if budget is not None and self.largest_epsilon is not None:
+            return
+        self._check_readable()
+        if self.class_counts != ALWAYS:
+            raise Refused(
+                f"this site's policy lets counts per class out {self._when()}; noise would do only if the policy named "
+                "a largest_epsilon"
+            )
+        if self.rounding > 1 and (rounding is None or rounding % self.rounding):
+            raise Refused(
+                f"this site's policy lets counts out in multiples of {self.rounding}; noise would do only if the "
+                "policy named a largest_epsilon"
+            )
+
+    def _check_readable(self) -> None:
+        """Check that counts of this site may be read by others."""
+        if not self.reports:
+            raise Refused("this site's policy lets no report out; take part in a private sum: fedcert private join")
+        if self.fewest_holders:
+            raise Refused(
+                f"this site's policy lets a class out only where {self.fewest_holders} sites hold it, which a report "
+                "in the clear cannot wait for; take part in a private sum: fedcert private join"
+            )
 
     def _check_budget(self, budget: Budget | None) -> None:
         if self.largest_epsilon is None:
@@ -122,10 +161,12 @@ class Policy(Value):
             raise Refused(
                 f"this site's policy wants noise of at most epsilon {self.largest_epsilon:g}, but none is asked"
             )
-        if budget.epsilon > self.largest_epsilon:
-            raise Refused(
-                f"epsilon is {budget.epsilon:g}, but this site's policy allows at most {self.largest_epsilon:g}"
-            )
+        for name, came, most in (
+            ("epsilon", budget.epsilon, self.largest_epsilon),
+            ("delta", budget.delta, self.largest_delta),
+        ):
+            if came > most:
+                raise Refused(f"{name} is {came:g}, but this site's policy allows at most {most:g}")
 
     def _check_examples(self, examples: int) -> None:
         if examples < self.minimum_examples:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedcert.errors import Refused
-from fedcert.privacy.encoding import decoded
-from fedcert.privacy.holders import PURPOSE, Held, holding
+from fedcert.errors import FedcertError, ModelProblem, Refused, Withheld, shown
+from fedcert.privacy.encoding import decoded_numbers
+from fedcert.privacy.holders import Held, holding
 from fedcert.privacy.identity import Identity
 from fedcert.privacy.keyring import Keyring
 from fedcert.privacy.masks import Vector
@@ -28,10 +29,11 @@ from fedcert.privacy.messages import (
     Shares,
     Survivors,
     Totals,
-    session_of,
 )
+from fedcert.privacy.policy import Policy
 from fedcert.privacy.signing import signer
-from fedcert.privacy.site import FEWEST, Site
+from fedcert.privacy.site import FEWEST, HOLDERS, Site
+from fedcert.privacy.spending import spend
 from fedcert.privacy.spread import SpreadOf
 from fedcert.privacy.vectors import Layout
 from fedcert.report import Report, Request
@@ -39,6 +41,7 @@ from fedcert.report.parsing import parse
 from fedcert.report.reading import kind_of
 from fedcert.report.value import Value
 
+_LOG = logging.getLogger("fedcert")
 TOLD: tuple[type[Passed], ...] = (Keys, Delivery, Survivors, Confirmations)
 SAID: tuple[type[Message], ...] = (Join, Shares, Masked, Confirmed, Revealed)
 
@@ -71,6 +74,7 @@ class PrivateSite:
         keyring: whom it trusts: everybody on the roster, and who signed the request.
         memory: what it remembers.
         report: gives this site's report when it joins; it stays here.
+        policy: this site's rules about what leaves it.
         fewest: the fewest sites that it lets a sum be over.
 
     Raises:
@@ -85,13 +89,24 @@ class PrivateSite:
         memory: Memory,
         report: Callable[[], Report],
         *,
+        policy: Policy | None = None,
         fewest: int = FEWEST,
     ) -> None:
-        if signer(request, keyring) is None:
+        self._policy = policy or Policy()
+        self._policy.check_asked(request)
+        asker = signer(request, keyring)
+        if asker is None:
             raise Refused("the request is not signed by anybody in the keyring: a private sum starts with trust")
+        if asker in (request.roster or ()):
+            raise Refused(
+                f"{shown(asker)} signed the request and is on its roster: who adds up must not be among those that are "
+                "added up"
+            )
         self._holders = request.private is not None and request.private.fewest_holders is not None
-        purpose = PURPOSE if self._holders else "counts"
-        self._first = Site(request, identity, keyring, memory, purpose=purpose, checked=self._holders, fewest=fewest)
+        purpose = HOLDERS if self._holders else "counts"
+        self._spread = request.private is not None and request.private.spread
+        checked = self._holders or self._spread
+        self._first = Site(request, identity, keyring, memory, purpose=purpose, checked=checked, fewest=fewest)
         self._layout, self._report, self._memory = Layout(request), report, memory
         self.request = request
 
@@ -142,7 +157,7 @@ class PrivateSite:
             yield counts
         totals = self._memory.get(f"second-{self.request.nonce}")
         if totals is not None:
-            about = _about(Totals.from_json(totals))
+            about = self._about(Totals.from_json(totals))
             yield _Sum(self._first.again(about.purpose), lambda report: about.pack(self._told_of(report)))
 
     def _counts(self) -> _Sum | None:
@@ -152,7 +167,10 @@ class PrivateSite:
         held = self._held()
         if held is None:
             return None
-        return _Sum(self._first.again(held.purpose), lambda report: self._layout.pack(held.restricted(report)), held)
+        return _Sum(self._counting_site(held), lambda report: self._layout.pack(held.restricted(report)), held)
+
+    def _counting_site(self, held: Held) -> Site:
+        return self._first.again(held.purpose, checked=self._spread)
 
     def _held(self) -> Held | None:
         kept = self._memory.get(f"holders-{self.request.nonce}")
@@ -182,14 +200,13 @@ class PrivateSite:
             raise Refused("the request asks for no number of holders")
         if not self._first.done:
             raise Refused("counts come after the sum of holders, which is not done")
-        tags = np.frombuffer(decoded(told.tags)[: 8 * len(told.holders)], dtype="<u8").astype(np.uint64)
+        tags = decoded_numbers(told.tags, len(told.holders))
         if not self._first.holds(np.array(told.holders, dtype=np.uint64), tags):
             raise Refused("the server tells another number of holders than the sites have summed")
         held = self._held_of(told)
-        site = self._first.again(held.purpose)
+        site = self._counting_site(held)
         if told.session != site.session:
             raise Refused("the number of holders is of another request")
-        self._layout.pack(held.restricted(self._numbers()))  # what cannot be is found out before anybody waits
         self._memory.put(f"holders-{self.request.nonce}", told.to_json())
         return site
 
@@ -199,35 +216,50 @@ class PrivateSite:
         Raises:
             Refused: none was asked for, the sum of counts is not done, or another one was begun.
         """
-        private = self.request.private
-        if private is None or not private.spread:
+        if not self._spread:
             raise Refused("the request asks for no second sum")
         counts = self._counts()
         if counts is None or not counts.site.done:
             raise Refused("a second sum comes after the first, which is not done")
-        about = _about(totals)
-        if totals.session != session_of(self.request, about.purpose):
-            raise Refused("the totals of the first sum are of another request, or were changed")
-        about.pack(self._told_of(self._numbers()))  # what cannot be is found out before anybody waits
-        name = f"second-{self.request.nonce}"
-        kept = self._memory.get(name)
-        if kept is None:
-            self._memory.put(name, totals.to_json())
-        elif Totals.from_json(kept) != totals:
-            raise Refused("this site has begun a second sum with other totals, or for another target")
-        return self._first.again(about.purpose)
+        length = self._layout.length
+        if not counts.site.holds(decoded_numbers(totals.total, length), decoded_numbers(totals.tags, length)):
+            raise Refused("the server tells other totals than the sites have summed")
+        about = self._about(totals)
+        site = self._first.again(about.purpose)
+        if totals.session != site.session:
+            raise Refused("the totals of the first sum are of another request")
+        self._memory.put(f"second-{self.request.nonce}", totals.to_json())
+        return site
+
+    def _about(self, totals: Totals) -> SpreadOf:
+        """What the sum of errors is about: totals that were checked, and the request's own target."""
+        counts, total = self._counts(), decoded_numbers(totals.total, self._layout.length)
+        assert counts is not None  # noqa: S101
+        assert total is not None  # noqa: S101
+        return SpreadOf.asked(self.request, self._layout.sums(total, len(counts.site.over)))
 
     def _numbers(self) -> Report:
         """This site's report: the same at every step, however often the program starts anew."""
         name = f"report-{self._first.session}"
         kept = self._memory.get(name)
         if kept is None:
-            report = self._report()
-            self._layout.pack(report)  # what cannot be summed is found out before anybody waits
+            try:
+                report = self._report()
+                self._policy.check_private(report, self.request)
+                self._layout.pack(report)  # what cannot be summed is found out before anybody waits
+            except ModelProblem:
+                raise
+            except FedcertError as error:
+                raise Withheld(str(error)) from None
+            budget = self.request.private.budget if self.request.private is not None else None
+            if budget is not None:
+                spend(self._memory, self.request.nonce, budget, self._policy.total_epsilon)
             kept = report.to_json()
             self._memory.put(name, kept)
         return Report.from_json(kept)
 
 
-def _about(totals: Totals) -> SpreadOf:
-    return SpreadOf(totals.label_counts, totals.certified_counts, totals.target)
+def told_why(error: Exception) -> str:
+    """What others are told about an error at this site in a private sum: nothing that depends on its data."""
+    _LOG.warning("this site does not go on in a private sum: %s", error)
+    return Withheld.TOLD if isinstance(error, Withheld) or not isinstance(error, FedcertError) else str(error)

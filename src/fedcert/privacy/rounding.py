@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
+import hmac
 
 import numpy as np
 
 from fedcert.errors import CallError
+from fedcert.privacy.encoding import decoded
+from fedcert.privacy.identity import Identity
+from fedcert.privacy.masks import framed
 from fedcert.privacy.noise import cells_of
+from fedcert.privacy.vectors import next_effect
 from fedcert.report import Report, Sums
 from fedcert.report.noisy import noisy_sums
 from fedcert.report.privacy import Noise
 
 
-def rounded(report: Report, base: int) -> Sums:
+def rounded(report: Report, base: int, identity: Identity) -> Sums:
     """A site's counts, each rounded up or down to a multiple of the base.
 
     A count of a base + b, with b below the base, becomes (a + 1) base with probability b / base, else a base: right on
-    average, less than the base off, with a variance of at most base^2 / 4. Chance comes from the report's own content:
-    rounding the same report again gives the same, so that repeating it tells nothing more. This is no differential
-    privacy: whoever knows all other counts can tell which few values a count may have.
+    average, less than the base off, with a variance of at most base^2 / 4. Chance comes from the site's secret key, the
+    counts, the model and the request: the same counts are rounded the same way again, so that repeating it tells
+    nothing more, and nobody else can find out which counts would have been. This is no differential privacy.
 
     Args:
         report: the site's, with counts per class.
         base: such as 5.
+        identity: the site's keys.
 
     Raises:
         CallError: the base is below 2.
@@ -32,7 +37,8 @@ def rounded(report: Report, base: int) -> Sums:
     if base < 2:
         raise CallError(f"counts are rounded to multiples of 2 or more, but the base is {base}")
     cells = cells_of(report)
-    seed = hashlib.sha256(f"fedcert rounding 1\n{base}\n{report.dumps()}".encode()).digest()
+    about = framed(["fedcert rounding 1", report.model, report.request or "", cells.astype("<i8").tobytes()])
+    seed = hmac.digest(decoded(identity.signing), about, "sha256")
     chance = np.random.default_rng(np.frombuffer(seed, dtype="<u4")).random(cells.shape)
     made = base * (cells // base + (chance * base < cells % base))
     noise = Noise(rounding=base, variance=base**2 / 4, cells=made.tolist())
@@ -40,7 +46,8 @@ def rounded(report: Report, base: int) -> Sums:
     like = Sums(
         model=report.model, request=report.request, smoothing=report.smoothing, radii=report.radii,
         classes=report.classes, contributors=1, label_counts=(0,) * len(report.classes),
-        certified_counts=(0,) * len(report.radii), software=report.software, design_effect=report.design_effect,
+        certified_counts=(0,) * len(report.radii), software=report.software,
+        design_effect=None if report.design_effect is None else tuple(map(next_effect, report.design_effect)),
         largest_group=None if group is None else -(-group // base) * base,
     )  # fmt: skip
     return noisy_sums(like, noise, 1, in_words(base))

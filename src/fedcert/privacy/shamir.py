@@ -96,6 +96,12 @@ def _weights_at_zero(points: Sequence[int]) -> _Numbers:
     return np.array(weights, dtype=np.int64)
 
 
+def is_share(data: bytes) -> bool:
+    """Whether bytes may be a share: whole blocks of numbers below the prime."""
+    whole = bool(data) and len(data) % SHARE_BYTES == 0
+    return whole and bool((np.frombuffer(data, dtype="<u4") < PRIME).all())
+
+
 def _numbers(share: bytes) -> _Numbers:
     if not share or len(share) % SHARE_BYTES:
         raise ValueError(f"a share has blocks of {SHARE_BYTES} bytes, but this has {len(share)} bytes")

@@ -28,6 +28,7 @@ from fedcert.errors import Refused, shown
 from fedcert.privacy.binding import mask_seed, survivors_digest, witness_of
 from fedcert.privacy.checking import common_key, holds, with_tags
 from fedcert.privacy.encoding import decoded, encoded
+from fedcert.privacy.history import History
 from fedcert.privacy.identity import Identity
 from fedcert.privacy.keyring import Keyring
 from fedcert.privacy.masks import Vector, agreed, derived, framed, framed_name, masked
@@ -47,12 +48,14 @@ from fedcert.privacy.messages import (
     Survivors,
     session_of,
 )
-from fedcert.privacy.shamir import SHARE_BYTES, shares_of
+from fedcert.privacy.shamir import SHARE_BYTES, is_share, shares_of
 from fedcert.report import Request
 
 _Given = TypeVar("_Given", bound=Passed)
 _Answer = TypeVar("_Answer", bound=Message)
 
+HOLDERS = "holders"
+"""The purpose of a sum of what sites hold."""
 FEWEST = 3
 """A sum of two tells each of them the other's numbers."""
 _CHANNEL, _SHARES, _SURVIVORS = (framed([purpose]) for purpose in ("channel", "shares", "survivors"))
@@ -121,28 +124,8 @@ class Site:
                 f"{len(lacking)} on the roster are not in the keyring ({named}); take their cards in, if you trust "
                 "them: fedcert keys trust"
             )
-        # Sums of what sites hold and sums of counts tell different things: they are not subtracted from each other.
-        self._remembered = "survivors-holding" if checked else "survivors"
-        self._one_request_per_nonce()
-        self._check_roster()
+        self._history = History(memory, request, "holders" if purpose == HOLDERS else "counts")
         self._state: State = memory.get(self.session) or {}
-
-    def _one_request_per_nonce(self) -> None:
-        name = f"nonce-{self.request.nonce}"
-        known = self.memory.get(name)
-        if known is None:
-            self.memory.put(name, {"request": self.request.digest})
-        elif known["request"] != self.request.digest:
-            raise Refused("this site has taken part in a sum with the same nonce and another roster or other settings")
-
-    def _check_roster(self) -> None:
-        """A later sum must be over the same sites: the difference of two sums tells of those who are in one alone."""
-        before = self.memory.get(self._remembered)
-        if before is not None and not set(before["survivors"]) <= set(self._place):
-            raise Refused(
-                "an earlier sum was over sites that are not on this roster: two sums over different sites can be "
-                "subtracted"
-            )
 
     @property
     def done(self) -> bool:
@@ -154,14 +137,15 @@ class Site:
         """The survivors that this site gave its word on."""
         return tuple(self._state.get("over", ()))
 
-    def holds(self, total: Vector, tags: Vector) -> bool:
+    def holds(self, total: Vector | None, tags: Vector | None) -> bool:
         """Whether the server tells the truth about a checked sum, once it is done."""
-        key = decoded(self._state["common"]) if self.done else None
-        return key is not None and self.checked and holds(total, tags, key, self.over)
+        if total is None or tags is None or not self.done or not self.checked:
+            return False
+        return holds(total, tags, decoded(self._state["common"]), self.over)
 
-    def again(self, purpose: str) -> Site:
+    def again(self, purpose: str, *, checked: bool = False) -> Site:
         """This site in another sum of the same request."""
-        return Site(self.request, self.identity, self.keyring, self.memory, purpose=purpose)
+        return Site(self.request, self.identity, self.keyring, self.memory, purpose=purpose, checked=checked)
 
     def join(self) -> Join:
         """Take part."""
@@ -269,6 +253,8 @@ class Site:
                     f"what came from {shown(name)} was not sealed by it for this site in this sum: a key, the roster "
                     "or the message was changed on the way"
                 ) from None
+            if not is_share(part[:-COMMON_BYTES]):
+                raise Refused(f"what came from {shown(name)} is no share of a secret")
             parts[name], common[name] = encoded(part[:-COMMON_BYTES]), part[-COMMON_BYTES:]
         key = common_key(self._salt, common)
         numbers = vector.astype(np.uint64)
@@ -297,9 +283,7 @@ class Site:
             raise Refused("this site is not among the survivors")
         if len(survivors) < self.threshold:
             raise Refused(f"the sum would be over {len(survivors)} clients, but needs {self.threshold}")
-        before = self.memory.get(self._remembered)
-        if before is not None and set(before["survivors"]) != survivors:
-            raise Refused("an earlier sum was over other sites: the difference would tell of those in one alone")
+        self._history.bind(survivors)
         digest, pairs = survivors_digest(self._salt, survivors), self._pairs_kept()
         tags = {
             name: encoded(self._tag(pairs[name].confirm, self.name, name, digest)) for name in survivors - {self.name}
@@ -320,17 +304,17 @@ class Site:
             raise Refused(f"the confirmations are for {shown(given.client)}, not for this site")
         survivors, pairs = set(self._state.get("over", ())), self._pairs_kept()
         digest = survivors_digest(self._salt, survivors)
-        for name, tag in given.tags.items():
-            if name not in survivors or name == self.name:
-                raise Refused(f"{shown(name)} gives its word on the survivors, but is not another one of them")
-            if not hmac.compare_digest(decoded(tag), self._tag(pairs[name].confirm, name, self.name, digest)):
-                raise Refused(f"{shown(name)} did not give its word on the survivors that this site was told")
-        if len(given.tags) + 1 < self.threshold:
-            raise Refused(
-                f"{len(given.tags) + 1} gave their word on the survivors, but {self.threshold} must have done so"
-            )
-        # Before anything leaves: from now on a sum over other sites could be subtracted from this one.
-        self.memory.put(self._remembered, {"survivors": sorted(survivors)})
+        others = {name: decoded(tag) for name, tag in given.tags.items() if name in survivors - {self.name}}
+        false = [
+            name
+            for name, tag in others.items()
+            if not hmac.compare_digest(tag, self._tag(pairs[name].confirm, name, self.name, digest))
+        ]
+        right = len(others) - len(false) + 1
+        if right < self.threshold:  # what is false does not count, and does not stop those who are honest
+            why = f"; {shown(false[0])} did not give its word on those that this site was told" if false else ""
+            raise Refused(f"{right} gave their word on the survivors, but {self.threshold} must have done so{why}")
+        self._history.bind(survivors)
         parts = {name: decoded(part) for name, part in self._state["parts"].items()}
         return Revealed(
             session=self.session,

@@ -2,8 +2,8 @@
 
 With the first sum's totals n_j and k_j(r), the estimate is Σ_j p_j k_j/n_j. A site's part of its error is
 u(r) = Σ_j p_j/n_j (k_ij(r) - n_ij k_j(r)/n_j), divided by what its own share of a class has taken off that (CR2). The
-sites sum u uᵀ in fixed-point numbers, and the second and fourth powers of their weights w = Σ_j p_j n_ij/n_j, which
-tell as how many clients they are worth.
+sites sum u uᵀ in fixed-point numbers, and the second and fourth powers of their weights w = Σ_j p_j n_ij/n_j, rounded
+to steps, which tell as how many clients they are worth.
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcert.errors import Refused
+from fedcert.estimation.target import distribution_of, target_of
 from fedcert.privacy.masks import Vector
-from fedcert.report import Report, Sums
+from fedcert.report import Report, Request, Sums
 from fedcert.report.spread import Spread
 
 _SCALE = 2.0**44
-"""Units in 1. A site's numbers are at most 10, so that those of 10,000 sites stay below 2^62."""
+"""Units in 1 of the squares. A site's are at most 10, so that those of 10,000 sites stay below 2^62."""
+_WEIGHT_SCALE = 2.0**60
+"""Units in 1 of the weights' powers, which add up to at most 1.5: even those of 10,000 sites are not rounded away."""
+_STEPS = 4
+"""Weights are told to the nearest of so many steps in each factor of two: exact powers would tell of few sites."""
 _MOST_LEVERAGE = 0.9
 _LARGEST = 10.0
 
@@ -39,6 +44,12 @@ class SpreadOf:
     labels: tuple[int, ...]
     certified: tuple[tuple[int, ...], ...]
     target: tuple[float, ...]
+
+    @classmethod
+    def asked(cls, request: Request, sums: Sums) -> SpreadOf:
+        """From the first sum, for the request's own target; the uniform one where it names none."""
+        wanted = target_of(request.target or "uniform", sums.classes)
+        return cls.of(sums, distribution_of(wanted, sums.classes).tolist())
 
     @classmethod
     def of(cls, sums: Sums, target: Sequence[float]) -> SpreadOf:
@@ -83,13 +94,15 @@ class SpreadOf:
         moves = parts @ (rows - own[:, None] * pooled)
         weight = float(target @ share)
         pairs = np.outer(moves, moves)[np.triu_indices(len(moves))]
-        numbers = np.clip(np.concatenate([pairs, [weight**2, weight**4]]), -_LARGEST, _LARGEST)
-        whole: Vector = np.rint(numbers * _SCALE).astype(np.int64).astype(np.uint64)
+        near = 2.0 ** (np.rint(_STEPS * np.log2(min(weight, 1.0))) / _STEPS) if weight > 0 else 0.0
+        squares = np.rint(np.clip(pairs, -_LARGEST, _LARGEST) * _SCALE)
+        powers = np.rint(np.array([near**2, near**4]) * _WEIGHT_SCALE)
+        whole: Vector = np.concatenate([squares, powers]).astype(np.int64).astype(np.uint64)
         return whole
 
     def spread(self, total: Vector) -> Spread:
         """What the second sum tells."""
-        numbers = total.astype(np.int64) / _SCALE
+        numbers = total.astype(np.int64) / np.where(np.arange(len(total)) < len(total) - 2, _SCALE, _WEIGHT_SCALE)
         radii = len(self.certified[0])
         covariance = np.zeros((radii, radii))
         covariance[np.triu_indices(radii)] = numbers[:-2]

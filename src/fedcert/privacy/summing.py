@@ -27,7 +27,7 @@ from fedcert.privacy.messages import (
     Survivors,
     session_of,
 )
-from fedcert.privacy.shamir import secret_of, secrets_of
+from fedcert.privacy.shamir import is_share, secret_of, secrets_of
 from fedcert.report import Request
 
 STAGES: tuple[type[Message], ...] = (Join, Shares, Masked, Confirmed, Revealed)
@@ -116,6 +116,8 @@ class Summing:
         client, joined = shown(message.client), set(self.came[0])
         if isinstance(message, Join) and any(other.key == message.key for other in self._of(Join).values()):
             raise Refused(f"the key of {client} is another site's")
+        if isinstance(message, Join):
+            agreed(X25519PrivateKey.generate(), decoded(message.key))  # one that nobody can use is found out now
         if isinstance(message, Shares) and (
             set(message.sealed) != joined - {message.client} or set(message.witness) != joined
         ):
@@ -138,7 +140,8 @@ class Summing:
         for told, half in ((message.keys, 0), (message.own, 1)):
             for owner, share in told.items():
                 witness = decoded(sharers[owner].witness[message.client])[32 * half : 32 * half + 32]
-                if half_witness(self._salt, owner, message.client, decoded(share)) != witness:
+                part = decoded(share)
+                if not is_share(part) or half_witness(self._salt, owner, message.client, part) != witness:
                     raise Refused(f"{client} revealed a false share of {shown(owner)}, or was given one")
 
     def close(self) -> None:

@@ -19,8 +19,8 @@ class Budget(Value):
     """What an observer may learn about one unit: (epsilon, delta)-differential privacy.
 
     Attributes:
-        epsilon: above 0.
-        delta: above 0, below 1; well below one over the number of units.
+        epsilon: above 0, at most 100.
+        delta: at most 0.01; well below one over the number of units.
         unit: who is protected: "example", or "group" (all examples of a patient).
         adjacency: "add-remove" (whether a unit is there at all) or "replace" (what it holds).
         most_per_unit: the most examples that a unit has.
@@ -29,8 +29,8 @@ class Budget(Value):
 
     NOUN: ClassVar[str] = "privacy budget"
 
-    epsilon: float = field(metadata=rule(Number(above=0)))
-    delta: float = field(default=1e-6, metadata=rule(Number(above=0, below=1)))
+    epsilon: float = field(metadata=rule(Number(above=0, most=100)))
+    delta: float = field(default=1e-6, metadata=rule(Number(least=1e-100, most=0.01)))
     unit: str = field(default="example", metadata=rule(OneOf(("example", "group"))))
     adjacency: str = field(default="add-remove", metadata=rule(OneOf(("add-remove", "replace"))))
     most_per_unit: int = field(default=1, metadata=rule(Whole(least=1)))

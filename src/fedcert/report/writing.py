@@ -81,12 +81,12 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     real = path.resolve()
     draft = real.with_name(f".fedcert-{secrets.token_hex(8)}.part")
     try:
-        with draft.open("xb") as file:
+        # For its owner alone until it is whole: it may take the place of a file that others must not read.
+        with os.fdopen(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _BINARY, 0o600), "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if real.exists():  # who may read it stays as it was
-            draft.chmod(real.stat().st_mode & 0o777)
+        draft.chmod(real.stat().st_mode & 0o777 if real.exists() else 0o666 & ~_mask())
         draft.replace(real)
         _settle(real.parent)
     except BaseException as error:
@@ -96,6 +96,16 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             reason = error.strerror or str(error)
             raise FileProblem(f"cannot write {shown(str(path), 300)}: {reason}; nothing was written") from None
         raise
+
+
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows
+
+
+def _mask() -> int:
+    """What the system takes away from new files' permissions; asking for it means setting it."""
+    known = os.umask(0o077)
+    os.umask(known)
+    return known
 
 
 def _settle(folder: Path) -> None:

@@ -13,13 +13,13 @@ from typing import Any, Protocol
 from fedcert.errors import FedcertError, QuorumMissed, Refused
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.run import estimate
-from fedcert.estimation.target import distribution_of, target_of
-from fedcert.privacy.encoding import encoded
-from fedcert.privacy.holders import PURPOSE, Held
+from fedcert.privacy.encoding import encoded_numbers
+from fedcert.privacy.holders import Held
 from fedcert.privacy.keyring import Keyring
 from fedcert.privacy.masks import Vector
 from fedcert.privacy.messages import Holders, Message, Totals
 from fedcert.privacy.replying import SAID, read_message
+from fedcert.privacy.site import HOLDERS
 from fedcert.privacy.spread import SpreadOf
 from fedcert.privacy.summing import STAGES, Summing
 from fedcert.privacy.vectors import Layout
@@ -134,7 +134,7 @@ def _stage(
                 failed.add(reply.client)
                 troubles[reply.client] = reason(f"its message was refused: {error}")
                 continue
-            if folder is not None:
+            if folder is not None and isinstance(message, STAGES[summing.stage]):  # an older one came again
                 folder.keep(summing.stage, message)
         silent = summing.waiting_for - failed
         if not silent or time.monotonic() >= until:
@@ -165,7 +165,6 @@ def private_sums(
     keyring: Keyring,
     *,
     folder: Path | None = None,
-    target: object = None,
     **how: Any,
 ) -> tuple[Sums | None, dict[str, str]]:
     """The sums of a private round, and who is not in them and why.
@@ -175,7 +174,6 @@ def private_sums(
         request: what was asked.
         keyring: the sites' public keys.
         folder: where to keep the work, so that a coordinator that dies goes on.
-        target: the target of the estimate, where a second sum is asked for; the request's, or uniform, where None.
         how: `patience`, `once`, `go_on` and `sleep`, see `carry_sum`.
 
     Returns:
@@ -195,7 +193,7 @@ def private_sums(
     missing |= {name: why for name, why in before.items() if name in missing}
     if sums is None or request.private is None or not request.private.spread:
         return sums, missing
-    return round_.with_spread(sums, target), missing
+    return round_.with_spread(sums), missing
 
 
 class _PrivateRound:
@@ -208,6 +206,7 @@ class _PrivateRound:
         self.layout = Layout(request)
         self._stage = 0
         self._there: set[str] | None = None
+        self._total: Vector | None = None
         self._tags: Vector | None = None
 
     def held(self) -> tuple[Held | None, dict[str, str]]:
@@ -217,7 +216,7 @@ class _PrivateRound:
             Refused: no class is held by enough.
         """
         classes = len(self.request.classes)
-        summing = Summing(self.request, self.keyring, 2 * classes, purpose=PURPOSE)
+        summing = Summing(self.request, self.keyring, 2 * classes, purpose=HOLDERS)
         missing = self._carry(summing, "holders")
         if summing.total is None:
             return None, missing
@@ -226,29 +225,31 @@ class _PrivateRound:
 
     def counts(self, held: Held | None) -> tuple[Sums | None, dict[str, str]]:
         """The counts, over classes that enough sites hold."""
+        length = self.layout.length
+        numbers = 2 * length if self.request.private is not None and self.request.private.spread else length
         if held is None or self._tags is None:
-            summing, opening = Summing(self.request, self.keyring, self.layout.length), None
+            summing, opening = Summing(self.request, self.keyring, numbers), None
         else:
-            summing = Summing(self.request, self.keyring, self.layout.length, purpose=held.purpose, invited=self._there)
-            tags = encoded(self._tags.astype("<u8").tobytes())
+            summing = Summing(self.request, self.keyring, numbers, purpose=held.purpose, invited=self._there)
+            tags = encoded_numbers(self._tags)
             opening = Holders(session=summing.session, holders=held.holders, tags=tags).dumps()
         missing = self._carry(summing, None, opening)
         if summing.total is None:
             return None, missing
-        sums = self.layout.sums(summing.total, len(summing.survivors))
+        self._total, self._tags = summing.total[:length], summing.total[length:]
+        sums = self.layout.sums(self._total, len(summing.survivors))
         return sums if held is None else replace(sums, fewest_holders=held.fewest), missing
 
-    def with_spread(self, sums: Sums, target: object) -> Sums | None:
+    def with_spread(self, sums: Sums) -> Sums | None:
         """The sums with their spread, by another sum among the same sites; without it where that fails."""
-        wanted = target_of(target if target is not None else self.request.target or "uniform", sums.classes)
-        about = SpreadOf.of(sums, distribution_of(wanted, sums.classes).tolist())
+        assert self._total is not None  # noqa: S101
+        assert self._tags is not None  # noqa: S101
+        about = SpreadOf.asked(self.request, sums)
         summing = Summing(self.request, self.keyring, about.length, purpose=about.purpose, invited=self._there)
-        told = Totals(
-            session=summing.session, label_counts=about.labels, certified_counts=about.certified, target=about.target
-        )
+        told = Totals(session=summing.session, total=encoded_numbers(self._total), tags=encoded_numbers(self._tags))
         try:
             self._carry(summing, "spread", told.dumps())
-        except QuorumMissed as error:
+        except (QuorumMissed, Refused) as error:
             _LOG.warning("no second sum: %s", error)
             return sums
         return None if summing.total is None else replace(sums, spread=about.spread(summing.total))

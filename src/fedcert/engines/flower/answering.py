@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context, Message
@@ -11,6 +12,7 @@ from fedcert.engines.flower.messages import ARRAYS, content_of, record_of
 
 if TYPE_CHECKING:
     from fedcert.privacy.membership import Membership
+    from fedcert.privacy.policy import Policy
 
 
 def answer(
@@ -22,6 +24,7 @@ def answer(
     client: str | None = None,
     class_counts: bool = False,
     membership: Membership | None = None,
+    policy: Policy | None = None,
     **options: Any,
 ) -> Message:
     """Answer a server's certification message; for a handler of `@app.query("certify")`.
@@ -38,6 +41,7 @@ def answer(
         client: this client's name; where None, `client` in the node's configuration, or "client-<partition-id>".
         class_counts: tell counts per class too: more precise, reveals more.
         membership: this client's keys and memory; with them it takes part in private sums, and in nothing else.
+        policy: this client's rules about what leaves it; with a membership, in place of the membership's own.
         options: of `fedcert.certify` (seed, device, batch_size, every, …).
     """
     texts = record_of(message)
@@ -56,9 +60,10 @@ def answer(
 
     request = texts.get("request", "")
     if membership is not None:
-        said = answered_privately(request, texts.get("told"), model, weights, data, membership, **options)
+        own = membership if policy is None else replace(membership, policy=policy)
+        said = answered_privately(request, texts.get("told"), model, weights, data, own, **options)
     else:
-        said = answered(request, model, weights, data, name, class_counts=class_counts, **options)
+        said = answered(request, model, weights, data, name, class_counts=class_counts, policy=policy, **options)
     return Message(content_of(said), reply_to=message)
 
 

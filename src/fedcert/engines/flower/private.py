@@ -134,9 +134,9 @@ def certify_privately(
         threshold=threshold or 2 * len(roster) // 3 + 1, moments=moments, spread=spread, fewest_holders=fewest_holders
     )
     folder = None if run is None else Path(run)
-    request = _kept(folder, digest, roster)
+    asked = ask(digest, wanted, classes, radii=radii, roster=roster, seconds=seconds, private=private)
+    request = _kept(folder, asked)
     if request is None:
-        asked = ask(digest, wanted, classes, radii=radii, roster=roster, seconds=seconds, private=private)
         request = sign(asked, keys)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -144,7 +144,6 @@ def certify_privately(
     mail = PrivateMail(grid, weights, request)
     sums, missing = private_sums(
         mail, request, trusted, folder=None if folder is None else folder / "sum", patience=patience, sleep=time.sleep,
-        target=target,
     )  # fmt: skip
     if sums is None:
         raise QuorumMissed("the private sum is not done")
@@ -155,11 +154,12 @@ def certify_privately(
     return drawn(made, folder)
 
 
-def _kept(folder: Path | None, model: str, roster: Sequence[str]) -> Request | None:
+def _kept(folder: Path | None, asked: Request) -> Request | None:
     """The request of an earlier run that asked the same."""
     if folder is None or kind_of_path(folder / "request.json") is None:
         return None
     found: Request = read_one(folder / "request.json", Request)
-    if found.model != model or found.private is None or set(found.roster or ()) != set(roster):
-        raise CallError(f"the folder {str(folder)!r} is of another round; name another")
+    for name in ("model", "roster", "classes", "smoothing", "radii", "private"):
+        if getattr(found, name) != getattr(asked, name):
+            raise CallError(f"the folder {str(folder)!r} is of a round with another {name}; name another folder")
     return found

@@ -23,7 +23,8 @@ def answer(
         data: this client's test examples: (x, y), a DataLoader, or a function that gives either.
         client: this client's name; its site's where None, which is the only one that the server takes.
         class_counts: tell counts per class too: more precise, reveals more.
-        options: of `fedcert.certify`.
+        options: of `fedcert.certify`; and `policy`, this client's rules about what leaves it
+            (`fedcert.privacy.policy.Policy`).
     """
     request = (received.meta or {}).get(KEY)
     if not isinstance(request, str):
