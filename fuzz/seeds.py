@@ -77,7 +77,7 @@ def main() -> None:
             number += 1
     identity = Identity.new("site")
     holders = Holders(session="0" * 64, holders=(3, 2), tags=encoded(bytes(16)))
-    totals = Totals(session="0" * 64, label_counts=(3, 2), certified_counts=((2,), (1,)), target=(0.5, 0.5))
+    totals = Totals(session="0" * 64, total=encoded(bytes(16)), tags=encoded(bytes(16)))
     for value in (identity.card, identity, Keyring.of([identity.card]), holders, totals, Policy()):
         keep("messages", number, value.dumps().encode())
         number += 1

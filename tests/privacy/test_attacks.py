@@ -11,13 +11,15 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy import stats
 
+import fedcert.privacy.site
 from fedcert.errors import Refused
 from fedcert.privacy.binding import mask_seed
 from fedcert.privacy.encoding import decoded, encoded
 from fedcert.privacy.masks import agreed, stream
 from fedcert.privacy.messages import SEALED_BYTES, Confirmations, Delivery, Keys, Masked, Survivors
 from fedcert.privacy.shamir import SHARE_BYTES, secret_of
-from fedcert.privacy.site import Site
+from fedcert.privacy.site import HOLDERS, Site
+from fedcert.privacy.summing import Summing
 from secure_sums import Party, private_request
 
 VICTIM, FRIEND = "site-000", "site-001"
@@ -341,3 +343,86 @@ def test_who_is_not_in_the_keyring_is_named() -> None:
     assert str(caught.value) == (
         "1 on the roster are not in the keyring ('site-001'); take their cards in, if you trust them: fedcert keys trust"
     )
+
+
+def test_two_sums_under_way_at_once_are_not_subtracted() -> None:
+    """Both go up to the word on survivors, one without the victim; a site gives its word on one set only."""
+    party = Party.of(5, threshold=4)
+    other = Party(party.known, party.vectors, private_request([one.name for one in party.known], 4), party.memories)
+    for one, gone in ((party, set()), (other, {VICTIM})):
+        one.stage()
+        one.stage()
+        one.stage(without=gone)
+    party.stage()
+    with pytest.raises(Refused, match="an earlier sum was over other sites"):
+        other.stage()
+    party.stage()
+    assert (party.server.total == party.expected()).all()
+
+
+def test_what_sites_hold_and_what_they_count_are_over_the_same_sites() -> None:
+    """Counts over four and holders over five would tell which classes the fifth holds."""
+    party = Party.of(5, threshold=4)
+    party.run([{VICTIM}, set(), set(), set(), set()])
+    request = private_request([one.name for one in party.known], 4)
+    server = Summing(request, party.ring, 4, purpose=HOLDERS)
+    bits = np.array([1, 0], dtype=np.uint64)
+
+    def step(name: str) -> Any:
+        identity = next(one for one in party.known if one.name == name)
+        site = Site(request, identity, party.ring, party.memories[name], purpose=HOLDERS, checked=True)
+        told = server.told(name)
+        if told is None:
+            return site.join()
+        if server.stage == 2:
+            return site.mask(told, bits)  # type: ignore[arg-type]
+        return [None, site.share, None, site.confirm][server.stage](told)  # type: ignore[misc]
+
+    for _ in range(3):
+        for name in sorted(server.asked):
+            server.take(step(name))
+        server.close()
+    with pytest.raises(Refused, match="an earlier sum was over other sites"):
+        step(FRIEND)
+
+
+def test_a_site_that_gives_a_false_word_does_not_stop_the_others() -> None:
+    party = Party.of(5, threshold=3)
+    for _ in range(4):
+        party.stage()
+
+    def false(told: Confirmations) -> Confirmations:
+        name = next(iter(told.tags))
+        return replace(told, tags={**told.tags, name: encoded(bytes(32))})
+
+    party.stage(changed=dict.fromkeys(party.vectors, false))
+    assert (party.server.total == party.expected()).all()
+
+
+def test_a_key_that_nobody_can_use_is_found_at_once() -> None:
+    party = Party.of(4, threshold=3)
+    identity = party.known[0]
+    join = party.step(identity.name, None)
+    with pytest.raises(Refused, match="a public key is none that X25519 can use"):
+        party.server.take(replace(join, key=encoded(bytes(32)), signature=None).signed(identity))
+
+
+def test_a_share_that_is_none_is_found_by_whoever_gets_it() -> None:
+    """Numbers above the prime, sealed as they should be, with the right hashes."""
+    party = Party.of(4, threshold=3)
+    party.stage()
+    false = party.site(FRIEND)
+    told = party.server.told(FRIEND)
+    original = fedcert.privacy.site.shares_of
+    try:
+        fedcert.privacy.site.shares_of = lambda *given: {  # type: ignore[assignment]
+            point: b"\xff" * len(share) for point, share in original(*given).items()
+        }
+        party.server.take(false.share(told))  # type: ignore[arg-type]
+    finally:
+        fedcert.privacy.site.shares_of = original
+    for name in sorted(party.server.waiting_for):
+        party.server.take(party.step(name, party.server.told(name)))
+    party.server.close()
+    with pytest.raises(Refused, match=f"what came from '{FRIEND}' is no share of a secret"):
+        party.step(VICTIM, party.server.told(VICTIM))

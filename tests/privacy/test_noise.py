@@ -259,6 +259,33 @@ def test_widened_intervals_cover_as_often_as_they_say(epsilon: float, classes: i
         assert stats.binomtest(count, runs, nominal, alternative="less").pvalue > 0.001, (interval, at_once, count)
 
 
+@pytest.mark.parametrize("classes", [100, 1000])
+def test_many_classes_little_above_the_noise_are_covered(classes: int) -> None:
+    """Noise in n moves k/n by a little in the same direction everywhere, which many classes do not average out."""
+    generator, runs = np.random.default_rng(classes), 200
+    share = Share(100.0, 1, 0.1)
+    size = int(8 * np.sqrt(100.0 * (len(RADII) + 1)))
+    target, truth = np.full(classes, 1 / classes), 0.85
+    cells = np.zeros((classes, len(RADII) + 1), dtype=np.int64)
+    covered = dict.fromkeys(["finite-sample", "asymptotic"], 0)
+    for _ in range(runs):
+        cells[:, -1] = generator.binomial(size, truth, classes)
+        cells[:, 0] = size - cells[:, -1]
+        noisy_cells = np.rint(cells + generator.normal(0, 10, cells.shape)).astype(np.int64)
+        sums = noisy(cells, share)
+        assert sums.private is not None
+        pool = Summed(replace(sums, private=replace(sums.private, cells=tuple(map(tuple, noisy_cells.tolist())))))
+        for interval in covered:
+            settings = Settings(interval=interval)
+            answer = estimator("poststratified")(pool, target, settings)
+            assert answer.uncertainty is not None
+            bounds = bounded(answer.uncertainty, target, pool, settings)
+            covered[interval] += int(bounds.lower[-1] <= truth <= bounds.upper[-1])
+    for interval, count in covered.items():
+        nominal = 0.95 if interval == "finite-sample" else 0.94
+        assert stats.binomtest(count, runs, nominal, alternative="less").pvalue > 0.001, (interval, count)
+
+
 def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     for index, report in enumerate(reports_of(0, "open")[:30]):

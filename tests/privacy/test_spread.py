@@ -49,6 +49,17 @@ def test_clients_of_equal_weight_are_worth_their_number() -> None:
     assert spread.freedom == pytest.approx(11, rel=1e-6)
 
 
+def test_ten_thousand_equal_sites_are_worth_their_number() -> None:
+    """Nothing is rounded away, and the powers of weights fit."""
+    about = SpreadOf((1_000_000,), ((500_000, 400_000),), (1.0,))
+    own = Report(
+        client="c", model="m", smoothing={"sigma": 0.5}, radii=(0.0, 0.5), classes=("a",), label_counts=(100,),  # type: ignore[arg-type]
+        certified_counts=(60, 30), class_certified_counts=((60, 30),),
+    )  # fmt: skip
+    made = about.spread(about.pack(own) * np.uint64(10_000))
+    assert made.freedom == pytest.approx(9_999, rel=0.02)
+
+
 def test_the_interval_is_wider_and_says_so_for_its_own_target_only() -> None:
     reports = reports_of(0, "open")
     sums = summed(reports)

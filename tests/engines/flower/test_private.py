@@ -17,10 +17,11 @@ from flwr.supercore.task_identity import TaskIdentity
 from fedcert import Report, Request, Sums, certify
 from fedcert.engines.flower import answer, certify_privately
 from fedcert.engines.flower.answering import name_of
-from fedcert.errors import QuorumMissed
+from fedcert.errors import CallError, QuorumMissed
 from fedcert.privacy.identity import Identity, write_identity
 from fedcert.privacy.keyring import Keyring
 from fedcert.privacy.membership import Membership
+from fedcert.privacy.policy import Policy
 from flower_processes import app_in, flower, trained_weights
 from hands import CLASSES, FOUR, SMOOTHING, Hands, honest, network
 
@@ -28,6 +29,7 @@ pytestmark = pytest.mark.engine
 NAMES = sorted(FOUR)
 KEYS = {name: Identity.new(name) for name in NAMES}
 COORDINATOR = Identity.new("coordinator")
+FEW = Policy(fewest_for_squares=3)
 RING = Keyring.of([COORDINATOR.card, *(keys.card for keys in KEYS.values())])
 
 
@@ -41,7 +43,9 @@ def identity(monkeypatch: pytest.MonkeyPatch) -> None:
 def private(folder: Path) -> Any:
     def handle(message: Message, where: Context) -> Message:
         name = name_of(where)
-        return answer(message, where, network(), FOUR[name], membership=Membership(KEYS[name], RING, folder / name))
+        return answer(
+            message, where, network(), FOUR[name], membership=Membership(KEYS[name], RING, folder / name, policy=FEW)
+        )
 
     return handle
 
@@ -136,7 +140,9 @@ def test_three_tenths_drop_out(tmp_path: Path, count: int, stage: int | None) ->
         name, texts = name_of(where), message.content.config_records["fedcert"]
         if texts["ask"] == "private" and stage_of(str(texts.get("told", ""))) >= due.get(name, 5):
             return Message(Error(code=8, reason="gone"), reply_to=message)
-        return answer(message, where, network(), data[name], membership=Membership(keys[name], ring, tmp_path / name))
+        return answer(
+            message, where, network(), data[name], membership=Membership(keys[name], ring, tmp_path / name, policy=FEW)
+        )
 
     grid = Hands({100 + number: handle for number in range(count)})
     run = tmp_path / "run"
@@ -168,6 +174,39 @@ def test_a_client_that_gives_reports_says_so_and_the_other_way_round(tmp_path: P
     grid = Hands({**{100 + number: private(tmp_path) for number in range(3)}, 103: honest})
     made = round_of(grid)
     assert made.excluded == {"client-3": "this client gives reports, not private sums"}
+
+
+def test_what_a_client_holds_is_not_in_its_reasons(tmp_path: Path) -> None:
+    """A policy that its data does not meet, and a request for many examples: the server learns neither number."""
+
+    def strict(message: Message, where: Context) -> Message:
+        name = name_of(where)
+        own = Membership(KEYS[name], RING, tmp_path / name, policy=Policy(fewest_for_squares=3, minimum_examples=99))
+        return answer(message, where, network(), FOUR[name], membership=own)
+
+    grid = Hands({**{100 + number: private(tmp_path) for number in range(3)}, 103: strict})
+    made = round_of(grid)
+    assert made.excluded == {
+        "client-3": "this site does not take part, for reasons that it keeps to itself; its own log has them"
+    }
+
+
+def test_a_policy_over_flower_holds_for_reports_too() -> None:
+    from fedcert.engines.flower import certify_round
+
+    def careful(message: Message, where: Context) -> Message:
+        return answer(message, where, network(), FOUR[name_of(where)], policy=Policy(reports=False))
+
+    grid = Hands({**{100 + number: honest for number in range(3)}, 103: careful})
+    made = certify_round(grid, network(), classes=CLASSES, smoothing=SMOOTHING, roster=NAMES, seconds=10.0)
+    assert made.excluded["client-3"].startswith("this site's policy lets no report out")
+
+
+def test_a_folder_of_a_less_private_round_is_not_gone_on_with(tmp_path: Path) -> None:
+    grid = Hands({100 + number: private(tmp_path) for number in range(4)})
+    round_of(grid, run=tmp_path / "run")
+    with pytest.raises(CallError, match="is of a round with another private; name another folder"):
+        round_of(grid, run=tmp_path / "run", fewest_holders=3)
 
 
 def test_a_coordinator_that_died_goes_on(tmp_path: Path) -> None:

@@ -1,0 +1,28 @@
+"""Noisy sums add up, and a site's policy bounds what they come to."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedcert.errors import Refused
+from fedcert.privacy.accounting import epsilon_of, rho_of
+from fedcert.privacy.memory import DictMemory
+from fedcert.privacy.spending import spend
+from fedcert.report.privacy import Budget
+
+
+def test_sums_are_noted_once_and_add_up_until_the_bound() -> None:
+    memory, budget = DictMemory(), Budget(epsilon=1)
+    for nonce in ("a", "b", "a", "b"):
+        spend(memory, nonce, budget, 2.0)
+    kept = memory.get("spent")
+    assert kept is not None
+    assert set(kept) == {"a", "b"}
+    together = epsilon_of(sum(kept.values()), 1e-6)
+    assert together == pytest.approx(epsilon_of(2 * rho_of(1, 1e-6), 1e-6))
+    assert 1.3 < together < 1.6  # well below 2: losses add up as rho does
+    spend(memory, "c", budget, 2.0)
+    with pytest.raises(Refused, match="with 3 noisy sums before it this one would come to epsilon .* allows 2 in all"):
+        spend(memory, "d", budget, 2.0)
+    assert set(memory.get("spent") or ()) == {"a", "b", "c"}
+    spend(memory, "z", budget, None)
