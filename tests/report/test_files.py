@@ -207,3 +207,20 @@ def test_who_may_read_a_file_stays_as_it_was(tmp_path: Path) -> None:
 def test_reports_are_read_by_name_too(tmp_path: Path) -> None:
     path = save(tmp_path / "a.json")
     assert read_reports(str(path)) == read_reports(path) == read_reports([str(path)])
+
+
+def test_what_is_being_written_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it takes the place of a secret file; who may read the whole file is as usual, or as it was."""
+    seen, sync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda number: (seen.append(os.fstat(number).st_mode & 0o777), sync(number)))
+    secret = tmp_path / "keys.json"
+    secret.touch(0o600)
+    write_whole(secret, "secret")
+    mask = os.umask(0o022)
+    try:
+        write_whole(tmp_path / "report.json", "{}")
+    finally:
+        os.umask(mask)
+    assert {mode for mode in seen if mode != 0o755 and mode != 0o700} == {0o600}
+    assert secret.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "report.json").stat().st_mode & 0o777 == 0o644
