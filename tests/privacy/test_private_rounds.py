@@ -326,6 +326,14 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     request = Request.from_json(json.loads(Path("r.json").read_text()))
     for name, report in reports(request).items():
         Path(f"{name}.json").write_text(report.dumps())
+    assert run(["collect", "a.json", "--request", "r.json"]) == 2
+    assert "asks for a private sum, not for reports: use fedcert private sum" in " ".join(
+        capsys.readouterr().err.split()
+    )
+    Path("roster.txt").write_text("\n".join(("coordinator", *names)))
+    signed = ["--private", "--sign", "coordinator.keys.json"]
+    assert run([*ask, "--roster", "roster.txt", *signed, "--out", "x.json"]) == 2
+    assert "'coordinator' signs the request and is on its roster" in " ".join(capsys.readouterr().err.split())
     Path("shared").mkdir()
     common = ["--request", "r.json", "--trusted", "ring.json", "--folder", "shared", "--once"]
     adding = ["private", "sum", *common, "--run", "run", "--out", "sums.json"]
