@@ -116,7 +116,7 @@ class Refused(FedcertError, ValueError):
 class Withheld(Refused):
     """Why a site does not take part in a private sum, where saying so would tell of its data: others are told less."""
 
-    TOLD = "this site does not take part, for reasons that it keeps to itself; its own log has them"
+    TOLD = "this site does not take part, for reasons that it keeps to itself"
 
 
 class EstimationProblem(FedcertError, ValueError):

@@ -117,6 +117,8 @@ def certify(
             tell("note: the request asks for counts per class; add --class-counts if you agree to give them")
     if asked is None or asked.private is None:  # before hours of work
         rules.check_report(-(-len(local) // every), class_counts)
+    else:
+        rules.check_asked(asked)
     journal = out.with_name(f"{out.name}.journal") if out is not None and not dry_run else None
     watcher = _Bar(asked)
     try:

@@ -30,6 +30,11 @@ def new(
     card = card if card is not None else out.with_suffix(".card.json")
     check_writable(out, (".json",))
     check_writable(card, (".json",), [out])
+    for path in (out, card):
+        if kind_of_path(path) is not None:
+            raise CallError(f"{path} exists already, and neither keys nor cards are overwritten; name another file")
+    if card.resolve() == out.resolve():
+        raise CallError(f"--out and --card are both {out}: the card goes to others, the keys do not; name another file")
     made = Identity.new(option("NAME", Text(), name))
     write_identity(made, out)
     write_whole(card, made.card.dumps())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -52,6 +53,8 @@ def join(
     if own.client != identity.name:
         raise CallError(f"the report is of {shown(own.client)}, but the keys are those of {shown(identity.name)}")
     Gate.of(asked).check(own)
+    if asked.late(datetime.now(UTC)):
+        raise CallError(f"the request's deadline {asked.deadline} has passed; ask the coordinator for a new request")
     rules = read_policy(policy)
     rules.check_private(own, asked)
     check_asker(asked, trusted)
@@ -59,6 +62,7 @@ def join(
         print_json(Layout(asked).told(own))
         tell("note: this would enter the sum, under masks that nobody can take off it alone; nothing was sent")
         return
+    Layout(asked).pack(own)  # what is wrong here is found before anything is in the shared folder
     fewest = max(fewest, rules.fewest_clients)
     held = FolderMemory(memory)
     try:
@@ -93,6 +97,11 @@ def add_up(
     if go_on and not once:
         raise CallError("--go-on goes with --once: without it, --patience says how long to wait")
     asked: Request = read_one(request, Request)
+    if not once and asked.deadline is None:
+        tell(
+            f"note: waits until all {len(asked.roster or ())} sites have joined: the request has no deadline. To go on "
+            "without some, stop, and run with --once --go-on"
+        )
     made, missing = private_sums(
         FolderCourier(folder), asked, read_keyring(trusted), folder=run, patience=patience, once=once, go_on=go_on,
     )  # fmt: skip

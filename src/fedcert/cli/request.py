@@ -12,6 +12,7 @@ from fedcert.cli.inputs import files_among, from_options, names_in, option, radi
 from fedcert.cli.signing import keys_in, signed_by
 from fedcert.errors import CallError, shown
 from fedcert.estimation.target import target_of
+from fedcert.privacy.tolerance import FEWEST_FOR_SQUARES, usual_threshold
 from fedcert.report import DEFAULT_RADII, Release, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES, RADII, ROSTER
 from fedcert.report.kinds import ModelName
@@ -161,7 +162,13 @@ def _private(roster: Path | None, private: bool, threshold: int | None, **parts:
     if roster is None:
         raise CallError("--private needs --roster FILE: a private sum is among sites that know each other")
     names = names_in(roster, ROSTER, "roster")
-    wanted = threshold if threshold is not None else 2 * len(names) // 3 + 1
+    squares = bool(parts["moments"] or parts["spread"])
+    wanted = threshold if threshold is not None else usual_threshold(len(names), squares=squares)
+    if squares and wanted < FEWEST_FOR_SQUARES:
+        tell(
+            f"note: sums of squares over {wanted} sites tell much of each; sites refuse fewer than "
+            f"{FEWEST_FOR_SQUARES} unless their policy says otherwise (fewest_for_squares)"
+        )
     made: PrivateSum = from_options(PrivateSum, threshold=wanted, **parts)
     return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from fedcert.privacy.membership import Membership
     from fedcert.privacy.policy import Policy
 
+_LOG = logging.getLogger("fedcert")
 Said = dict[str, str]
 """A client's words: its `name`, and its `report` (JSON), what it `said` in a private sum, or its `trouble`."""
 
@@ -97,6 +99,7 @@ def answered_privately(
         with membership.at_work(Request.from_json(parse(request, "the request")), report) as site:
             return {"name": client, "said": site.join() if told is None else site.reply(told)}
     except Exception as error:  # noqa: BLE001 (the server is to know at once, whatever went wrong)
+        _LOG.warning("this site does not go on in a private sum: %s", error)  # who is told less may not read it here
         return {"name": client, "trouble": told_why(error)}
 
 

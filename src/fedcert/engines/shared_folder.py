@@ -90,6 +90,7 @@ def take_part(
     stage = 0
     try:
         site = begin()
+        _check_folder(going / "0.json", site.session)
         for stage in range(_stages(site.request)):
             said = going / f"{stage}.json"
             if kind_of_path(said) is not None:
@@ -99,14 +100,39 @@ def take_part(
                 if once:
                     told(f"waiting for {named(question)}")
                     return False
-                raise FileProblem(f"the coordinator did not write {named(question)} within {seconds:g} s")
+                raise _Silent(
+                    f"the coordinator did not write {named(question)} within {seconds:g} s; run the same command again "
+                    "to go on"
+                )
             _write(said, site.join() if stage == 0 else site.reply(_read(question)))
             (going / f"{stage}-trouble.json").unlink(missing_ok=True)  # of an earlier try
             told(f"wrote {named(said)}")
+    except (_Silent, _OtherSum):  # nothing is wrong with this site
+        raise
     except FedcertError as error:
         _write(going / f"{stage}-trouble.json", json.dumps({"trouble": told_why(error)}))
         raise
     return True
+
+
+class _Silent(FileProblem):
+    """The coordinator has not said what comes next."""
+
+
+def _check_folder(first: Path, session: str) -> None:
+    """Check that what this site said before is of this sum.
+
+    Raises:
+        CallError: the folder is of another one.
+    """
+    if kind_of_path(first) == "a file":
+        found = parse(_read(first), named(first))
+        if not isinstance(found, dict) or found.get("session") != session:
+            raise _OtherSum(f"{named(first)} is of another private sum; use an empty folder for each")
+
+
+class _OtherSum(CallError):
+    """The folder holds another sum."""
 
 
 def _stages(request: Request) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from fedcert.errors import InvalidValue, Refused
+from fedcert.privacy.tolerance import FEWEST_FOR_SQUARES
 from fedcert.report import Report, Request
 from fedcert.report.kinds import Flag, Nullable, Number, OneOf, Whole
 from fedcert.report.privacy import Budget
@@ -47,7 +48,7 @@ class Policy(Value):
     class_counts: str = field(default=ALWAYS, metadata=rule(OneOf((NEVER, PRIVATELY, ALWAYS))))
     fewest_clients: int = field(default=3, metadata=rule(Whole(least=3)))
     fewest_holders: int = field(default=0, metadata=rule(Whole()))
-    fewest_for_squares: int = field(default=5, metadata=rule(Whole(least=3)))
+    fewest_for_squares: int = field(default=FEWEST_FOR_SQUARES, metadata=rule(Whole(least=3)))
     rounding: int = field(default=1, metadata=rule(Whole(least=1, most=2**20)))
     largest_epsilon: float | None = field(default=None, metadata=rule(Nullable(Number(above=0))))
     largest_delta: float = field(default=1e-5, metadata=rule(Number(above=0, below=1)))
@@ -104,7 +105,8 @@ class Policy(Value):
         if (private.moments or private.spread) and private.threshold < self.fewest_for_squares:
             raise Refused(
                 f"sums of squares may be over as few as {private.threshold} clients, but this site's policy wants at "
-                f"least {self.fewest_for_squares} (fewest_for_squares); ask for a sum without --moments and --spread"
+                f"least {self.fewest_for_squares} (fewest_for_squares); ask the coordinator for a larger --threshold, "
+                "or for a sum without --moments and --spread"
             )
         noisy = private.budget is not None and self.largest_epsilon is not None
         if not noisy and (private.fewest_holders or 0) < self.fewest_holders:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -41,7 +40,6 @@ from fedcert.report.parsing import parse
 from fedcert.report.reading import kind_of
 from fedcert.report.value import Value
 
-_LOG = logging.getLogger("fedcert")
 TOLD: tuple[type[Passed], ...] = (Keys, Delivery, Survivors, Confirmations)
 SAID: tuple[type[Message], ...] = (Join, Shares, Masked, Confirmed, Revealed)
 
@@ -109,6 +107,11 @@ class PrivateSite:
         self._first = Site(request, identity, keyring, memory, purpose=purpose, checked=checked, fewest=fewest)
         self._layout, self._report, self._memory = Layout(request), report, memory
         self.request = request
+
+    @property
+    def session(self) -> str:
+        """Of the first of the request's sums."""
+        return self._first.session
 
     def join(self) -> str:
         """The first message; before it the site certifies, so that its numbers are there when they are asked for."""
@@ -261,5 +264,4 @@ class PrivateSite:
 
 def told_why(error: Exception) -> str:
     """What others are told about an error at this site in a private sum: nothing that depends on its data."""
-    _LOG.warning("this site does not go on in a private sum: %s", error)
     return Withheld.TOLD if isinstance(error, Withheld) or not isinstance(error, FedcertError) else str(error)

@@ -22,7 +22,7 @@ def rounded(report: Report, base: int, identity: Identity) -> Sums:
 
     A count of a base + b, with b below the base, becomes (a + 1) base with probability b / base, else a base: right on
     average, less than the base off, with a variance of at most base^2 / 4. Chance comes from the site's secret key, the
-    counts, the model and the request: the same counts are rounded the same way again, so that repeating it tells
+    counts and the model: the same counts are rounded the same way again, whoever asks, so that repeating it tells
     nothing more, and nobody else can find out which counts would have been. This is no differential privacy.
 
     Args:
@@ -37,7 +37,7 @@ def rounded(report: Report, base: int, identity: Identity) -> Sums:
     if base < 2:
         raise CallError(f"counts are rounded to multiples of 2 or more, but the base is {base}")
     cells = cells_of(report)
-    about = framed(["fedcert rounding 1", report.model, report.request or "", cells.astype("<i8").tobytes()])
+    about = framed(["fedcert rounding 1", report.model, cells.astype("<i8").tobytes()])
     seed = hmac.digest(decoded(identity.signing), about, "sha256")
     chance = np.random.default_rng(np.frombuffer(seed, dtype="<u4")).random(cells.shape)
     made = base * (cells // base + (chance * base < cells % base))

@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+FEWEST_FOR_SQUARES = 5
+"""Sites that sums of squares are over at least, where nobody says otherwise: they tell much of few."""
+
+
+def usual_threshold(sites: int, *, squares: bool) -> int:
+    """The threshold where none is given: more than two thirds, and for sums of squares five where there are so many.
+
+    Examples:
+        >>> usual_threshold(5, squares=False), usual_threshold(5, squares=True), usual_threshold(100, squares=True)
+        (4, 5, 67)
+    """
+    usual = 2 * sites // 3 + 1
+    return max(usual, min(sites, FEWEST_FOR_SQUARES)) if squares else usual
+
 
 def withstood(threshold: int, sites: int) -> int:
     """How many sites may collude with a lying server, and yet no honest site's numbers are told apart.

@@ -133,6 +133,7 @@ def _stage(
             except Refused as error:
                 failed.add(reply.client)
                 troubles[reply.client] = reason(f"its message was refused: {error}")
+                _LOG.warning("private sum: %s: %s", reply.client, troubles[reply.client])
                 continue
             if folder is not None and isinstance(message, STAGES[summing.stage]):  # an older one came again
                 folder.keep(summing.stage, message)

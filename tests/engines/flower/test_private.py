@@ -186,9 +186,7 @@ def test_what_a_client_holds_is_not_in_its_reasons(tmp_path: Path) -> None:
 
     grid = Hands({**{100 + number: private(tmp_path) for number in range(3)}, 103: strict})
     made = round_of(grid)
-    assert made.excluded == {
-        "client-3": "this site does not take part, for reasons that it keeps to itself; its own log has them"
-    }
+    assert made.excluded == {"client-3": "this site does not take part, for reasons that it keeps to itself"}
 
 
 def test_a_policy_over_flower_holds_for_reports_too() -> None:

@@ -19,6 +19,7 @@ from fedcert.estimation.result import Estimate
 from fedcert.privacy.identity import Identity
 from fedcert.privacy.keyring import Keyring
 from fedcert.privacy.signing import sign
+from fedcert.privacy.tolerance import usual_threshold
 from fedcert.report import DEFAULT_RADII, Request, Smoothing, write_whole
 from fedcert.report.paths import kind_of_path
 from fedcert.report.reading import read_one
@@ -131,7 +132,10 @@ def certify_privately(
     weights, digest = weights_of(model, arrays)
     wanted = smoothing if isinstance(smoothing, Smoothing) else Smoothing.usual(smoothing)
     private = PrivateSum(
-        threshold=threshold or 2 * len(roster) // 3 + 1, moments=moments, spread=spread, fewest_holders=fewest_holders
+        threshold=threshold or usual_threshold(len(roster), squares=moments or spread),
+        moments=moments,
+        spread=spread,
+        fewest_holders=fewest_holders,
     )
     folder = None if run is None else Path(run)
     asked = ask(digest, wanted, classes, radii=radii, roster=roster, seconds=seconds, private=private)
