@@ -13,6 +13,7 @@ import pytest
 
 from fedcert import estimate
 from fedcert.cli.main import run
+from fedcert.engines import shared_folder
 from fedcert.engines.in_process import Sites
 from fedcert.engines.shared_folder import FolderCourier, take_part
 from fedcert.errors import CallError, FileProblem, QuorumMissed, Refused
@@ -301,8 +302,9 @@ def test_a_site_that_refuses_says_why(tmp_path: Path) -> None:
     assert reply.trouble.startswith("1 on the roster are not in the keyring ('site-4')")
 
 
-def test_what_lies_in_the_folder_is_not_believed(tmp_path: Path) -> None:
+def test_what_lies_in_the_folder_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Torn files, another site's words, rubbish: refused, named, and the others go on."""
+    monkeypatch.setattr(shared_folder, "_TORN", 0.5)
     request = asked()
     own = reports(request)
     threads = shared(tmp_path, request, own, NAMES[:4])

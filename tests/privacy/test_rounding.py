@@ -42,14 +42,14 @@ def test_counts_are_multiples_less_than_the_base_off_and_the_same_again() -> Non
         assert (np.abs(off) < 5).all()
         assert not off[cells_of(report) % 5 == 0].any()
         assert rounded(report, 5, SITE) == made
-        assert made.noise == "each site's counts were rounded by chance to multiples of 5"
+        assert made.noise == "counts that each site rounded by chance to multiples of 5"
 
 
 def test_they_are_right_on_average_with_at_most_the_stated_variance() -> None:
-    """The same counts at 2,000 sites, each with a key of its own."""
+    """The same counts at 8,000 sites, each with a key of its own."""
     report = REPORTS[0]
     exact = cells_of(report)
-    drawn = np.array([cells(rounded(report, 5, Identity.new(f"c{k}"))) for k in range(2000)])
+    drawn = np.array([cells(rounded(report, 5, Identity.new(f"c{k}"))) for k in range(8000)])
     share = exact % 5 / 5
     deviation = 5 * np.sqrt(share * (1 - share) / len(drawn))
     assert (np.abs(drawn.mean(axis=0) - exact) <= 5 * deviation + 1e-9).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -134,7 +135,7 @@ def npz_data(path: Path) -> LocalData:
 
 _FAULTS = (
     OSError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeError, LookupError, TypeError,
-    ArithmeticError, SyntaxError,
+    ArithmeticError, SyntaxError, tokenize.TokenError,
 )  # fmt: skip
 """What Python's zip files and numpy's headers make of strange bytes."""
 

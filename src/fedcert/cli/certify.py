@@ -76,6 +76,7 @@ def certify(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Certify a model on this client's own test data; the report holds counts and nothing else."""
+    client = option("--client", Text(), client)
     if out is None and not dry_run:
         raise CallError("give --out FILE, or --dry-run to see what would leave")
     if out is not None and not dry_run:

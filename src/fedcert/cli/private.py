@@ -14,6 +14,7 @@ from fedcert.cli.request import budget_of
 from fedcert.cli.signing import check_asker, keys_in
 from fedcert.errors import CallError, shown
 from fedcert.report import Report, Request, Sums, check_writable, read_one, write_whole
+from fedcert.report.paths import kind_of_path
 from fedcert.report.privacy import ALONE, Budget
 from fedcert.show.terminal import plain
 
@@ -64,14 +65,18 @@ def join(
         return
     Layout(asked).pack(own)  # what is wrong here is found before anything is in the shared folder
     fewest = max(fewest, rules.fewest_clients)
+    if kind_of_path(memory) is None:
+        tell(f"note: makes the folder {memory}; keep it for good: a site that forgets can be asked twice over others")
     held = FolderMemory(memory)
+
+    def begin() -> PrivateSite:
+        site = PrivateSite(asked, identity, keyring, held, lambda: own, policy=rules, fewest=fewest)
+        if site.begun not in (None, own):
+            tell(f"note: {identity.name} began this sum with another report; that one stays in it, not {report}")
+        return site
+
     try:
-        done = take_part(
-            folder, identity.name, lambda: PrivateSite(
-                asked, identity, keyring, held, lambda: own, policy=rules, fewest=fewest
-            ),
-            seconds=wait, once=once, told=tell,
-        )  # fmt: skip
+        done = take_part(folder, identity.name, begin, seconds=wait, once=once, told=tell)
     finally:
         held.close()
     if done:
@@ -110,6 +115,10 @@ def add_up(
     if made is None:
         return
     write_whole(out, made.dumps())
+    left_out = [name for name, count in zip(made.classes, made.label_counts, strict=True) if not count]
+    if made.fewest_holders is not None and left_out:
+        told = ", ".join(left_out[:10]) + ("…" if len(left_out) > 10 else "")
+        tell(f"note: fewer than {made.fewest_holders} sites, if any, hold {told}: nothing of these is in the sums")
     results().print(plain(f"Wrote {out}: the sums of {made.contributors} sites, {made.examples:,} examples."))
     results().print(plain(f"Then run: fedcert estimate {out} --target …"))
 

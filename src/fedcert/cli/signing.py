@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -50,6 +51,18 @@ def keyring_in(path: Path | None) -> Keyring | None:
     return read_keyring(path)
 
 
+def check_unchanged(value: Report | Request) -> None:
+    """Check that a signed value is as it was signed, by whomever, where this installation can.
+
+    Raises:
+        Refused: it was changed since.
+    """
+    if value.signature is not None and find_spec("cryptography") is not None:
+        from fedcert.privacy.signing import check_intact
+
+        check_intact(value)
+
+
 def check_asker(request: Request, trusted: Path | None) -> None:
     """Check that a request is signed by somebody whom this site trusts, where it says whom.
 
@@ -58,6 +71,7 @@ def check_asker(request: Request, trusted: Path | None) -> None:
     """
     keyring = keyring_in(trusted)
     if keyring is None:
+        check_unchanged(request)
         return
     from fedcert.privacy.signing import signer
 

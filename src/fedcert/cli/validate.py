@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fedcert.cli.console import print_json, results
+from fedcert.cli.signing import check_unchanged
 from fedcert.errors import CannotCombine, FedcertError, FileProblem
 from fedcert.estimation.result import Estimate, WhatIf
 from fedcert.report import Report, Request, Sums, Table
@@ -63,6 +64,8 @@ def _finding(place: str, text: bytes, reports: list[Report]) -> dict[str, Any]:
         document = parse(text, place)
         kind = kind_of(document, place, KINDS)
         value = kind.from_json(document, place)
+        if isinstance(value, Report | Request):
+            check_unchanged(value)
     except FedcertError as error:
         return {"place": place, "schema": None, "valid": False, "error": str(error)}
     if isinstance(value, Report):

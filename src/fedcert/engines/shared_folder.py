@@ -22,6 +22,8 @@ from fedcert.rounds.folder import file_name
 from fedcert.rounds.waiting import Reply
 
 _PAUSE = 0.5
+_TORN = 30.0
+"""Seconds after which a file that is no JSON will not become one."""
 
 
 class FolderCourier:
@@ -48,10 +50,10 @@ class FolderCourier:
         for name in sorted(self._names):
             folder = _place(self.path, "from", name)
             said, trouble = folder / f"{stage}.json", folder / f"{stage}-trouble.json"
-            if said not in self._heard and kind_of_path(said) == "a file":
+            if said not in self._heard and _arrived(said):
                 self._heard.add(said)
                 yield Reply(name, answer=_read(said))
-            elif trouble not in self._heard and kind_of_path(trouble) == "a file":
+            elif trouble not in self._heard and _arrived(trouble):
                 self._heard.add(trouble)
                 yield Reply(name, trouble=_why(trouble))
 
@@ -144,10 +146,21 @@ def _stages(request: Request) -> int:
 
 def _there(file: Path, seconds: float, sleep: Callable[[float], None]) -> bool:
     until = time.monotonic() + seconds
-    while kind_of_path(file) != "a file":
+    while not _arrived(file):
         if time.monotonic() >= until:
             return False
         sleep(_PAUSE)
+    return True
+
+
+def _arrived(file: Path) -> bool:
+    """Whether a file is there as a whole: drives that synchronise show the beginning of one for a while."""
+    if kind_of_path(file) != "a file":
+        return False
+    try:
+        parse(_read(file), named(file))
+    except FedcertError:
+        return time.time() - file.stat().st_mtime > _TORN
     return True
 
 

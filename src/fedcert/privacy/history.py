@@ -8,6 +8,11 @@ from fedcert.errors import Refused
 from fedcert.privacy.memory import Memory
 from fedcert.report import Request
 
+_WAY_OUT = (
+    "Ask for a sum among the same sites; or, where this site's test data are others than then, begin a new memory "
+    "(--memory) and keep the old one"
+)
+
 
 class History:
     """A site's earlier sums, and what they mean for a new one.
@@ -32,7 +37,7 @@ class History:
         if any(not set(one["over"]) <= set(request.roster or ()) for one in self._known().values()):
             raise Refused(
                 "an earlier sum was over sites that are not on this roster: two sums over different sites can be "
-                "subtracted"
+                f"subtracted. {_WAY_OUT}"
             )
 
     def _known(self) -> dict[str, Any]:
@@ -54,7 +59,9 @@ class History:
         else:
             allowed = all(set(one["over"]) == survivors for one in ([own] if own else [other] if other else []))
         if not allowed:
-            raise Refused("an earlier sum was over other sites: the difference would tell of those in one alone")
+            raise Refused(
+                f"an earlier sum was over other sites: the difference would tell of those in one alone. {_WAY_OUT}"
+            )
         if own is None:
             made = {"request": self._request, "over": sorted(survivors)}
             self._memory.put("survivors", {**known, self._kind: made})

@@ -164,7 +164,7 @@ def read_identity(path: Path) -> Identity:
         CallError: there is no such file, or others may read it.
         InvalidValue: it holds no identity.
     """
-    if kind_of_path(path) is not None and os.name == "posix" and path.stat().st_mode & 0o077:
-        raise CallError(f"{named(path)} holds secret keys, but others may read it; run: chmod 600 {named(path)}")
     found: Identity = read_one(path, Identity)
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        raise CallError(f"{named(path)} holds secret keys, but others may read it; run: chmod 600 {named(path)}")
     return found

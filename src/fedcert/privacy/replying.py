@@ -113,6 +113,12 @@ class PrivateSite:
         """Of the first of the request's sums."""
         return self._first.session
 
+    @property
+    def begun(self) -> Report | None:
+        """The report that this site has begun the sum with; it stays the same to the end."""
+        kept = self._memory.get(f"report-{self._first.session}")
+        return None if kept is None else Report.from_json(kept)
+
     def join(self) -> str:
         """The first message; before it the site certifies, so that its numbers are there when they are asked for."""
         self._numbers()
@@ -243,11 +249,10 @@ class PrivateSite:
 
     def _numbers(self) -> Report:
         """This site's report: the same at every step, however often the program starts anew."""
-        name = f"report-{self._first.session}"
-        kept = self._memory.get(name)
-        if kept is None:
+        begun = self.begun
+        if begun is None:
             try:
-                report = self._report()
+                begun = report = self._report()
                 self._policy.check_private(report, self.request)
                 self._layout.pack(report)  # what cannot be summed is found out before anybody waits
             except ModelProblem:
@@ -257,9 +262,8 @@ class PrivateSite:
             budget = self.request.private.budget if self.request.private is not None else None
             if budget is not None:
                 spend(self._memory, self.request.nonce, budget, self._policy.total_epsilon)
-            kept = report.to_json()
-            self._memory.put(name, kept)
-        return Report.from_json(kept)
+            self._memory.put(f"report-{self._first.session}", report.to_json())
+        return begun
 
 
 def told_why(error: Exception) -> str:

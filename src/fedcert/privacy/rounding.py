@@ -55,4 +55,4 @@ def rounded(report: Report, base: int, identity: Identity) -> Sums:
 
 def in_words(base: int) -> str:
     """The rounding in words."""
-    return f"each site's counts were rounded by chance to multiples of {base}"
+    return f"counts that each site rounded by chance to multiples of {base}"

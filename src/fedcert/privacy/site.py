@@ -117,6 +117,12 @@ class Site:
                 f"the sum may be over as few as {self.threshold} clients, but this site wants at least "
                 f"{max(fewest, FEWEST)}"
             )
+        listed, card = keyring.members.get(self.name), identity.card
+        if listed is not None and (listed.signing, listed.agreement) != (card.signing, card.agreement):
+            raise Refused(
+                f"the keyring has other keys for {shown(self.name)} than this site's own: the others would refuse what "
+                "it signs; give them its card again, or find out who made the other"
+            )
         lacking = keyring.lacking(name for name in request.roster if name != self.name)
         if lacking:
             named = ", ".join(shown(name) for name in lacking[:5]) + ("…" if len(lacking) > 5 else "")

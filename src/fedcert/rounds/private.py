@@ -73,7 +73,7 @@ def carry_sum(
         once: do what can be done now, and come back later: `summing.total` is None until all is done.
         opening: what sites are told at first; the request where None.
         first: the number of the first stage to the courier: a second sum goes on counting.
-        go_on: with `once`, end the stage that is waited in without those who have not answered.
+        go_on: with `once`, end the stage that is waited in without those who have not answered, or have trouble.
         sleep: how to pause.
 
     Returns:
@@ -82,7 +82,7 @@ def carry_sum(
     Raises:
         QuorumMissed: too few took part, or stayed.
     """
-    troubles: dict[str, str] = {}
+    troubles: dict[str, str] = {} if folder is None else folder.troubles()
     if folder is not None:
         folder.restore(summing)
     while summing.total is None:
@@ -91,13 +91,14 @@ def carry_sum(
         text = summing.request.dumps() if opening is None else opening
         courier.tell(first + stage, {name: text if one is None else one.dumps() for name, one in told.items()})
         seconds = 0.0 if once else _seconds(summing.request, first + stage, patience)
-        silent = _stage(courier, summing, folder, troubles, seconds, first, sleep)
-        if once and silent and not go_on:
-            return dict.fromkeys(silent, f"it has not sent its {STAGES[stage].NOUN}")
+        failed = _stage(courier, summing, folder, troubles, seconds, first, sleep)
+        if once and summing.waiting_for and not go_on:
+            unsaid = f"it has not sent its {STAGES[stage].NOUN}"
+            return {name: troubles[name] if name in failed else unsaid for name in sorted(summing.waiting_for)}
         go_on = False
         try:
             if folder is not None and len(summing.came[stage]) >= summing.threshold:
-                folder.close(stage, summing.came[stage])
+                folder.close(stage, summing.came[stage], troubles)
             summing.close()
         except QuorumMissed as error:
             why = "; ".join(f"{name}: {reason}" for name, reason in list(troubles.items())[:5])
@@ -119,7 +120,7 @@ def _stage(
     first: int,
     sleep: Callable[[float], None],
 ) -> set[str]:
-    """Take what comes in a stage; who is still silent at its end."""
+    """Take what comes in a stage; who has trouble at its end. Who has overcome it is welcome."""
     until, failed = time.monotonic() + seconds, set[str]()
     while True:
         for reply in courier.poll(first + summing.stage):
@@ -135,11 +136,12 @@ def _stage(
                 troubles[reply.client] = reason(f"its message was refused: {error}")
                 _LOG.warning("private sum: %s: %s", reply.client, troubles[reply.client])
                 continue
+            failed.discard(reply.client)
+            troubles.pop(reply.client, None)
             if folder is not None and isinstance(message, STAGES[summing.stage]):  # an older one came again
                 folder.keep(summing.stage, message)
-        silent = summing.waiting_for - failed
-        if not silent or time.monotonic() >= until:
-            return silent
+        if not summing.waiting_for - failed or time.monotonic() >= until:
+            return failed
         sleep(_PAUSE)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fedcert.errors import CallError, FileProblem
@@ -13,6 +13,8 @@ from fedcert.report import write_whole
 from fedcert.report.parsing import parse
 from fedcert.report.paths import kind_of_path, named
 from fedcert.rounds.folder import file_name
+
+_TROUBLES = "troubles.json"
 
 
 class SumFolder:
@@ -33,9 +35,15 @@ class SumFolder:
         """Keep what a site said; it is on the disk when this returns."""
         write_whole(self.path / f"{stage}-{file_name(message.client)}", message.dumps())
 
-    def close(self, stage: int, names: Iterable[str]) -> None:
-        """Keep with whom a stage ended."""
+    def close(self, stage: int, names: Iterable[str], troubles: Mapping[str, str]) -> None:
+        """Keep with whom a stage ended, and why not with others."""
+        write_whole(self.path / _TROUBLES, json.dumps(dict(troubles)))
         write_whole(self.path / f"{stage}-over.json", json.dumps(sorted(names)))
+
+    def troubles(self) -> dict[str, str]:
+        """Why some sites were left out before."""
+        file = self.path / _TROUBLES
+        return {} if kind_of_path(file) is None else dict(parse(file.read_bytes(), named(file)))
 
     def restore(self, summing: Summing) -> None:
         """Bring a sum to where it was.
