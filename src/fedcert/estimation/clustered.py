@@ -13,6 +13,7 @@ the effects, but needs many clients; with few, its own Student quantile would ma
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -33,6 +34,7 @@ _CLASS_GRID = np.concatenate([[0.0], np.geomspace(1e-4, 0.25, 16)])
 _ROUNDS = 2
 _MOST_LEVERAGE = 0.9
 _FEWEST_FREEDOM = 2.0
+_CLIENTS_AT_ONCE = 2_000
 _MOST_FITTED = 5_000
 """Of more clients, a random part tells how much they differ, which is plenty."""
 
@@ -203,14 +205,40 @@ class ClassEffects:
         """The spread of the classes' pooled accuracies, weighted by the target's mix."""
         share = self.federation.label_counts / self.examples
         moved = np.sum(((share * target) @ self.spread_of) ** 2, axis=0)
-        noise = self.spread_of * (share.T @ _design_effects(self.federation)) / self.examples[:, None]
-        model = target**2 @ noise + self.variance * moved
-        # A client's own share of a class has drawn the pooled accuracy towards it.
-        parts = target / (self.examples * np.sqrt(1 - np.minimum(share, _MOST_LEVERAGE)))
-        expected = (parts * self.federation.label_counts) @ self.pooled
-        factors = np.ones(len(parts)) if self.federation.factors is None else self.federation.factors
-        moves = np.einsum("ij,ijr->ir", parts * factors[:, None], self.federation.class_rows) - expected
+        model = target**2 @ self.noise + self.variance * moved
+        expected = (target * self._parts * self.federation.label_counts) @ self.pooled
+        moves = np.einsum("ij,ijr->ir", target * self._parts * self._factors, self.federation.class_rows) - expected
         return Spread(model, _freedom(model, moved, self.uncertain), moves)
+
+    @cached_property
+    def noise(self) -> Floats:
+        """The variance of chance in each class's pooled accuracy, classes x radii."""
+        share = self.federation.label_counts / self.examples
+        inflated = self.spread_of * (share.T @ _design_effects(self.federation))
+        return np.asarray(inflated / self.examples[:, None], dtype=np.float64)
+
+    @property
+    def _parts(self) -> Floats:
+        # A client's own share of a class has drawn the pooled accuracy towards it.
+        share = self.federation.label_counts / self.examples
+        return np.asarray(1 / (self.examples * np.sqrt(1 - np.minimum(share, _MOST_LEVERAGE))), dtype=np.float64)
+
+    @property
+    def _factors(self) -> Floats:
+        factors = self.federation.factors
+        return np.ones((self.federation.count, 1)) if factors is None else np.asarray(factors[:, None])
+
+    def moves(self) -> Floats:
+        """Σ u uᵀ with u what a client's examples of each class add to its error: radii x classes x classes."""
+        parts, factors = self._parts[:, :, None], self._factors[:, :, None]
+        total = np.zeros((self.pooled.shape[1], *[len(self.examples)] * 2))
+        for start in range(0, self.federation.count, _CLIENTS_AT_ONCE):  # memory stays small
+            some = slice(start, start + _CLIENTS_AT_ONCE)
+            expected = self.federation.label_counts[some][:, :, None] * self.pooled
+            rows = parts[some] * (factors[some] * self.federation.class_rows[some] - expected)
+            by_radius = rows.transpose(2, 1, 0)
+            total += by_radius @ by_radius.transpose(0, 2, 1)
+        return total
 
 
 def _design_effects(federation: Federation) -> Floats:

@@ -54,7 +54,7 @@ def of_weights(federation: Federation, target: Floats, weights: Floats, fitted: 
         loads = federation.mixes.T @ (scaled[:, None] * federation.design_effects)
     mix = weights @ federation.mixes
     centre = (weights / federation.sizes) @ federation.certified_counts
-    accuracy = _away_from_certain(fitted.class_accuracy)
+    accuracy = away_from_certain(fitted.class_accuracy)
     return Uncertainty(centre, worst_bias(target, mix), loads, loads.sum(axis=0), accuracy, mix, weights)
 
 
@@ -78,7 +78,7 @@ def of_rule(pool: Pool, target: Floats, rule: Rule, evidence: Evidence, fitted: 
         loads = np.outer(rule.coefficients**2 * evidence.labels, factor)
     return Uncertainty(
         rule.curve(evidence), worst_bias(target, mix) + rule.slack(evidence), loads, rule.squares(evidence) * factor,
-        _away_from_certain(fitted.class_accuracy), mix,
+        away_from_certain(fitted.class_accuracy), mix,
     )  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def of_volume(pool: Pool, target: Floats) -> Uncertainty:
     total = examples(pool)
     loads = np.outer(pool.labels / total**2, pool.effects)
     mix = pooled_mix(pool)
-    accuracy = _away_from_certain(fit(pool.evidence).class_accuracy) if pool.evidence is not None else None
+    accuracy = away_from_certain(fit(pool.evidence).class_accuracy) if pool.evidence is not None else None
     return Uncertainty(pool.certified / total, worst_bias(target, mix), loads, loads.sum(axis=0), accuracy, mix)
 
 
@@ -106,5 +106,6 @@ def worst_bias(target: Floats, mix: Floats) -> float:
     return float(np.abs(target - mix).sum() / 2)
 
 
-def _away_from_certain(accuracy: Floats) -> Floats:
+def away_from_certain(accuracy: Floats) -> Floats:
+    """Accuracies whose standard errors do not vanish."""
     return np.clip(accuracy, _CLOSEST_TO_CERTAIN, 1 - _CLOSEST_TO_CERTAIN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -70,7 +70,7 @@ class Secret(Encoded):
 
 def encoded(data: bytes) -> str:
     """Bytes as base64."""
-    return base64.b64encode(data).decode()
+    return binascii.b2a_base64(data, newline=False).decode("ascii")
 
 
 def encoded_numbers(numbers: npt.NDArray[np.uint64]) -> str:
@@ -86,4 +86,4 @@ def decoded_numbers(text: str, count: int) -> npt.NDArray[np.uint64] | None:
 
 def decoded(text: str) -> bytes:
     """The bytes of a text that `Encoded` has taken."""
-    return base64.b64decode(text)
+    return binascii.a2b_base64(text)

@@ -100,11 +100,16 @@ class Identity(Value):
         """A signature, in base64."""
         return encoded(self.signing_key.sign(text))
 
+    @cached_property
+    def public(self) -> tuple[str, str]:
+        """The public keys, for signing and for agreement, in base64."""
+        keys = (self.signing_key.public_key(), self.agreement_key.public_key())
+        return encoded(keys[0].public_bytes_raw()), encoded(keys[1].public_bytes_raw())
+
     @property
     def card(self) -> Card:
         """What others may have."""
-        signing = encoded(self.signing_key.public_key().public_bytes_raw())
-        agreement = encoded(self.agreement_key.public_key().public_bytes_raw())
+        signing, agreement = self.public
         signature = self.sign(_vouched(self.name, agreement))
         return Card(name=self.name, signing=signing, agreement=agreement, signature=signature)
 

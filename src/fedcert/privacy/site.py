@@ -117,8 +117,8 @@ class Site:
                 f"the sum may be over as few as {self.threshold} clients, but this site wants at least "
                 f"{max(fewest, FEWEST)}"
             )
-        listed, card = keyring.members.get(self.name), identity.card
-        if listed is not None and (listed.signing, listed.agreement) != (card.signing, card.agreement):
+        listed = keyring.members.get(self.name)
+        if listed is not None and (listed.signing, listed.agreement) != identity.public:
             raise Refused(
                 f"the keyring has other keys for {shown(self.name)} than this site's own: the others would refuse what "
                 "it signs; give them its card again, or find out who made the other"
@@ -193,7 +193,7 @@ class Site:
             if name != self.name:
                 box = ChaCha20Poly1305(pairs[name].channel)
                 sealed[name] = encoded(box.encrypt(self._number(name), part + common, self._letter(self.name, name)))
-        self._state["pairs"] = {name: encoded(b"".join(pair)) for name, pair in pairs.items()}
+        self._state["pairs"] = {"with": list(pairs), "keys": encoded(b"".join(map(b"".join, pairs.values())))}
         self._state["parts"] = {self.name: encoded(parts[self._place[self.name]])}
         self._state["common"] = encoded(common)
         return Shares(session=self.session, client=self.name, sealed=sealed, witness=witness)
@@ -202,12 +202,13 @@ class Site:
         """The keys that this site shares with each other one."""
         private = X25519PrivateKey.from_private_bytes(decoded(self._state["secret"]))
         lasting, made = self._lasting(joined), {}
-        for name, key in joined.items():
+        keys, own = {name: decoded(key) for name, key in joined.items()}, self._place[self.name]
+        for name, key in keys.items():
             if name == self.name:
                 continue
-            fresh = agreed(private, decoded(key))
-            first, second = sorted((self.name, name), key=self._place.__getitem__)
-            both = framed([decoded(joined[first]), decoded(joined[second])])
+            fresh = agreed(private, key)
+            first, second = (self.name, name) if own < self._place[name] else (name, self.name)
+            both = framed([keys[first], keys[second]])
             purpose = b"".join([_CHANNEL, framed_name(first), framed_name(second), both])
             channel, confirm = derived(lasting[name] + fresh, self._salt, purpose, keys=2)
             made[name] = _Pair(channel, confirm, mask_seed(fresh, self._salt, first, second))
@@ -216,7 +217,7 @@ class Site:
     def _lasting(self, joined: Mapping[str, str]) -> dict[str, bytes]:
         """What this site's card and the others' agree on: the same in every sum, so it is worked out once."""
         private = self.identity.agreement_key
-        public = encoded(private.public_key().public_bytes_raw())
+        _, public = self.identity.public
         found = self.memory.get("agreements") or {}
         known = found.get("with", {}) if found.get("card") == public else {}
         cards = {name: self.keyring.members[name].agreement for name in joined if name != self.name}
@@ -362,11 +363,12 @@ class Site:
             raise Refused(f"the {_STEPS[step].NOUN} came before this site joined")
 
     def _pairs_kept(self) -> dict[str, _Pair]:
-        made = {}
-        for name, text in self._state["pairs"].items():
-            keys = decoded(text)
-            made[name] = _Pair(keys[:32], keys[32:64], keys[64:])
-        return made
+        names, keys = self._state["pairs"]["with"], decoded(self._state["pairs"]["keys"])
+        starts = range(0, 96 * len(names), 96)
+        return {
+            name: _Pair(keys[start : start + 32], keys[start + 32 : start + 64], keys[start + 64 : start + 96])
+            for name, start in zip(names, starts, strict=True)
+        }
 
     def _number(self, receiver: str, sender: str | None = None) -> bytes:
         """A nonce for each direction of a channel, whose key serves this sum alone."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from typing import Any
 
 
@@ -29,6 +29,14 @@ class FrozenMapping(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._items)
+
+    def items(self) -> ItemsView[str, Any]:
+        """As of a dict, and as fast."""
+        return self._items.items()
+
+    def values(self) -> ValuesView[Any]:
+        """As of a dict, and as fast."""
+        return self._items.values()
 
     def __hash__(self) -> int:
         return hash(frozenset(self._items))

@@ -349,13 +349,16 @@ class MappingOf(Kind):
     def take(self, value: Any, field: str) -> Mapping[str, Any]:
         if not isinstance(value, Mapping) or len(value) < self.least:
             raise self.refuse(value, field)
-        name = Text()
-        return FrozenMapping(
-            {
-                name.take(key, f"a name in {field}"): self.kind.take(item, f"{field}[{key!r}]")
-                for key, item in value.items()
-            }
-        )
+        name, kind = Text(), self.kind
+        try:
+            return FrozenMapping({name.take(key, field): kind.take(item, field) for key, item in value.items()})
+        except InvalidValue:  # again, with the place; it would cost much to spell out each place beforehand
+            return FrozenMapping(
+                {
+                    name.take(key, f"a name in {field}"): kind.take(item, f"{field}[{key!r}]")
+                    for key, item in value.items()
+                }
+            )
 
     def schema(self) -> dict[str, Any]:
         return {

@@ -1,0 +1,218 @@
+// The estimate and its interval for any class mix, from what the page carries: what `fedcert estimate` gives for it.
+
+const CLOSEST_TO_CERTAIN = 0.01;
+const FEWEST_FREEDOM = 2;
+const PENALTIES = Array.from({ length: 29 }, (_, i) => Math.exp(Math.log(1e-6) + i * Math.log(1e14) / 28));
+
+function curveFor(basis, mix) {
+  const { point, uncertainty } = basis.by_class ? classAnswer(basis, mix) : clientAnswer(basis, mix);
+  if (!basis.interval) return { point, lower: null, upper: null };
+  let half = basis.settings.interval === "finite-sample" ? finiteSample(basis, uncertainty) : asymptotic(basis, uncertainty, mix);
+  if (basis.differing) half = allowingForClients(basis, uncertainty, mix, half);
+  const together = basis.settings.simultaneous;
+  const [lower, upper] = endsOf(uncertainty.centre, half, basis.failure_probability, together);
+  const [least, most] = endsOf(uncertainty.centre, half, 0, together);
+  return { point: point.map((value, r) => clip(clip(value, least[r], most[r]), 0, 1)), lower, upper };
+}
+
+function classAnswer(basis, mix) {
+  const { labels, certified, factor, noise, drowned } = basis.by_class;
+  const radii = basis.radii.length, centre = new Float64Array(radii), squares = new Float64Array(radii);
+  const point = new Float64Array(radii), loads = [], accuracy = [];
+  let missing = 0, square = 0, bias = 0, scaleSum = 0;
+  labels.forEach((count, j) => {
+    const held = count > 0;
+    if (!held) missing += mix[j];
+    const load = held ? mix[j] ** 2 / count : 0;
+    square += load;
+    scaleSum += held ? (mix[j] / count) ** 2 : 0;
+    bias += held ? mix[j] / count ** 2 : 0;
+    loads.push(factor.map((value) => load * value));
+    const smooth = new Float64Array(radii);
+    for (let r = 0; r < radii; r++) {
+      const k = certified[j * radii + r];
+      if (held) centre[r] += mix[j] * k / count;
+      smooth[r] = (clip(k, 0, count) + 0.5) / (count + 1);
+    }
+    accuracy.push(smooth);
+  });
+  let variances = null;
+  if (noise) {
+    const inside = noise.subarray(0, radii), outside = noise.subarray(radii);
+    const most = new Float64Array(radii), seems = new Float64Array(radii);
+    for (let r = 0; r < radii; r++) {
+      most[r] = scaleSum * Math.max(inside[r], outside[r]);
+      labels.forEach((count, j) => {
+        const a = accuracy[j][r];
+        if (count > 0) seems[r] += (mix[j] / count) ** 2 * ((1 - a) ** 2 * inside[r] + a ** 2 * outside[r]);
+      });
+    }
+    variances = { most, seems };
+    bias *= noise.reduce((largest, value) => Math.max(largest, value), 0);
+  }
+  for (let r = 0; r < radii; r++) {
+    point[r] = centre[r] + missing * (drowned ? drowned[r] : 0.5);
+    centre[r] += missing / 2;
+    squares[r] = square * factor[r];
+  }
+  const uncertainty = { centre, bias: missing / 2 + (noise ? bias : 0), loads, squares, accuracy, noise: variances, parts: mix };
+  return { point: decreasing(point), uncertainty };
+}
+
+function clientAnswer(basis, mix) {
+  const given = basis.by_client, radii = basis.radii.length, size = mix.length;
+  const point = new Float64Array(radii);
+  for (let j = 0; j < size; j++) {
+    for (let r = 0; r < radii; r++) point[r] += mix[j] * given.class_accuracy[j * radii + r];
+  }
+  const chosen = ruleFor(given, mix);
+  // Where clients are known, their weights are made to add up to 1 whatever rounding did.
+  const total = given.known ? dot(chosen, rowSums(given.labels_labels, size)) : 1;
+  const coefficients = chosen.map((value) => value / total);
+  const reached = times(given.labels_labels, coefficients);
+  const own = dot(coefficients, reached), sum = sizeOf(coefficients);
+  const slack = given.known ? 0 : given.rounding * sum * (size + 1);
+  const whole = given.known ? own : Math.max(own, 1 / given.examples) + given.rounding * sum ** 2;
+  const squares = Float64Array.from({ length: radii }, (_, r) =>
+    given.squares ? quadratic(given.squares[r], coefficients) : whole * given.factor[r]);
+  const centre = new Float64Array(radii);
+  for (let j = 0; j < size; j++) {
+    for (let r = 0; r < radii; r++) centre[r] += coefficients[j] * given.labels_certified[j * radii + r];
+  }
+  const accuracy = Array.from({ length: size }, (_, j) => Float64Array.from({ length: radii }, (_, r) =>
+    clip(given.class_accuracy[j * radii + r], CLOSEST_TO_CERTAIN, 1 - CLOSEST_TO_CERTAIN)));
+  const loads = given.labels
+    ? Array.from(given.labels, (count, j) => given.factor.map((value) => coefficients[j] ** 2 * count * value))
+    : null;
+  const variance = given.variance ? given.variance.map((form) => quadratic(form, coefficients)) : null;
+  const bias = worstBias(mix, reached) + slack;
+  return {
+    point: decreasing(point),
+    uncertainty: { centre, bias, loads, squares, accuracy, variance, noise: null, parts: coefficients },
+  };
+}
+
+function rowSums(matrix, size) {
+  return times(matrix, new Float64Array(size).fill(1));
+}
+
+function sizeOf(coefficients) {
+  return coefficients.reduce((sum, value) => sum + Math.abs(value), 0);
+}
+
+function worstBias(mix, reached) {
+  let missed = 0;
+  for (let j = 0; j < mix.length; j++) missed += Math.abs(mix[j] - reached[j]);
+  return missed / 2;
+}
+
+function ruleFor(given, mix) {
+  // The shortest honest weights, held against the ridge family's by the half-length with what rounding can cost.
+  const size = mix.length;
+  if (given.clients < 2) return new Float64Array(size).fill(1 / given.examples);
+  const along = given.values.map((value, k) => value * given.ones[k]);
+  const parts = partsAlong(given, shortest(given.labels_labels, mix, given.deviations));
+  const total = dot(parts, along);
+  const exact = fromParts(given, parts.map((value) => value / total));
+  const ridge = ridgeRule(given, mix, along);
+  return honestLength(given, mix, ridge) < honestLength(given, mix, exact) ? ridge : exact;
+}
+
+function honestLength(given, mix, coefficients) {
+  const reached = times(given.labels_labels, coefficients), sum = sizeOf(coefficients);
+  const squares = Math.max(dot(coefficients, reached), 1 / given.examples) + given.rounding * sum ** 2;
+  return worstBias(mix, reached) + given.rounding * sum * (mix.length + 1) + given.deviations * Math.sqrt(squares);
+}
+
+function partsAlong(given, vector) {
+  const count = given.values.length, made = new Float64Array(count);
+  for (let j = 0; j < vector.length; j++) {
+    for (let k = 0; k < count; k++) made[k] += given.vectors[j * count + k] * vector[j];
+  }
+  return made;
+}
+
+function fromParts(given, parts) {
+  return times(given.vectors, parts);
+}
+
+function ridgeRule(given, mix, along) {
+  const wanted = partsAlong(given, mix), missing = mix.reduce((sum, value) => sum + value, 0) - dot(wanted, given.ones);
+  let best = null, least = Infinity;
+  for (const penalty of PENALTIES) {
+    const falling = given.values.map((value) => 1 / (1 + penalty * value));
+    let above = missing, below = 0;
+    falling.forEach((value, k) => {
+      above += wanted[k] * given.ones[k] * value;
+      below += along[k] * given.ones[k] * value;
+    });
+    const rows = falling.map((value, k) => (above / below * given.ones[k] + penalty * wanted[k]) * value);
+    const total = dot(rows, along), found = rows.map((value) => value / total);
+    const coefficients = fromParts(given, found), sum = sizeOf(coefficients);
+    const reached = fromParts(given, found.map((value, k) => value * given.values[k]));
+    const squares = found.reduce((all, value, k) => all + value ** 2 * given.values[k], 0) + given.rounding * sum ** 2;
+    const half = worstBias(mix, reached) + given.rounding * sum * (mix.length + 1) + given.deviations * Math.sqrt(squares);
+    if (half < least) { least = half; best = coefficients; }
+  }
+  return best;
+}
+
+function finiteSample(basis, of) {
+  const { confidence, simultaneous, target_examples: set } = basis.settings;
+  const radii = simultaneous ? basis.radii.length : 1;
+  const deviations = Math.sqrt(Math.log(2 * radii / (1 - confidence)) / 2);
+  return Array.from(of.squares, (square, r) =>
+    of.bias + deviations * Math.sqrt(square + (set ? 1 / set : 0) + (of.noise ? 4 * of.noise.most[r] : 0)));
+}
+
+function asymptotic(basis, of, mix) {
+  const { confidence, simultaneous, target_examples: set } = basis.settings, radii = basis.radii.length;
+  const each = simultaneous ? 1 - (1 - confidence) / radii : confidence;
+  return Array.from({ length: radii }, (_, r) => {
+    let variance = 0;
+    if (of.loads || of.variance) {
+      if (of.variance) variance = of.variance[r];
+      of.accuracy.forEach((row, j) => {
+        const spread = row[r] * (1 - row[r]);
+        if (!of.variance) variance += of.loads[j][r] * spread;
+        if (set) variance += mix[j] / set * spread;
+      });
+      if (of.noise) variance += of.noise.seems[r];
+    } else {
+      const largest = of.accuracy.reduce((most, row) => Math.max(most, row[r] * (1 - row[r])), 0);
+      variance = (of.squares[r] + (set ? 1 / set : 0)) * largest;
+    }
+    const error = Math.sqrt(Math.max(variance, 1e-300));
+    return foldedQuantile(of.bias / error, each, normalCdf) * error;
+  });
+}
+
+function allowingForClients(basis, of, mix, least) {
+  const given = basis.differing, { confidence, target_examples: set } = basis.settings;
+  return least.map((shortestHalf, r) => {
+    let further = 0;
+    if (set) of.accuracy.forEach((row, j) => { further += mix[j] * row[r] * (1 - row[r]) / set; });
+    const moved = quadratic(given.moved[r], of.parts);
+    const model = quadratic(given.noise[r], of.parts) + given.variance[r] * moved;
+    const freedom = Math.max(2 * model ** 2 / Math.max(moved ** 2 * given.uncertain[r], 1e-300), FEWEST_FREEDOM);
+    const byModel = Math.sqrt(Math.max(model + further, 1e-300));
+    const byClients = Math.sqrt(Math.max(quadratic(given.moves[r], of.parts), 1e-300) + further);
+    return Math.max(
+      shortestHalf,
+      foldedQuantile(of.bias / byModel, confidence, (t) => studentCdf(t, freedom)) * byModel,
+      foldedQuantile(of.bias / byClients, confidence, normalCdf) * byClients,
+    );
+  });
+}
+
+function endsOf(centre, half, failure, monotone) {
+  let lower = Array.from(centre, (value, r) => value - half[r] - failure);
+  let upper = Array.from(centre, (value, r) => value + half[r]);
+  if (monotone) {
+    const highest = lower.slice(), lowest = upper.slice();
+    for (let r = lower.length - 2; r >= 0; r--) highest[r] = Math.max(highest[r], highest[r + 1]);
+    for (let r = 1; r < upper.length; r++) lowest[r] = Math.min(lowest[r], lowest[r - 1]);
+    if (highest.every((value, r) => value <= lowest[r])) { lower = highest; upper = lowest; }
+  }
+  return [lower.map((value) => clip(value, 0, 1)), upper.map((value) => clip(value, 0, 1))];
+}
