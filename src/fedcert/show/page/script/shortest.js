@@ -21,14 +21,17 @@ function quadratic(matrix, vector) {
   return dot(vector, times(matrix, vector));
 }
 
-function cholesky(matrix, size) {
+function cholesky(matrix, size, clearly = 1e-10) {
   // The lower factor; null where the matrix is not clearly positive definite.
   const made = Float64Array.from(matrix);
   for (let j = 0; j < size; j++) {
-    const before = matrix[j * size + j];
+    const before = Math.abs(matrix[j * size + j]);
     let pivot = made[j * size + j];
     for (let k = 0; k < j; k++) pivot -= made[j * size + k] ** 2;
-    if (!(pivot > 1e-13 * Math.abs(before))) return null;
+    if (!(pivot > clearly * before)) {
+      if (clearly) return null;
+      pivot = 1e-16 * before + 1e-300;
+    }
     const root = made[j * size + j] = Math.sqrt(pivot);
     for (let i = j + 1; i < size; i++) {
       let sum = made[i * size + j];
@@ -52,58 +55,20 @@ function solvedBy(factor, right) {
   return made;
 }
 
-function eigen(matrix, size) {
-  // Jacobi's rotations: values, and vectors in columns.
-  const a = Float64Array.from(matrix), v = new Float64Array(size * size);
-  for (let i = 0; i < size; i++) v[i * size + i] = 1;
-  for (let sweep = 0; sweep < 60; sweep++) {
-    let off = 0, all = 0;
-    for (let i = 0; i < size; i++) {
-      for (let j = 0; j < size; j++) {
-        all += a[i * size + j] ** 2;
-        if (i !== j) off += a[i * size + j] ** 2;
-      }
-    }
-    if (off <= 1e-32 * all) break;
-    for (let p = 0; p < size; p++) {
-      for (let q = p + 1; q < size; q++) {
-        const between = a[p * size + q];
-        if (between === 0) continue;
-        const ratio = (a[q * size + q] - a[p * size + p]) / (2 * between);
-        const t = Math.sign(ratio || 1) / (Math.abs(ratio) + Math.hypot(ratio, 1));
-        const c = 1 / Math.hypot(t, 1), s = t * c;
-        for (let k = 0; k < size; k++) {
-          const x = a[k * size + p], y = a[k * size + q];
-          a[k * size + p] = c * x - s * y;
-          a[k * size + q] = s * x + c * y;
-        }
-        for (let k = 0; k < size; k++) {
-          const x = a[p * size + k], y = a[q * size + k];
-          a[p * size + k] = c * x - s * y;
-          a[q * size + k] = s * x + c * y;
-          const f = v[k * size + p], g = v[k * size + q];
-          v[k * size + p] = c * f - s * g;
-          v[k * size + q] = s * f + c * g;
-        }
-      }
-    }
-  }
-  return { values: Float64Array.from({ length: size }, (_, i) => a[i * size + i]), vectors: v };
-}
-
 function leastSolution(matrix, size, rights) {
-  // Of a symmetric system, for several right sides; the shortest one where it is singular.
+  // Of a symmetric system, for several right sides; close to the shortest one where it is singular.
   const factor = cholesky(matrix, size);
   if (factor) return rights.map((right) => solvedBy(factor, right));
-  const { values, vectors } = eigen(matrix, size);
-  const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  let largest = 0;
+  for (let i = 0; i < size; i++) largest = Math.max(largest, matrix[i * size + i]);
+  const shifted = Float64Array.from(matrix);
+  for (let i = 0; i < size; i++) shifted[i * size + i] += 1e-11 * largest + 1e-300;
+  const near = cholesky(shifted, size, 0);
   return rights.map((right) => {
-    const made = new Float64Array(size);
-    for (let j = 0; j < size; j++) {
-      if (Math.abs(values[j]) <= 1e-13 * largest) continue;
-      let part = 0;
-      for (let i = 0; i < size; i++) part += vectors[i * size + j] * right[i];
-      for (let i = 0; i < size; i++) made[i] += vectors[i * size + j] * part / values[j];
+    const made = solvedBy(near, right);
+    for (let count = 0; count < 4; count++) {  // what the shift has cost is won back
+      const left = times(matrix, made), more = solvedBy(near, right.map((value, i) => value - left[i]));
+      for (let i = 0; i < size; i++) made[i] += more[i];
     }
     return made;
   });
@@ -221,14 +186,16 @@ function polished(matrix, point, gap, target, deviations) {
   return made;
 }
 
-function shortest(matrix, target, deviations) {
+function shortest(matrix, target, deviations, projected) {
+  // projected: takes from coefficients what the clients have no part in, where only rounding lives.
   const size = target.length, examples = matrix.reduce((sum, value) => sum + value, 0);
   const start = Math.min(0.25, 0.5 * deviations / Math.sqrt(examples));
   let point = new Float64Array(size + 1).fill(start), sharpness = 2 * size + 1, best = null, least = Infinity;
   point[size] = start - 0.5;
   for (let round = 0; round < 14; round++) {
     point = centred(matrix, point, 0.5 * deviations ** 2, target, sharpness);
-    for (const coefficients of polished(matrix, point, (2 * size + 1) / sharpness, target, deviations)) {
+    for (const candidate of polished(matrix, point, (2 * size + 1) / sharpness, target, deviations)) {
+      const coefficients = projected(candidate);
       const reached = times(matrix, coefficients);
       const missed = reached.reduce((sum, value, i) => sum + Math.abs(target[i] - value), 0);
       const length = 0.5 * missed + deviations * Math.sqrt(Math.max(dot(coefficients, reached), 0));

@@ -111,9 +111,11 @@ function ruleFor(given, mix) {
   const size = mix.length;
   if (given.clients < 2) return new Float64Array(size).fill(1 / given.examples);
   const along = given.values.map((value, k) => value * given.ones[k]);
-  const parts = partsAlong(given, shortest(given.labels_labels, mix, given.deviations));
-  const total = dot(parts, along);
-  const exact = fromParts(given, parts.map((value) => value / total));
+  const projected = (coefficients) => {
+    const parts = partsAlong(given, coefficients), total = dot(parts, along);
+    return fromParts(given, parts.map((value) => value / total));
+  };
+  const exact = shortest(given.labels_labels, mix, given.deviations, projected);
   const ridge = ridgeRule(given, mix, along);
   return honestLength(given, mix, ridge) < honestLength(given, mix, exact) ? ridge : exact;
 }
