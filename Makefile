@@ -4,7 +4,7 @@ BIN := .venv/bin
 WORKERS ?= --numprocesses 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: setup demo test test-slow test-engines check bench clean
+.PHONY: setup demo test test-slow test-page test-engines check bench clean
 
 .venv/made:
 	$(PYTHON) -m venv .venv
@@ -28,7 +28,7 @@ demo: .venv/demo-installed
 
 ## test: the tests, without the slow ones
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" $(WORKERS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not browser" $(WORKERS)
 
 ## test-slow: the guarantees, by many replications
 test-slow: setup
@@ -44,6 +44,12 @@ test-slow: setup
 test-engines: .engines/flower/installed .engines/nvflare/installed
 	OMP_NUM_THREADS=1 .engines/flower/bin/python -m pytest -W default -m engine tests/engines/flower
 	OMP_NUM_THREADS=1 .engines/nvflare/bin/python -m pytest -W default -m engine tests/engines/nvflare
+
+## test-page: the page in a real Chromium, which is installed if there is none (Debian; else see FEDCERT_CHROMIUM)
+test-page: setup
+	test -n "$$FEDCERT_CHROMIUM" || command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+	  (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser tests/page
 
 ## check: style, types, the docs build
 check: setup

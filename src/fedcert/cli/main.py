@@ -25,6 +25,7 @@ from fedcert.cli import (
     keys,
     lab,
     merge,
+    page,
     plan,
     private,
     request,
@@ -56,6 +57,7 @@ app.command("merge")(merge.merge)
 app.command("plan")(plan.plan)
 app.command("estimate")(estimate.estimate)
 app.command("what-if")(what_if.what_if)
+app.command("page")(page.page)
 app.command("schema")(schema.schema)
 app.add_typer(keys.app, name="keys")
 app.add_typer(private.app, name="private")

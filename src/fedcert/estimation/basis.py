@@ -229,4 +229,3 @@ def _differing(federation: Federation, closed: bool, seed: int) -> Differing:
     moved = together * spread[:, :, None] * spread[:, None, :]
     diagonal = np.stack([np.diag(row) for row in noise])
     return Differing(effects.variance, effects.uncertain, moved, diagonal, effects.moves())
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -80,15 +80,53 @@ def estimate(
         subsets, subset_size, threshold, seed, confidence, interval, simultaneous, target_examples, non_negative,
         screen, tuple(trusted),
     )  # fmt: skip
+    return estimate_of(Prepared.of(pool_of(reports), settings), target, method, settings)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What estimates are made from.
+
+    Attributes:
+        pool: what is known of the clients, after screening.
+        screened: what screening did; None where there was none.
+    """
+
+    pool: Federation | Summed
+    screened: Screened | None
+
+    @classmethod
+    def of(cls, pool: Federation | Summed, settings: Settings) -> Prepared:
+        """A pool, screened where the settings ask for it.
+
+        Raises:
+            EstimationProblem: sums are to be screened.
+        """
+        if not settings.screen:
+            return cls(pool, None)
+        screened = _screened(pool, settings)
+        return cls(screened.federation, screened)
+
+    @property
+    def whole(self) -> Federation | Summed:
+        """The clients that screening kept, as they reported."""
+        return self.pool if self.screened is None else self.screened.kept
+
+
+def estimate_of(given: Prepared, target: object, method: str, settings: Settings) -> Estimate:
+    """The estimate of one method; several may be made from what was prepared once.
+
+    Raises:
+        CallError: an unknown method, or a target of the wrong form.
+        InvalidValue: a target that breaks a rule.
+        EstimationProblem: the method needs more than is known.
+    """
     function = estimator(method)
-    pool = pool_of(reports)
-    check_knows(method, pool)
-    wanted = target_of(target, pool.classes)
-    distribution = distribution_of(wanted, pool.classes)
-    screened = _screened(pool, settings) if settings.screen else None
-    pool = pool if screened is None else screened.federation
-    answer = function(pool, distribution, settings)
-    return assemble(method, answer, pool, wanted, distribution, settings, screened)
+    check_knows(method, given.pool)
+    wanted = target_of(target, given.pool.classes)
+    distribution = distribution_of(wanted, given.pool.classes)
+    answer = function(given.pool, distribution, settings)
+    return assemble(method, answer, given.pool, wanted, distribution, settings, given.screened)
 
 
 def _screened(pool: Federation | Summed, settings: Settings) -> Screened:

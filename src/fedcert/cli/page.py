@@ -1,0 +1,79 @@
+"""fedcert page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedcert.cli.console import results
+from fedcert.cli.inputs import files_among, from_options
+from fedcert.errors import CallError
+from fedcert.estimation.methods import Settings
+from fedcert.estimation.result import Estimate
+from fedcert.report import check_writable, gather, write_whole
+from fedcert.report.paths import kind_of_path
+from fedcert.report.reading import kind_of, read_documents
+from fedcert.report.report import Report
+from fedcert.report.sums import Sums
+from fedcert.show.page.contents import Contents
+from fedcert.show.page.rendering import rendered
+from fedcert.show.terminal import plain
+
+SUFFIXES = (".html", ".htm")
+
+
+def page(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE…", help="Reports or sums; or estimates, then without other class mixes."),
+    ],
+    out: Annotated[Path, typer.Option(help="The page to write (.html).")],
+    target: Annotated[
+        str, typer.Option(help="uniform, a JSON file from class to weight, or class=weight,…")
+    ] = "uniform",
+    method: Annotated[
+        str, typer.Option(help="auto, poststratified, blup, minimax, vw, ap, ga, or a registered one.")
+    ] = "auto",
+    title: Annotated[str | None, typer.Option(help="The heading; it names the target if not given.")] = None,
+    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    interval: Annotated[str, typer.Option(help="finite-sample, or asymptotic (shorter).")] = "finite-sample",
+    simultaneous: Annotated[bool, typer.Option(help="Intervals for all radii at once.")] = False,
+    target_examples: Annotated[int | None, typer.Option(help="The target is a set of so many examples.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the draws (ap, ga).")] = 0,
+    screen: Annotated[bool, typer.Option(help="Leave out clients whose curves the others cannot explain.")] = False,
+) -> None:
+    """Write a page to read, to try other class mixes on and to pass on: one HTML file that works offline."""
+    check_writable(out, SUFFIXES, [*files, *files_among(target)])
+    estimates = _estimates(files)
+    if estimates:
+        contents = Contents.of_estimates(estimates)
+    else:
+        settings = from_options(
+            Settings, seed=seed, confidence=confidence, interval=interval, simultaneous=simultaneous,
+            target_examples=target_examples, screen=screen,
+        )  # fmt: skip
+        contents = Contents.of_reports(gather(files), target, method, settings)
+    write_whole(out, rendered(contents, title))
+    results().print(plain(f"Wrote {out}: open it in any browser; it needs no network."))
+
+
+def _estimates(files: Sequence[Path]) -> list[Estimate]:
+    """The estimates among files; none where these are reports.
+
+    Raises:
+        CallError: some are estimates, and some are not.
+    """
+    made: list[Estimate] = []
+    for path in files:
+        if kind_of_path(path) == "a file" and path.suffix.lower() == ".json":
+            ((place, document),) = read_documents(path)
+            if kind_of(document, place, (Report, Sums, Estimate)) is Estimate:
+                made.append(Estimate.from_json(document, place))
+    if made and len(made) < len(files):
+        raise CallError(
+            "give reports and sums, or estimates, but not both: a page from reports makes its own estimates"
+        )
+    return made

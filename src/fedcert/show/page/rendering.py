@@ -1,0 +1,116 @@
+"""The page as one file: nothing is loaded, nothing is sent, and names are text wherever they stand."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+from datetime import UTC, datetime
+from importlib.resources import files
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from fedcert.estimation.result import Estimate
+from fedcert.estimation.weights import heaviest
+from fedcert.show.page.contents import Contents
+from fedcert.show.page.packing import as_script, packed, packed_basis
+from fedcert.show.sentences import at_radius, usual_radius, verdict
+from fedcert.version import __version__
+
+_SCRIPTS = (
+    "numbers.js", "shortest.js", "what_if.js", "unpacking.js", "elements.js", "chart.js", "mix.js", "tables.js",
+    "card.js", "page.js",
+)  # fmt: skip
+_MOST_WEIGHTS = 20_000
+_MOST_EXCLUDED = 1_000
+
+
+def rendered(contents: Contents, title: str | None = None) -> str:
+    """The page.
+
+    Guarantee: it works from a file, without a network: its policy forbids everything but its own script and style. What
+    names and reasons hold is shown and never run.
+
+    Args:
+        contents: what it shows.
+        title: its heading; names the target where None.
+    """
+    main = contents.estimates[0]
+    script = "".join(_part(f"script/{name}") for name in _SCRIPTS)
+    script = f"(() => {{\n'use strict';\n{script}\n}})();"
+    style = _part("style.css")
+    heading = title or f"Certified accuracy of the target “{main.target.name}”"
+    values = {
+        "policy": f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'",
+        "title": html.escape(heading),
+        "sentence": html.escape(at_radius(main, usual_radius(main))),
+        "verdict": html.escape(verdict(main)[1]),
+        "software": html.escape(f"fedcert {__version__}"),
+        "style": style,
+        "script": script,
+        "data": as_script(_data(contents, heading)),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], _part("template.html"))
+
+
+def _part(name: str) -> str:
+    return files("fedcert.show.page").joinpath(name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _data(contents: Contents, heading: str) -> dict[str, Any]:
+    main, known = contents.estimates[0], contents.contributors
+    return {
+        "title": heading,
+        "classes": main.classes,
+        "radii": main.radii,
+        "model": main.model,
+        "smoothing": main.smoothing.to_json(),
+        "largest_radius": main.largest_radius,
+        "clients": main.clients,
+        "examples": main.examples,
+        "labels": contents.labels,
+        "estimates": [_estimate(one) for one in contents.estimates],
+        "verdict": verdict(main)[0],
+        "radius": usual_radius(main),
+        "by_class": _by_class(main),
+        "failed": dict(contents.failed),
+        "contributors": None if known is None else vars(known),
+        "weights": _weights(main),
+        "excluded": dict(islice(main.excluded.items(), _MOST_EXCLUDED)),
+        "excluded_count": len(main.excluded),
+        "bases": {name: packed_basis(basis) for name, basis in contents.bases.items()},
+        "method": contents.method,
+        "no_basis": contents.no_basis,
+        "made": {"software": f"fedcert {__version__}", "created": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")},
+    }
+
+
+def _estimate(one: Estimate) -> dict[str, Any]:
+    full = one.to_json()
+    kept = (
+        "method", "certified_accuracy", "lower", "upper", "confidence", "interval", "guarantee", "mismatch",
+        "effective_examples", "weights_note", "checks", "details", "settings", "software", "created",
+    )  # fmt: skip
+    shares = one.target.distribution
+    mix = [float(shares.get(name, 0.0)) for name in one.classes]
+    return {name: full.get(name) for name in kept} | {"target": one.target.name, "mix": mix}
+
+
+def _by_class(one: Estimate) -> dict[str, Any] | None:
+    part = one.by_class
+    if part is None:
+        return None
+    names = ("certified_accuracy", "lower", "upper")
+    return {name: packed(np.array(getattr(part, name))) for name in names}
+
+
+def _weights(one: Estimate) -> dict[str, float] | None:
+    return None if one.weights is None else dict(heaviest(one.weights, _MOST_WEIGHTS))

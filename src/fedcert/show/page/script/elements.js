@@ -1,0 +1,56 @@
+// Elements of the page. Everything that people wrote enters as text.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function element(name, attributes = {}, ...children) {
+  return filled(document.createElement(name), attributes, children);
+}
+
+function drawn(name, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, name), attributes, children);
+}
+
+function filled(made, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (value === true) made.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) made.setAttribute(name, value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+function named(text) {
+  // A name in any script, apart from the text around it.
+  return element("bdi", {}, text);
+}
+
+function percent(value, digits = 1) {
+  return value === null || value === undefined ? "–" : `${(100 * value).toFixed(digits)}%`;
+}
+
+function short(value) {
+  return String(Math.round(value * 1e6) / 1e6);
+}
+
+function counted(value) {
+  return Math.round(value).toLocaleString("en");
+}
+
+function found(id) {
+  return document.getElementById(id);
+}
+
+function replaced(place, ...children) {
+  place.replaceChildren(...children);
+}
+
+async function copied(field, told) {
+  field.select();
+  try {
+    await navigator.clipboard.writeText(field.value);
+    told.textContent = "Copied.";
+  } catch {
+    told.textContent = document.execCommand("copy") ? "Copied." : "Select the text and copy it.";
+  }
+}

@@ -1,0 +1,197 @@
+// The page: what it shows at first, and what changes when the reader asks something else.
+
+const data = unpacked(JSON.parse(found("data").textContent));
+const main = data.estimates[0];
+for (const basis of Object.values(data.bases)) basis.radii = data.radii;
+
+const view = { radius: data.radius, panel: null, shown: null, classShown: new Set() };
+
+function asEstimated() {
+  return {
+    point: main.certified_accuracy, lower: main.lower, upper: main.upper, name: main.target,
+    method: main.details.chosen || main.method, guarantee: main.guarantee, own: true,
+  };
+}
+
+function forMix(panel) {
+  const basis = data.bases[panel.method], own = main.details.chosen || main.method;
+  if (panel.preset === 0 && panel.method === own) return asEstimated();
+  const made = curveFor(basis, panel.mix), preset = panel.preset === null ? null : presets[panel.preset];
+  return { ...made, name: preset ? preset.said : "another class mix", method: panel.method, guarantee: basis.guarantee, own: false };
+}
+
+function sentenceFor(shown, index) {
+  const radius = data.radii[index], point = 100 * shown.point[index];
+  const sure = shown.lower && main.confidence ? ` (between ${(100 * shown.lower[index]).toFixed(1)} and ${(100 * shown.upper[index]).toFixed(1)}, confidence ${Math.round(100 * main.confidence)}%)` : "";
+  const change = radius === 0 ? "as they are" : `however they are changed within an ${data.smoothing.norm.toUpperCase()} distance of ${short(radius)}`;
+  const whose = shown.own ? "of the target" : shown.name === "another class mix" ? "with this class mix" : `with ${shown.name}`;
+  return `Of 100 examples ${whose}, about ${point.toFixed(1)}${sure} are certified to be classified right, ${change}.`;
+}
+
+function showAnswer() {
+  const { shown } = view, index = view.radius, slide = found("radius");
+  found("sentence").textContent = sentenceFor(shown, index);
+  slide.value = index;
+  slide.setAttribute("aria-valuetext", `radius ${short(data.radii[index])}`);
+  found("radius-value").textContent = short(data.radii[index]);
+  const label = `Certified accuracy falls from ${percent(shown.point[0])} at radius ${short(data.radii[0])} to ${percent(shown.point[shown.point.length - 1])} at radius ${short(data.radii[data.radii.length - 1])}.`;
+  const place = found("curve");
+  replaced(place, chart(place, {
+    radii: data.radii, series: [{ values: shown.point }], band: shown.lower ? shown : null, before: shown.own ? null : main.certified_accuracy,
+    cap: data.largest_radius, cursor: index, label, picked: (at) => { view.radius = at; show(); }, norm: data.smoothing.norm,
+  }), element("figcaption", {}, ...captionFor(shown)));
+  const rows = data.radii.map((radius, i) => [short(radius), exactly(shown.point[i]), exactly(shown.lower ? shown.lower[i] : null), exactly(shown.upper ? shown.upper[i] : null)]);
+  const details = found("curve-table");
+  replaced(details, details.querySelector("summary"), table("Certified accuracy at each radius", ["radius", "certified accuracy", "lower end", "upper end"], rows));
+}
+
+function captionFor(shown) {
+  const made = [legend([{ name: shown.own ? `${shown.name}, by ${shown.method}` : `${shown.name}, by ${shown.method}`, look: "" }, ...(shown.own ? [] : [{ name: `as estimated: ${main.target}`, look: "before" }])])];
+  const band = shown.lower ? `The band is the ${Math.round(100 * main.confidence)}% interval. ` : "There is no interval for this here; fedcert what-if gives it. ";
+  const cap = data.largest_radius < data.radii[data.radii.length - 1] ? `No radius above ${short(data.largest_radius)} can be certified with these samples. ` : `The largest radius that these samples can certify is ${short(data.largest_radius)}. `;
+  made.push(element("p", {}, band, cap, "Click on the curve, or move the slider, to pick a radius."));
+  return made;
+}
+
+function showChecks() {
+  const verdict = found("verdict");
+  verdict.classList.toggle("look", data.verdict === "look");
+  verdict.classList.toggle("wrong", data.verdict !== "look" && data.verdict !== "ok");
+  found("checks").append(checkList(main.checks), element("h3", {}, "What is guaranteed"), element("p", {}, main.guarantee));
+}
+
+function showClasses() {
+  const place = found("classes"), part = data.by_class, count = data.classes.length, radii = data.radii.length, index = view.radius;
+  const heading = place.querySelector("h2");
+  if (!part) {
+    replaced(place, heading, element("p", { class: "soft" }, "This method knows no curves of single classes."));
+    return;
+  }
+  const at = (name, j) => part[name][j * radii + index];
+  const order = Array.from({ length: count }, (_, j) => j).sort((a, b) => at("certified_accuracy", a) - at("certified_accuracy", b) || a - b);
+  const mix = view.panel ? view.panel.mix : main.mix;
+  const heads = ["class", "certified", "interval", "", "share of the mix", "examples"];
+  const cells = (i) => {
+    const j = order[i], [point, lower, upper] = ["certified_accuracy", "lower", "upper"].map((name) => at(name, j));
+    return [named(data.classes[j]), exactly(point), `${percent(lower)} to ${percent(upper)}`, intervalBar(point, lower, upper), percent(mix[j]), data.labels ? counted(data.labels[j]) : "–"];
+  };
+  const open = place.querySelector("input[type=search]"), query = open ? open.value : "";
+  replaced(place, heading, element("p", { class: "soft" }, `At radius ${short(data.radii[index])}, the weakest class first. Each interval holds for its class by itself.`),
+    ...longTable("Certified accuracy of each class", heads, count, cells, (i) => data.classes[order[i]]));
+  const field = place.querySelector("input[type=search]");
+  if (field && query) { field.value = query; field.dispatchEvent(new Event("input")); }
+}
+
+function showMethods() {
+  const place = found("methods"), index = view.radius, heading = place.querySelector("h2");
+  const series = data.estimates.map((one, i) => ({ values: one.certified_accuracy, look: `k${i % 7}`, name: one.method }));
+  const holder = element("figure");
+  const rows = data.estimates.map((one) => [one.method, exactly(one.certified_accuracy[index]),
+    one.lower ? `${percent(one.lower[index])} to ${percent(one.upper[index])}` : "–",
+    one.mismatch ? one.mismatch.tv.toFixed(3) : "–", one.effective_examples ? counted(one.effective_examples) : "–"]);
+  const missing = Object.entries(data.failed).map(([name, why]) => element("p", { class: "soft" }, `${name}: ${why}`));
+  replaced(place, heading, element("p", { class: "soft" }, `For the target as estimated, at radius ${short(data.radii[index])}.`), holder,
+    table("Methods at this radius", ["method", "certified", "interval", "mismatch", "effective examples"], rows), ...missing);
+  if (data.estimates.length > 1) {
+    holder.append(chart(holder, { radii: data.radii, series, band: null, before: null, cap: data.largest_radius, cursor: index, label: "The curves of all methods", picked: null, norm: data.smoothing.norm }), legend(series));
+  }
+}
+
+function showClients() {
+  const place = found("clients"), known = data.contributors;
+  place.append(element("p", {}, `${counted(data.clients)} clients with ${counted(data.examples)} test examples.`));
+  const why = main.weights_note ? ` ${main.weights_note[0].toUpperCase()}${main.weights_note.slice(1)}.` : "";
+  if (known) {
+    const weights = data.weights ? known.names.map((name) => (Object.hasOwn(data.weights, name) ? data.weights[name] : 0)) : null;
+    const order = known.names.map((_, i) => i);
+    if (weights) order.sort((a, b) => Math.abs(weights[b]) - Math.abs(weights[a]) || known.sizes[b] - known.sizes[a]);
+    if (known.count > known.names.length) place.append(element("p", { class: "soft" }, `The ${counted(known.names.length)} largest are listed.`));
+    place.append(...longTable("Clients", ["client", "examples", ...(weights ? ["weight"] : []), "counts per class"], known.names.length, (i) => {
+      const k = order[i];
+      return [named(known.names[k]), counted(known.sizes[k]), ...(weights ? [weights[k].toFixed(4)] : []), known.tells_classes[k] ? "yes" : "no"];
+    }, (i) => known.names[order[i]]));
+  } else {
+    place.append(element("p", { class: "soft" }, "Single clients are not known: the estimate is from sums, or the page was made without the reports."));
+  }
+  if (why) place.append(element("p", { class: "soft" }, why.trim()));
+  const out = Object.entries(data.excluded), less = Object.entries(main.details.screened || {});
+  for (const [title, list, total] of [["Left out or missing", out, data.excluded_count], ["Count for less, after screening", less, less.length]]) {
+    if (!list.length) continue;
+    place.append(element("h3", {}, `${title} (${counted(total)})`), ...longTable(title, ["client", "why"], list.length, (i) => [named(list[i][0]), list[i][1]], (i) => list[i][0]));
+  }
+}
+
+function showSettings() {
+  const s = data.smoothing, given = Object.entries(main.settings).map(([name, value]) => [name.replaceAll("_", " "), value === null ? null : JSON.stringify(value)]);
+  found("settings").append(definitions([
+    ["model", data.model], ["noise", `${s.noise}, sigma ${short(s.sigma)}`], ["norm of the radii", s.norm], ["procedure", s.procedure],
+    ["samples", `${counted(s.n0)} to select a class, up to ${counted(s.n)} to certify it`], ["failure probability of a certificate", s.failure_probability],
+    ["precision", s.precision], ["method", main.method], ["chosen", main.details.chosen], ["because", main.details.because],
+    ["interval", main.interval ? `${main.interval.kind}, for ${main.interval.scope}; about ${main.interval.estimand}` : null],
+    ["effective examples", main.effective_examples ? counted(main.effective_examples) : null],
+    ["mismatch (total variation)", main.mismatch ? main.mismatch.tv.toFixed(4) : null],
+    ...given, ["estimated by", main.software], ["estimated at", main.created], ["page made by", data.made.software], ["page made at", data.made.created],
+  ]));
+}
+
+function showCard() {
+  const place = found("card"), heading = place.querySelector("h2");
+  const field = element("textarea", { id: "card-text", readonly: true, rows: 18, "aria-label": "Certification card in Markdown" });
+  field.value = cardOf(data, view.shown, view.radius);
+  const told = element("span", { role: "status" });
+  replaced(place, heading, element("p", { class: "soft" }, "For a model card or a README, in Markdown."), field,
+    element("div", { class: "buttons" }, element("button", { type: "button", onclick: () => copied(field, told) }, "Copy"), told));
+}
+
+function show() {
+  showAnswer();
+  showClasses();
+  showMethods();
+  showCard();
+}
+
+const uniform = data.classes.map(() => 1 / data.classes.length), anyBasis = data.bases[data.method];
+const presets = [
+  { id: "target", name: `Target: ${main.target}`, said: "this mix", mix: main.mix },
+  { id: "uniform", name: "All classes alike", said: "all classes alike", mix: uniform },
+  ...(anyBasis ? [{ id: "pool", name: "As the clients have them", said: "the clients' own mix", mix: anyBasis.pool }] : []),
+];
+let waiting = false;
+
+function begin() {
+  const slide = found("radius"), dark = matchMedia("(prefers-color-scheme: dark)"), theme = found("theme");
+  slide.max = data.radii.length - 1;
+  slide.addEventListener("input", () => { view.radius = Number(slide.value); show(); });
+  const themed = (isDark) => {
+    document.documentElement.dataset.theme = isDark ? "dark" : "light";
+    theme.textContent = isDark ? "Light" : "Dark";
+    theme.setAttribute("aria-label", isDark ? "Light colours" : "Dark colours");
+    theme.setAttribute("aria-pressed", String(isDark));
+  };
+  themed(dark.matches);
+  dark.addEventListener("change", (event) => themed(event.matches));
+  theme.addEventListener("click", () => themed(document.documentElement.dataset.theme !== "dark"));
+  view.shown = asEstimated();
+  view.panel = mixPanel(found("mix"), {
+    classes: data.classes, presets, bases: data.bases, method: data.method, note: data.no_basis,
+    changed: (panel) => {
+      if (waiting) return;
+      waiting = true;
+      requestAnimationFrame(() => {
+        waiting = false;
+        view.shown = forMix(panel);
+        show();
+      });
+    },
+  });
+  showChecks();
+  showClients();
+  showSettings();
+  show();
+  let width = innerWidth;
+  addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; showAnswer(); showMethods(); } });
+  addEventListener("beforeprint", () => { found("curve-table").open = true; });
+  document.documentElement.dataset.ready = "yes";
+}
+
+begin();

@@ -1,0 +1,263 @@
+"""The page in a real Chromium: what it shows is what `fedcert estimate` gives, and it asks nobody for anything."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedcert
+from browsing import Opened
+from fedcert.cli.main import run
+from fedcert.estimation.methods import Settings
+from fedcert.report import Report, Sums, gather
+from fedcert.show.page.contents import Contents
+from fedcert.show.page.rendering import rendered
+from federations import drawn_reports
+
+pytestmark = pytest.mark.browser
+ARTEFACTS = Path(__file__).parents[2] / "site" / "page-screenshots"
+Open = Callable[..., Opened]
+
+
+def written(path: Path, source: Any, target: object = "uniform", method: str = "auto", **settings: Any) -> Path:
+    contents = Contents.of_reports(gather(source), target, method, Settings(**settings))
+    path.write_text(rendered(contents), encoding="utf-8")
+    return path
+
+
+def agrees(page: Opened, source: Any, method: str, **settings: Any) -> float:
+    """The largest difference between what the page shows and what `estimate` gives for its mix."""
+    shown, right = page.curve(), fedcert.estimate(source, page.mix(), method, **settings)
+    return max(
+        float(np.abs(np.subtract(shown[name], getattr(right, name))).max())
+        for name in ("certified_accuracy", "lower", "upper")
+    )
+
+
+def slide(page: Opened, place: int, share: float) -> None:
+    """Move a class's slider as a hand does: set it and let the page know."""
+    page.tab.locator("#shares input[type=range]").nth(place).evaluate(
+        "(one, value) => { one.value = value; one.dispatchEvent(new Event('input', { bubbles: true })); }", share
+    )
+    page.settled()
+
+
+CASES = {
+    "blup": ("blup", {"tells": 0.0}, {}),
+    "blup, asymptotic": ("blup", {"tells": 0.0}, {"interval": "asymptotic"}),
+    "blup, all radii at once": ("blup", {"tells": 0.0}, {"simultaneous": True}),
+    "blup, a finite target": ("blup", {"tells": 0.0}, {"target_examples": 500}),
+    "blup, grouped examples": ("blup", {"tells": 0.0, "grouped": True}, {}),
+    "blup, clients differ": ("blup", {"tells": 0.0, "differ": 0.4, "examples": 2000}, {}),
+    "blup, some tell classes": ("blup", {"tells": 0.5}, {}),
+    "post-stratified": ("poststratified", {"tells": 1.0}, {}),
+    "post-stratified, asymptotic": ("poststratified", {"tells": 1.0}, {"interval": "asymptotic"}),
+    "post-stratified, grouped examples": ("poststratified", {"tells": 1.0, "grouped": True}, {}),
+    "post-stratified, clients differ": ("poststratified", {"tells": 1.0, "differ": 0.4, "examples": 2000}, {}),
+    "post-stratified, some tell": ("poststratified", {"tells": 0.5, "differ": 0.4, "examples": 2000}, {}),
+    "screened": ("blup", {"tells": 0.0}, {"screen": True}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_slider_gives_what_estimate_gives(case: str, tmp_path: Path, opened: Open) -> None:
+    """Curve and interval within 1e-6, for presets and after moving sliders."""
+    method, drawing, settings = CASES[case]
+    source = drawn_reports(seed=3, **drawing)
+    target = {name: float(weight) for weight, name in enumerate(source[0].classes, start=1)}
+    page = opened(written(tmp_path / "page.html", source, target, method, **settings))
+    assert agrees(page, source, method, **settings) < 1e-6
+    for preset in ("uniform", "pool", "target"):
+        page.tab.click(f"[data-preset={preset}]")
+        page.settled()
+        assert agrees(page, source, method, **settings) < 1e-6, preset
+    before = page.curve()
+    for place, share in ((0, 60.0), (3, 0.0), (9, 35.5), (0, 0.0), (1, 100.0)):
+        slide(page, place, share)
+        assert page.mix().get(f"class-{place}", 0.0) == pytest.approx(share / 100, abs=1e-9)
+        assert agrees(page, source, method, **settings) < 1e-6, (place, share)
+    assert page.curve() != before
+    assert page.said == []
+    assert len(page.asked) == 1
+
+
+@pytest.mark.parametrize("tells", [0.0, 1.0])
+def test_from_sums(tells: float, tmp_path: Path, opened: Open) -> None:
+    source = Sums.of(drawn_reports(seed=5, tells=tells))
+    page = opened(written(tmp_path / "page.html", source))
+    slide(page, 2, 70.0)
+    assert agrees(page, source, "auto") < 1e-6
+    assert "Single clients are not known" in page.tab.inner_text("#clients")
+    assert page.said == []
+
+
+def test_from_noisy_sums(tmp_path: Path, opened: Open) -> None:
+    from fedcert.privacy.noise import released
+    from fedcert.report.privacy import Budget
+
+    (report,) = drawn_reports(1, 4, 5, seed=1, tells=1.0, examples=5000)
+    source = released(report, Budget(epsilon=1.0, delta=1e-6, noise="each site"))
+    for settings in ({}, {"interval": "asymptotic"}, {"interval": "asymptotic", "simultaneous": True}):
+        page = opened(written(tmp_path / "page.html", source, **settings))
+        slide(page, 1, 80.0)
+        assert agrees(page, source, "poststratified", **settings) < 1e-6
+
+
+def test_a_class_that_nobody_has(tmp_path: Path, opened: Open) -> None:
+    source = [
+        Report(
+            client=f"s{number}", model="demo", smoothing={"sigma": 1.0}, radii=[0, 0.5], classes=["cat", "dog", "owl"],
+            label_counts=[50 - 9 * number, 10 + 9 * number, 0], certified_counts=[48 - 3 * number, 20 - number],
+        )
+        for number in range(4)
+    ]  # fmt: skip
+    page = opened(written(tmp_path / "page.html", source))
+    slide(page, 2, 50.0)
+    assert agrees(page, source, "blup") < 1e-6
+    assert page.tab.locator("#verdict.wrong, #verdict.look").count() == 1
+
+
+def test_a_hundred_classes_and_clients(tmp_path: Path, opened: Open) -> None:
+    """Under 6 MB, interactive in under 2 s, and right where clients are fewer than classes."""
+    for clients in (100, 30):
+        source = drawn_reports(clients, 100, seed=2, concentration=0.1)
+        path = written(tmp_path / "page.html", source)
+        assert path.stat().st_size < 6_000_000
+        began = time.monotonic()
+        page = opened(path)
+        took = time.monotonic() - began
+        page.tab.fill("#mix input[type=search]", "class-1")
+        page.tab.locator("#shares .together input[type=range]").evaluate(
+            "one => { one.value = 80; one.dispatchEvent(new Event('input', { bubbles: true })); }"
+        )
+        page.settled()
+        group = sum(share for name, share in page.mix().items() if "class-1" in name)
+        assert group == pytest.approx(0.8, abs=1e-9)
+        assert agrees(page, source, "blup") < 1e-6
+        assert took < 10, "this machine may be slow; what it took is in benchmarks"
+
+
+def test_ten_thousand_clients_open(tmp_path: Path, opened: Open) -> None:
+    source = drawn_reports(10_000, 5, 5, seed=4, examples=20)
+    page = opened(written(tmp_path / "page.html", source))
+    assert page.tab.locator("#clients tbody tr").count() == 50
+    page.tab.fill("#clients input[type=search]", "site-0777")
+    assert page.tab.locator("#clients tbody tr").count() == 10
+    assert page.said == []
+
+
+HOSTILE = (
+    "<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "';alert(3);//", "{{script}}",
+    "<!--<script>", "&lt;b&gt;", "javascript:alert(4)", "]]><svg onload=alert(5)>", "__proto__", "constructor",
+)  # fmt: skip
+
+
+def test_hostile_names_run_nothing(tmp_path: Path, opened: Open) -> None:
+    base = drawn_reports(len(HOSTILE), len(HOSTILE), 5, seed=1, tells=1.0, names=HOSTILE)
+    from dataclasses import replace
+
+    source = [replace(report, client=name) for report, name in zip(base, HOSTILE, strict=True)]
+    contents = Contents.of_reports(gather(source), "uniform", "blup", Settings())
+    path = tmp_path / "page.html"
+    path.write_text(rendered(contents, title="<script>alert(0)</script>"), encoding="utf-8")
+    page = opened(path)
+    slide(page, 0, 40.0)
+    shown = page.tab.inner_text("body")
+    for name in HOSTILE:
+        assert name in shown, name
+    assert page.tab.locator("img, iframe, object, embed").count() == 0
+    assert page.tab.locator("script").count() == 2
+    assert page.said == []
+    assert len(page.asked) == 1
+    assert agrees(page, source, "blup") < 1e-6
+
+
+def test_a_mix_from_a_file(tmp_path: Path, opened: Open) -> None:
+    source = drawn_reports(6, 3, 5, seed=1)
+    page = opened(written(tmp_path / "page.html", source))
+    mix = tmp_path / "mix.json"
+    mix.write_text(json.dumps({"class-0": 3, "class-2": 1}))
+    page.tab.set_input_files("#mix-file", str(mix))
+    page.until(lambda: page.mix().get("class-0") == 0.75)
+    page.settled()
+    assert agrees(page, source, "blup") < 1e-6
+    for text, why in (
+        ("{", "it is no JSON"), ('["a"]', "expected an object from class name to weight"),
+        ('{"cat": 1}', "there is no class “cat”"), ('{"class-0": -1}', "must be a number of 0 or more"),
+        ('{"class-0": 0}', "all weights are 0"),
+    ):  # fmt: skip
+        mix.write_text(text)
+        page.tab.set_input_files("#mix-file", str(mix))
+        page.until(lambda why=why: why in page.tab.inner_text("#mix [role=alert]"))
+    assert page.mix() == {"class-0": 0.75, "class-2": 0.25}
+
+
+def test_keyboard_radius_and_card(tmp_path: Path, opened: Open) -> None:
+    source = drawn_reports(6, 3, 5, seed=1, tells=1.0)
+    page = opened(written(tmp_path / "page.html", source))
+    page.tab.focus("#radius")
+    page.tab.keyboard.press("End")
+    assert "within an L2 distance of 1." in page.tab.inner_text("#sentence")
+    page.tab.keyboard.press("Home")
+    assert "as they are." in page.tab.inner_text("#sentence")
+    card = page.tab.input_value("#card-text")
+    assert card.startswith("### Certified accuracy of the target “uniform”")
+    assert "| 0 | " in card
+    page.tab.focus("#shares input[type=range] >> nth=0")
+    page.tab.keyboard.press("ArrowRight")
+    page.settled()
+    assert page.mix()["class-0"] == pytest.approx(0.334, abs=1e-9)
+    assert "with this class mix" in page.tab.inner_text("#sentence")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_an_audit_finds_nothing_serious(width: int, scheme: str, tmp_path: Path, opened: Open) -> None:
+    """axe-core; the screenshots are kept."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    source = drawn_reports(20, 20, seed=6, tells=0.5)
+    page = opened(written(tmp_path / "page.html", source), width, scheme)
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    page.tab.screenshot(path=ARTEFACTS / f"page-{width}-{scheme}.png", full_page=True)
+    for detail in page.tab.locator("details").all():
+        detail.evaluate("one => { one.open = true; }")
+    found = Axe().run(page.tab).response["violations"]
+    serious = [(one["id"], one["impact"], [node["html"][:120] for node in one["nodes"]][:3]) for one in found]
+    assert [one for one in serious if one[1] in ("serious", "critical")] == []
+    overflow = page.tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert overflow <= 0, "nothing is wider than the screen"
+
+
+def test_from_estimates_alone(tmp_path: Path, opened: Open) -> None:
+    source = drawn_reports(6, 3, 5, seed=1)
+    for method in ("blup", "ga"):
+        (tmp_path / f"{method}.json").write_text(fedcert.estimate(source, method=method).dumps())
+    out = tmp_path / "page.html"
+    assert run(["page", str(tmp_path / "blup.json"), str(tmp_path / "ga.json"), "--out", str(out)]) == 0
+    page = opened(out)
+    assert "make it from the reports" in page.tab.inner_text("#mix")
+    assert page.tab.locator("#methods tbody tr").count() == 2
+    assert page.said == []
+
+
+def test_without_script_the_answer_is_there(tmp_path: Path, browser: Any) -> None:
+    path = written(tmp_path / "page.html", drawn_reports(6, 3, 5, seed=1))
+    context = browser.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(path.as_uri())
+    assert "are certified to be classified right" in tab.inner_text("#sentence")
+    context.close()
+
+
+def test_it_prints(tmp_path: Path, opened: Open) -> None:
+    page = opened(written(tmp_path / "page.html", drawn_reports(6, 3, 5, seed=1)))
+    assert page.tab.pdf()[:5] == b"%PDF-"
+    page.tab.emulate_media(media="print")
+    assert not page.tab.is_visible("#radius-row")
