@@ -27,6 +27,7 @@ from fedcert.cli import (
     merge,
     page,
     plan,
+    plot,
     private,
     request,
     schema,
@@ -59,6 +60,7 @@ app.command("estimate")(estimate.estimate)
 app.command("what-if")(what_if.what_if)
 app.command("page")(page.page)
 app.command("schema")(schema.schema)
+app.add_typer(plot.app, name="plot")
 app.add_typer(keys.app, name="keys")
 app.add_typer(private.app, name="private")
 app.add_typer(lab.app, name="lab")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,18 +9,16 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from fedcert.errors import require
 from fedcert.lab.paper.judging import OURS, PAPER, Errors
 from fedcert.lab.paper.published import Row
 from fedcert.lab.paper.tables import Reproduced
-from fedcert.report import write_whole
+from fedcert.show.figures.look import COLOURS, LINES, MARKERS, dressed, new_figure, written
 
 _SHOWN = {"ap": "AP", "ga": "GA", "vw": "VW", "blup": "BLUP", "minimax": "minimax", "poststratified": "post-stratified"}
 _FACTS = 5
 """Columns before the figures."""
 _LINES = 3
 """Lines of a row: the paper's figures, ours on the plain target and on a shifted one."""
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
 def lines_of(rows: Sequence[Reproduced], measure: str) -> tuple[list[str], list[list[str]]]:
@@ -103,19 +100,17 @@ def draw_distances(found: Mapping[float, Mapping[str, Errors]], path: Path) -> N
     Raises:
         MissingExtra: matplotlib is not installed.
     """
-    require("matplotlib", "plotting", "plot")
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    figure = new_figure(9, 3.6)
     for which, axes in enumerate(figure.subplots(1, 2)):
-        for method, colour in zip((*PAPER, *OURS), _COLOURS, strict=True):
+        for index, method in enumerate((*PAPER, *OURS)):
             means = [errors[method].mean[which] for errors in found.values()]
             spread = [errors[method].spread[which] for errors in found.values()]
-            axes.errorbar(list(found), means, yerr=spread, color=colour, marker="o", capsize=2, label=_SHOWN[method])
-        axes.set_xlabel("L2 distance of the target's class mix from the pool's")
-        axes.set_ylabel(("RMSE", "MAPE")[which])
+            axes.errorbar(
+                list(found), means, yerr=spread, color=COLOURS[index], marker=MARKERS[index], linestyle=LINES[index],
+                capsize=2, label=_SHOWN[method],
+            )  # fmt: skip
+        distance = "L2 distance of the target's class mix from the pool's"
+        dressed(axes, xlabel=distance, ylabel=("RMSE", "MAPE")[which])
         axes.set_ylim(bottom=0)
-    axes.legend(fontsize=8)
-    content = io.BytesIO()
-    figure.savefig(content, format=path.suffix.removeprefix("."), dpi=150)
-    write_whole(path, content.getvalue())
+    axes.legend(fontsize=8, frameon=False)
+    written(figure, path)

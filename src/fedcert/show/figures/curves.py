@@ -1,21 +1,14 @@
-"""Figures of estimates."""
+"""Certified accuracy against radius: one estimate with its interval, or methods side by side."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedcert.errors import CallError, require
+from fedcert.errors import CallError
 from fedcert.estimation.result import Estimate
-from fedcert.report import write_whole
-
-FORMATS = (".png", ".svg", ".pdf")
-
-# Okabe and Ito's colours, told apart by colour-blind readers; markers tell them apart in grey.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-_MARKERS = ("o", "s", "^", "D", "v", "P")
+from fedcert.show.figures.look import COLOURS, LINES, MARKERS, check_format, dressed, new_figure, written
 
 
 def plot(
@@ -53,35 +46,28 @@ def plot(
         raise CallError(f"truth must have one value for each of {len(several[0].radii)} radii, but has {len(truth)}")
     if any(one.radii != several[0].radii for one in several):
         raise CallError("estimates in one figure must have the same radii")
-    if path is not None and Path(path).suffix not in FORMATS:
-        raise CallError(f"a figure's file must end in {', '.join(FORMATS)}, but is {Path(path).name!r}")
-    require("matplotlib", "plotting", "plot")
-    from matplotlib.figure import Figure  # no pyplot: it would keep global state and look for a screen
-
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    check_format(path)
+    figure = new_figure()
     axes = figure.add_subplot()
     for index, one in enumerate(several):
-        colour = _COLOURS[index % len(_COLOURS)]
+        colour, which = COLOURS[index % len(COLOURS)], index % len(MARKERS)
         wanted = one.method == interval_of if interval_of is not None else len(several) == 1
         if wanted and one.lower is not None and one.upper is not None:
             axes.fill_between(one.radii, one.lower, one.upper, color=colour, alpha=0.2, linewidth=0)
         axes.plot(
-            one.radii, one.certified_accuracy, color=colour, marker=_MARKERS[index % len(_MARKERS)],
+            one.radii, one.certified_accuracy, color=colour, marker=MARKERS[which], linestyle=LINES[which],
             markersize=4, linewidth=1.6, label=one.method.upper(), clip_on=False,
         )  # fmt: skip
     if truth is not None:
         axes.plot(several[0].radii, truth, color="black", linewidth=2.2, linestyle="--", label="truth", zorder=1)
     _mark_cap(axes, several[0])
-    axes.set(xlabel="L2 radius", ylabel="certified accuracy", xlim=_limits(several[0].radii), ylim=(0, 1))
-    # A dollar sign in an untrusted name would be read as a formula.
-    axes.set_title((title or f"Target: {several[0].target.name}").replace("$", r"\$"), loc="left")
-    axes.grid(alpha=0.25)
+    norm = several[0].smoothing.norm.upper()
+    dressed(
+        axes, title or f"Target: {several[0].target.name}", xlabel=f"{norm} radius", ylabel="certified accuracy",
+        xlim=_limits(several[0].radii), ylim=(0, 1),
+    )  # fmt: skip
     axes.legend(frameon=False)
-    if path is not None:
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=Path(path).suffix[1:], dpi=150)
-        write_whole(Path(path), buffer.getvalue())
-    return figure
+    return written(figure, path)
 
 
 def _limits(radii: Sequence[float]) -> tuple[float, float]:

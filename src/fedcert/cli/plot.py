@@ -1,0 +1,100 @@
+"""fedcert plot: figures for papers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedcert.cli.console import results
+from fedcert.cli.inputs import files_among
+from fedcert.errors import CallError
+from fedcert.estimation.federation import Federation
+from fedcert.estimation.result import Estimate
+from fedcert.estimation.run import pool_of
+from fedcert.report import check_writable, gather, read_one
+from fedcert.show.figures import FORMATS, plot, plot_learning, plot_mixes, plot_partition, plot_weights
+from fedcert.show.figures.learning import read_learning
+from fedcert.show.terminal import plain
+
+app = typer.Typer(help="Figures for papers (.png, .svg, .pdf).", no_args_is_help=True, rich_markup_mode=None)
+
+Out = Annotated[Path, typer.Option(help="The figure to write (.png, .svg or .pdf).")]
+Reports = Annotated[list[Path], typer.Argument(metavar="REPORT…", help="Reports: files, folders, NDJSON or Parquet.")]
+
+
+def _wrote(out: Path) -> None:
+    results().print(plain(f"Wrote {out}."))
+
+
+@app.command("curve")
+def curve(
+    estimates: Annotated[list[Path], typer.Argument(metavar="ESTIMATE…", help="One, or several to compare (.json).")],
+    out: Out,
+    band: Annotated[str | None, typer.Option(help="Of several: the method whose interval is drawn.")] = None,
+    title: Annotated[str | None, typer.Option(help="Above the figure; the target's name if not given.")] = None,
+) -> None:
+    """Draw certified accuracy against radius: one estimate with its interval, or methods side by side."""
+    check_writable(out, FORMATS, estimates)
+    read: list[Estimate] = [read_one(path, Estimate) for path in estimates]
+    if band is not None and band not in [one.method for one in read]:
+        raise CallError(
+            f"--band {band}: there is no estimate by this method, only by {', '.join(e.method for e in read)}"
+        )
+    plot(read, out, interval_of=band, title=title)
+    _wrote(out)
+
+
+@app.command("mixes")
+def mixes(
+    reports: Reports,
+    out: Out,
+    target: Annotated[
+        str, typer.Option(help="uniform, a JSON file from class to weight, or class=weight,…")
+    ] = "uniform",
+) -> None:
+    """Draw the clients' class mixes against the target's."""
+    check_writable(out, FORMATS, [*reports, *files_among(target)])
+    plot_mixes(gather(reports), target, out)
+    _wrote(out)
+
+
+@app.command("weights")
+def weights(
+    estimate: Annotated[Path, typer.Argument(metavar="ESTIMATE", help="An estimate whose method has weights (.json).")],
+    out: Out,
+) -> None:
+    """Draw the clients that weigh most."""
+    check_writable(out, FORMATS, [estimate])
+    plot_weights(read_one(estimate, Estimate), out)
+    _wrote(out)
+
+
+@app.command("partition")
+def partition(
+    reports: Reports,
+    out: Out,
+    title: Annotated[str | None, typer.Option(help="Above the figure.")] = None,
+) -> None:
+    """Draw who holds how many test examples of which class."""
+    check_writable(out, FORMATS, reports)
+    pool = pool_of(gather(reports))
+    if not isinstance(pool, Federation):
+        raise CallError("sums do not tell who holds what; give the clients' reports")
+    plot_partition(pool.label_counts, pool.classes, out, title=title)
+    _wrote(out)
+
+
+@app.command("learning")
+def learning(
+    curves: Annotated[list[Path], typer.Argument(metavar="CURVE…", help="curve.csv of 'fedcert lab train'.")],
+    out: Out,
+) -> None:
+    """Draw loss and accuracy against the rounds of training."""
+    check_writable(out, FORMATS, curves)
+    names = [path.parent.name if path.stem == "curve" and path.parent.name else path.stem for path in curves]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in curves]
+    plot_learning(dict(zip(names, map(read_learning, curves), strict=True)), out)
+    _wrote(out)

@@ -1,0 +1,76 @@
+"""Learning curves of federated training."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedcert.errors import CallError, FileProblem
+from fedcert.report.paths import check_readable, named
+from fedcert.show.figures.look import COLOURS, LINES, check_format, dressed, new_figure, plain, written
+
+_LARGEST = 2**26
+COLUMNS = ("round", "loss", "noisy accuracy")
+
+Curve = Sequence[Mapping[str, float | None]]
+"""Rounds, each with `round`, `loss` and, where it was measured, `noisy accuracy`."""
+
+
+def plot_learning(curves: Mapping[str, Curve], path: str | Path | None = None) -> Any:
+    """Draw loss and accuracy under noise against the rounds of training.
+
+    Args:
+        curves: name -> rounds, as `read_learning` gives them.
+        path: a .png, .svg or .pdf file to write.
+
+    Returns:
+        The matplotlib figure.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+        CallError: a path that ends in something else, or no curve.
+
+    Examples:
+        >>> first = {"round": 1, "loss": 2.3, "noisy accuracy": None}
+        >>> rounds = [first, {"round": 2, "loss": 1.9, "noisy accuracy": 0.3}]
+        >>> len(plot_learning({"fedavg": rounds}).axes)
+        2
+    """
+    check_format(path)
+    if not curves or not all(curves.values()):
+        raise CallError("there is no learning curve to plot")
+    figure = new_figure(8, 3.4)
+    losses, accuracies = figure.subplots(1, 2)
+    for index, (name, rows) in enumerate(curves.items()):
+        style = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)], "label": plain(name)}
+        for axes, column in ((losses, "loss"), (accuracies, "noisy accuracy")):
+            told = [(row["round"], row[column]) for row in rows if row[column] is not None]
+            axes.plot([number for number, _ in told], [value for _, value in told], **style)
+    dressed(losses, "Loss of the clients", xlabel="round", ylabel="loss")
+    dressed(accuracies, "Accuracy under noise", xlabel="round", ylabel="accuracy", ylim=(0, 1))
+    if len(curves) > 1:
+        accuracies.legend(frameon=False, fontsize=8)
+    return written(figure, path)
+
+
+def read_learning(path: Path) -> Curve:
+    """The rounds of a learning curve that `fedcert lab train` wrote.
+
+    Raises:
+        CallError: there is no such file.
+        FileProblem: it is no learning curve.
+    """
+    check_readable(path, (".csv",))
+    try:
+        with path.open("rb") as opened:
+            text = opened.read(_LARGEST).decode()
+        rows = list(csv.DictReader(io.StringIO(text, newline="")))
+        return [{name: float(row[name]) if row[name] else None for name in COLUMNS} for row in rows]
+    except (OSError, UnicodeDecodeError, csv.Error, KeyError, TypeError, ValueError):
+        raise FileProblem(
+            f"{named(path)} is no learning curve: it must have the columns {', '.join(COLUMNS)}; "
+            "'fedcert lab train' writes one (curve.csv)"
+        ) from None
