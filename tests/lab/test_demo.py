@@ -22,7 +22,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_writes_everything_it_names(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [
         "curve.png", "data", "estimate-ap.json", "estimate-blup.json", "estimate-ga.json", "estimate-vw.json", "model.safetensors",
-        "reports", "request.json", "truth.json",
+        "page.html", "reports", "request.json", "truth.json",
     ]  # fmt: skip
     assert len(list((folder / "reports").iterdir())) == len(list((folder / "data").iterdir())) == 20
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedcert.cli.console import print_json, results, tell
+from fedcert.cli.console import print_json, results, tell, working
 from fedcert.cli.estimate import show_estimate
 from fedcert.cli.inputs import files_among, number_of
 from fedcert.cli.signing import keyring_in
@@ -16,10 +16,13 @@ from fedcert.engines.files import take_files
 from fedcert.engines.pictures import drawn
 from fedcert.errors import CallError
 from fedcert.estimation.files import weights_path, write_estimate
+from fedcert.estimation.methods import Settings
 from fedcert.estimation.result import Estimate
-from fedcert.report import Request, check_writable, read_one
+from fedcert.report import Request, check_writable, gather, read_one
 from fedcert.rounds import Round, RunFolder
 from fedcert.show.figures import FORMATS, plot
+from fedcert.show.page.contents import Contents
+from fedcert.show.page.rendering import SUFFIXES, write_page
 from fedcert.show.terminal import plain
 
 _SHOWN = 10
@@ -49,6 +52,7 @@ def collect(
     trusted: Annotated[Path | None, typer.Option(help="A keyring (.json): whose signatures count.")] = None,
     out: Annotated[Path | None, typer.Option(help="The estimate file to write (.json).")] = None,
     figure: Annotated[Path | None, typer.Option(help="A figure to write (.png, .svg or .pdf).")] = None,
+    page: Annotated[Path | None, typer.Option(help="A page to write (.html), see 'fedcert page'.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the estimate as JSON.")] = False,
 ) -> None:
     """Check the reports that answer a request, say who is missing, and estimate."""
@@ -58,7 +62,7 @@ def collect(
     for given in reports or ():
         if run is not None and given.resolve() == run.resolve():
             raise CallError(f"{given} is the folder of --run, which has what it took already; name the reports' folder")
-    for path, suffixes in ((out, (".json",)), (figure, FORMATS)):
+    for path, suffixes in ((out, (".json",)), (figure, FORMATS), (page, SUFFIXES)):
         if path is None:
             continue
         if run is not None and path.resolve().is_relative_to(run.resolve()):
@@ -73,15 +77,17 @@ def collect(
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(run, asked)) if run is not None else None
         one = Round(asked, folder, trusted=keyring_in(trusted))
-        refused = take_files(one, reports or (), may_be_empty=bool(one.reports))
+        with working("reading reports"):
+            refused = take_files(one, reports or (), may_be_empty=bool(one.reports))
         for place, why in list(refused.items())[:_SHOWN]:
             tell(f"not taken: {place}: {why}")
         if len(refused) > _SHOWN:
             where = f"; all are in {folder.path / 'log.ndjson'}" if folder is not None else "; --run keeps a log of all"
             tell(f"not taken: {len(refused) - _SHOWN} more{where}")
-        made = one.conclude(
-            target, method, quorum=needed, missing_examples=worst_case, confidence=confidence, screen=screen
-        )
+        with working("estimating"):
+            made = one.conclude(
+                target, method, quorum=needed, missing_examples=worst_case, confidence=confidence, screen=screen
+            )
         written = write_estimate(made, out) if out is not None else []
         if folder is not None:
             written += folder.keep_estimate(made)
@@ -89,6 +95,10 @@ def collect(
         if figure is not None:
             plot(made, figure)
             written.append(figure)
+        if page is not None:
+            with working("writing the page"):
+                write_page(page_of(one, made), page)
+            written.append(page)
     if as_json:
         print_json(made)
         return
@@ -96,6 +106,15 @@ def collect(
     _show_worst_case(made)
     for path in written:
         results().print(plain(f"Wrote {path}."))
+
+
+def page_of(one: Round, made: Estimate) -> Contents:
+    """What a page tells of a round."""
+    recorded = ("confidence", "interval", "simultaneous", "target_examples", "screen")
+    given = {name: made.settings[name] for name in recorded}
+    settings = Settings(**given, trusted=tuple(sorted(one.vouched)))
+    reports = [one.reports[client] for client in sorted(one.reports)]
+    return Contents.of_reports(gather(reports), made.target, made.method, settings).about(made)
 
 
 def _show_worst_case(made: Estimate) -> None:

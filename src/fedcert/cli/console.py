@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
@@ -15,6 +16,9 @@ from fedcert.errors import FedcertWarning
 from fedcert.report.value import Value
 from fedcert.show.terminal import plain
 
+_PATIENCE = 2.0
+"""Seconds after which people want to know what a program is doing."""
+
 
 def results() -> Console:
     """Where results go."""
@@ -22,10 +26,55 @@ def results() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
+_quiet = False
+
+
+def be_quiet(wanted: bool) -> None:
+    """Say nothing but results and errors from now on, or notes and progress too."""
+    global _quiet
+    _quiet = wanted
+
+
 def tell(sentence: str) -> None:
-    """A note or an error, on standard error, as one line of harmless text."""
+    """A note, on standard error, as one line of harmless text; nothing with --quiet."""
+    if not _quiet:
+        _say(sentence)
+
+
+def complain(sentence: str) -> None:
+    """An error, on standard error, as one line of harmless text."""
+    _say(f"error: {sentence}")
+
+
+def _say(sentence: str) -> None:
     sys.stderr.write(f"fedcert: {plain(sentence).plain}\n")
     sys.stderr.flush()
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Say what is being done, on a terminal, if it takes longer than two seconds."""
+    if _quiet or not sys.stderr.isatty():
+        yield
+        return
+    status = Console(stderr=True).status(plain(what))
+    lock, over = threading.Lock(), threading.Event()
+
+    def show() -> None:
+        with lock:
+            if not over.is_set():
+                status.start()
+
+    timer = threading.Timer(_PATIENCE, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        over.set()
+        timer.cancel()
+        with lock:
+            status.stop()
 
 
 def show_warning(
@@ -47,8 +96,8 @@ def print_json(value: Value | list[Any] | dict[str, Any]) -> None:
 
 
 @contextmanager
-def progress(quiet: bool = False) -> Iterator[Progress]:
-    """A progress bar on a terminal; nothing in a pipe."""
+def progress() -> Iterator[Progress]:
+    """A progress bar on a terminal; nothing in a pipe, and nothing with --quiet."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -57,7 +106,7 @@ def progress(quiet: bool = False) -> Iterator[Progress]:
         TextColumn("{task.fields[rate]}"),
         console=Console(stderr=True),
         transient=True,
-        disable=quiet or not sys.stderr.isatty(),
+        disable=_quiet or not sys.stderr.isatty(),
     )
     with bar:
         yield bar

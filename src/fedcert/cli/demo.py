@@ -22,6 +22,7 @@ _FILES = (
     ("estimate-*.json", "what the server made of them, by method"),
     ("truth.json", "the target's own certificates, which nobody has in practice"),
     ("curve.png", "the picture"),
+    ("page.html", "the page: open it in a browser"),
 )
 
 

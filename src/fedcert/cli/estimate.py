@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedcert.cli.console import print_json, results
+from fedcert.cli.console import print_json, results, working
 from fedcert.cli.inputs import files_among, from_options
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.compare import Comparison, compare
@@ -18,6 +18,9 @@ from fedcert.estimation.result import Estimate
 from fedcert.estimation.run import estimate as run_estimate
 from fedcert.report import Gathered, Report, check_alike, check_writable, gather, read_one
 from fedcert.show.figures import FORMATS, plot
+from fedcert.show.page.contents import Contents
+from fedcert.show.page.rendering import SUFFIXES, write_page
+from fedcert.show.sentences import verdict
 from fedcert.show.terminal import check_lines, class_table, curve_table, error_table, plain, weight_table
 
 
@@ -33,6 +36,7 @@ def estimate(
     ] = "auto",
     out: Annotated[Path | None, typer.Option(help="The estimate file to write (.json).")] = None,
     figure: Annotated[Path | None, typer.Option(help="A figure to write (.png, .svg or .pdf).")] = None,
+    page: Annotated[Path | None, typer.Option(help="A page to write (.html), see 'fedcert page'.")] = None,
     truth: Annotated[Path | None, typer.Option(help="A report on the target itself, to compare with.")] = None,
     subsets: Annotated[int, typer.Option(help="Random subsets of clients to draw (T; ap, ga).")] = 1000,
     subset_size: Annotated[int, typer.Option(help="Clients in each (E; ap, ga).")] = 10,
@@ -49,30 +53,35 @@ def estimate(
 ) -> None:
     """Estimate the certified accuracy of a target population from the clients' reports."""
     inputs = [*reports, *files_among(truth, target)]
-    for path, suffixes in ((out, (".json",)), (figure, FORMATS)):
+    for path, suffixes in ((out, (".json",)), (figure, FORMATS), (page, SUFFIXES)):
         if path is not None:
             check_writable(path, suffixes, inputs)
     if out is not None:  # in case there are many
         check_writable(weights_path(out), (), inputs)
-    gathered = gather(reports)
+    with working("reading reports"):
+        gathered = gather(reports)
     true = _truth(truth, gathered) if truth is not None else None
     settings = from_options(
         Settings, subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed, confidence=confidence,
         interval=interval, simultaneous=simultaneous, target_examples=target_examples, non_negative=non_negative,
         screen=screen,
     )  # fmt: skip
-    made = run_estimate(gathered, target, method, **asdict(settings))
+    with working("estimating"):
+        made = run_estimate(gathered, target, method, **asdict(settings))
     if true is not None:
         errors = compare(made.certified_accuracy, true.certified_accuracy)
         made = replace(made, details={**made.details, "comparison": asdict(errors)})
     written = write_estimate(made, out) if out is not None else []
     if figure is not None:
         plot(made, figure, truth=true.certified_accuracy if true is not None else None)
+    if page is not None:
+        with working("writing the page"):
+            write_page(Contents.of_reports(gathered, target, method, settings).about(made), page)
     if as_json:
         print_json(made)
     else:
         show_estimate(made, true, by_class)
-        for path in [*written, *([figure] if figure is not None else [])]:
+        for path in [*written, *(one for one in (figure, page) if one is not None)]:
             results().print(plain(f"Wrote {path}."))
 
 
@@ -100,6 +109,7 @@ def show_estimate(made: Estimate, true: Report | None = None, by_class: bool = F
             f"({made.clients} clients, {made.examples} examples)."
         )
     )
+    console.print(plain(verdict(made)[1]))
     console.print(curve_table([made], true.certified_accuracy if true is not None else None))
     if true is not None:
         errors: dict[str, Comparison] = {made.method: compare(made.certified_accuracy, true.certified_accuracy)}

@@ -34,7 +34,8 @@ from fedcert.cli import (
     validate,
     what_if,
 )
-from fedcert.cli.console import show_warning, tell
+from fedcert.cli.console import be_quiet, complain, show_warning, tell
+from fedcert.cli.grouping import Grouped
 from fedcert.errors import FedcertError
 from fedcert.version import __version__
 
@@ -42,6 +43,7 @@ INTERRUPTED = 130
 
 app = typer.Typer(
     name="fedcert",
+    cls=Grouped,
     help="How robust is a federated model on the population that it will be deployed to?",
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -77,6 +79,9 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
     ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Results and errors only: no notes, no progress. It may stand anywhere.")
+    ] = False,  # what it does is done in `run`
 ) -> None:
     """How robust is a federated model on the population that it will be deployed to?"""
 
@@ -84,6 +89,9 @@ def _root(
 def run(arguments: Sequence[str]) -> int:
     """Run the program and give its exit code. A user's mistake ends in one sentence, never in a traceback."""
     _prepare_streams()
+    given, after = _parted(arguments)
+    be_quiet("--quiet" in given)
+    arguments = [*(word for word in given if word != "--quiet"), *after]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
@@ -94,7 +102,7 @@ def run(arguments: Sequence[str]) -> int:
             raise KeyboardInterrupt
         return int(code)
     except FedcertError as error:
-        tell(f"error: {error}")
+        complain(str(error))
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         tell("stopped; nothing was written that is not complete")
@@ -102,19 +110,26 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # the reader of a pipe has had enough: no error of ours
             place = "standard output" if error.filename is None else str(error.filename)
-            tell(f"error: cannot use {place}: {error.strerror or error}")
+            complain(f"cannot use {place}: {error.strerror or error}")
         _forget_output()
         return 1
     except MemoryError:
-        tell("error: the memory is full; close other programs, or give less at a time (--batch-size, --subsets)")
+        complain("the memory is full; close other programs, or give less at a time (--batch-size, --subsets)")
         return 1
     except Exception as error:
         # typer's own errors (an unknown option, a missing argument) have no public common base.
         if not hasattr(error, "format_message"):
             raise
         message = " ".join(error.format_message().split()).rstrip(".")
-        tell(f"error: {message[:1].lower()}{message[1:]}; see: fedcert --help")
+        complain(f"{message[:1].lower()}{message[1:]}; see: fedcert --help")
         return 2
+
+
+def _parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Arguments before and after "--", which makes all that follows plain words."""
+    listed = list(arguments)
+    place = listed.index("--") if "--" in listed else len(listed)
+    return listed[:place], listed[place:]
 
 
 def _prepare_streams() -> None:

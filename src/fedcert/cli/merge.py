@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from fedcert.cli.console import results
+from fedcert.cli.console import results, working
 from fedcert.report import Report, Sums, check_writable, gather, write_whole
 from fedcert.report.combine import check_alike, check_once
 from fedcert.report.gathering import each_report
@@ -32,18 +32,23 @@ def merge(
 ) -> None:
     """Put reports together: into sums, which name no client, or into one file with a row each."""
     check_writable(out, (".json", SUFFIX, *LINE_SUFFIXES), sources)
-    if out.suffix == ".json":
-        sums = replace(
-            gather(sources).whole,
-            software=f"fedcert {__version__}",
-            created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        )
-        write_whole(out, sums.dumps())
-        told = _told(sums)
-    else:
-        write = write_parquet if out.suffix == SUFFIX else _write_lines
-        told = f"{write(out, each_report(sources)):,} reports"
+    with working("reading reports"):
+        told = _merged(sources, out)
     results().print(plain(f"Wrote {out}: {told}."))
+
+
+def _merged(sources: list[Path], out: Path) -> str:
+    """Write the file; what is in it, in words."""
+    if out.suffix != ".json":
+        write = write_parquet if out.suffix == SUFFIX else _write_lines
+        return f"{write(out, each_report(sources)):,} reports"
+    sums = replace(
+        gather(sources).whole,
+        software=f"fedcert {__version__}",
+        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+    write_whole(out, sums.dumps())
+    return _told(sums)
 
 
 def _told(sums: Sums) -> str:

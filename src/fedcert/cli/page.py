@@ -8,21 +8,19 @@ from typing import Annotated
 
 import typer
 
-from fedcert.cli.console import results
+from fedcert.cli.console import results, working
 from fedcert.cli.inputs import files_among, from_options
 from fedcert.errors import CallError
 from fedcert.estimation.methods import Settings
 from fedcert.estimation.result import Estimate
-from fedcert.report import check_writable, gather, write_whole
+from fedcert.report import check_writable, gather
 from fedcert.report.paths import kind_of_path
 from fedcert.report.reading import kind_of, read_documents
 from fedcert.report.report import Report
 from fedcert.report.sums import Sums
 from fedcert.show.page.contents import Contents
-from fedcert.show.page.rendering import rendered
+from fedcert.show.page.rendering import SUFFIXES, write_page
 from fedcert.show.terminal import plain
-
-SUFFIXES = (".html", ".htm")
 
 
 def page(
@@ -55,8 +53,9 @@ def page(
             Settings, seed=seed, confidence=confidence, interval=interval, simultaneous=simultaneous,
             target_examples=target_examples, screen=screen,
         )  # fmt: skip
-        contents = Contents.of_reports(gather(files), target, method, settings)
-    write_whole(out, rendered(contents, title))
+        with working("reading and estimating"):
+            contents = Contents.of_reports(gather(files), target, method, settings)
+    write_page(contents, out, title)
     results().print(plain(f"Wrote {out}: open it in any browser; it needs no network."))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from fedcert.cli.console import print_json, results
+from fedcert.cli.console import print_json, results, working
 from fedcert.cli.signing import check_unchanged
 from fedcert.errors import CannotCombine, FedcertError, FileProblem
 from fedcert.estimation.result import Estimate, WhatIf
@@ -33,23 +34,15 @@ def validate(
     reports: list[Report] = []
     tables: list[Table] = []
     code = 0
-    for path in files:
-        before = len(findings)
-        try:
-            for file in files_in(path):
-                if file.suffix.lower() == SUFFIX:
-                    if file != path and not holds_reports(file):
-                        continue
-                    findings.append(_table_finding(file, tables))
-                    continue
-                for place, text in read_texts(file):
-                    findings.append(_finding(place, text, reports))
-            if len(findings) == before:
-                raise FileProblem(f"{named(path)} holds no document")
-        except FedcertError as error:
-            findings.append({"place": str(path), "schema": None, "valid": False, "error": str(error)})
-            code = max(code, error.exit_code)
-    together, table = _together(reports, tables)
+    with working("reading files"):
+        for path in files:
+            try:
+                for finding in _findings(path, reports, tables):  # one by one: what was found before a fault stays
+                    findings.append(finding)
+            except FedcertError as error:
+                findings.append({"place": str(path), "schema": None, "valid": False, "error": str(error)})
+                code = max(code, error.exit_code)
+        together, table = _together(reports, tables)
     if any(not finding["valid"] for finding in findings) or together is not None:
         code = max(code, 1)
     if as_json:
@@ -57,6 +50,26 @@ def validate(
     else:
         _show(findings, table, together)
     return code
+
+
+def _findings(path: Path, reports: list[Report], tables: list[Table]) -> Iterator[dict[str, Any]]:
+    """What a path holds.
+
+    Raises:
+        FileProblem: nothing, or it cannot be read.
+        CallError: there is no such path.
+    """
+    empty = True
+    for file in files_in(path):
+        if file.suffix.lower() != SUFFIX:
+            for place, text in read_texts(file):
+                empty = False
+                yield _finding(place, text, reports)
+        elif file == path or holds_reports(file):
+            empty = False
+            yield _table_finding(file, tables)
+    if empty:
+        raise FileProblem(f"{named(path)} holds no document")
 
 
 def _finding(place: str, text: bytes, reports: list[Report]) -> dict[str, Any]:

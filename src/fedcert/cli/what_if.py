@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fedcert.cli.console import print_json, results
+from fedcert.cli.console import print_json, results, working
 from fedcert.cli.inputs import files_among, from_options
 from fedcert.errors import CallError, InvalidValue
 from fedcert.estimation.methods import Settings
@@ -52,10 +52,11 @@ def what_if(
     settings = from_options(
         Settings, confidence=confidence, interval=interval, simultaneous=simultaneous, target_examples=target_examples
     )
-    made = run_what_if(
-        gather(reports), wanted, method,
-        **settings.used("confidence", "interval", "simultaneous", "target_examples"),
-    )  # fmt: skip
+    with working("reading and estimating"):
+        made = run_what_if(
+            gather(reports), wanted, method,
+            **settings.used("confidence", "interval", "simultaneous", "target_examples"),
+        )  # fmt: skip
     if out is not None:
         write_whole(out, _as_csv(made) if out.suffix == ".csv" else made.dumps())
     if as_json:

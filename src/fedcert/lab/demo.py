@@ -14,15 +14,18 @@ import numpy.typing as npt
 from fedcert.certification.run import certify
 from fedcert.errors import CallError, FileProblem, require
 from fedcert.estimation.compare import Comparison, compare
+from fedcert.estimation.methods import Settings
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.run import estimate
 from fedcert.lab.datasets.dataset import as_floats
 from fedcert.lab.datasets.digits import CLASSES, load_digits
 from fedcert.lab.populations.mixes import draw_mix
 from fedcert.lab.populations.partition import Dirichlet
-from fedcert.report import Report, Request, Smoothing, Target, write_whole
+from fedcert.report import Report, Request, Smoothing, Target, gather, write_whole
 from fedcert.report.paths import kind_of_path
 from fedcert.show.figures import plot
+from fedcert.show.page.contents import Contents
+from fedcert.show.page.rendering import write_page
 from fedcert.version import __version__
 
 CLIENTS = 20
@@ -139,6 +142,8 @@ def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> 
         write_whole(folder / f"estimate-{one.method}.json", one.dumps())
     title = "Certified accuracy of the target, with BLUP's 95% interval"
     plot(estimates, folder / "curve.png", truth=truth.certified_accuracy, title=title, interval_of="blup")
+    contents = Contents.of_reports(gather(reports), request.target, "blup", Settings(seed=seed))
+    write_page(contents, folder / "page.html")
     errors = {one.method: compare(one.certified_accuracy, truth.certified_accuracy) for one in estimates}
     return Demo(folder, tuple(reports), truth, estimates, errors)
 

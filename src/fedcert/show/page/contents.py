@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fedcert.errors import CallError, EstimationProblem
@@ -97,6 +97,10 @@ class Contents:
         known = _contributors(pool) if isinstance(pool, Federation) else None
         labels = tuple(int(count) for count in pool.labels.tolist())
         return cls(tuple(others), failed, known, bases, no_basis, labels)
+
+    def about(self, main: Estimate) -> Contents:
+        """The same page about an estimate that says more: who is missing, what the truth is."""
+        return replace(self, estimates=(main, *self.estimates[1:]))
 
     @property
     def method(self) -> str:

@@ -9,17 +9,20 @@ import re
 from datetime import UTC, datetime
 from importlib.resources import files
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.weights import heaviest
+from fedcert.report import write_whole
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.packing import as_script, packed, packed_basis
 from fedcert.show.sentences import at_radius, usual_radius, verdict
 from fedcert.version import __version__
 
+SUFFIXES = (".html", ".htm")
 _SCRIPTS = (
     "numbers.js", "shortest.js", "what_if.js", "unpacking.js", "elements.js", "chart.js", "mix.js", "tables.js",
     "card.js", "page.js",
@@ -55,6 +58,15 @@ def rendered(contents: Contents, title: str | None = None) -> str:
         "data": as_script(_data(contents, heading)),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], _part("template.html"))
+
+
+def write_page(contents: Contents, path: Path, title: str | None = None) -> None:
+    """Write a page, whole or not at all.
+
+    Raises:
+        FileProblem: it cannot be written.
+    """
+    write_whole(path, rendered(contents, title))
 
 
 def _part(name: str) -> str:

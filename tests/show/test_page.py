@@ -1,0 +1,134 @@
+"""The page's file: what is in it, what it forbids, and what makes none. What it does is tested in a browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import fedcert
+from fedcert.cli.main import run
+from fedcert.errors import CallError
+from fedcert.estimation.methods import Settings
+from fedcert.report import Sums, gather
+from fedcert.show.page.contents import COMPARED, Contents
+from fedcert.show.page.packing import as_script
+from fedcert.show.page.rendering import rendered
+from fedcert.show.sentences import at_radius, usual_radius, verdict
+from federations import drawn_reports
+
+REPORTS = drawn_reports(6, 3, 5, seed=1)
+
+
+def page(**changes: object) -> str:
+    return rendered(Contents.of_reports(gather(REPORTS), "uniform", "auto", Settings(**changes)))  # type: ignore[arg-type]
+
+
+def data_in(text: str) -> dict[str, object]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    made: dict[str, object] = json.loads(found[1])
+    return made
+
+
+def test_only_its_own_script_and_style_may_do_anything() -> None:
+    text = page()
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    script, style = (
+        re.search(r"<script>(.*?)</script>", text, re.DOTALL),
+        re.search(r"<style>(.*?)</style>", text, re.DOTALL),
+    )
+    assert policy is not None
+    assert script is not None
+    assert style is not None
+    assert policy[1].startswith("default-src 'none'; script-src 'sha256-")
+    for part in (script[1], style[1]):
+        assert base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() in policy[1]
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text), "nothing to load"
+    assert "innerHTML" not in text
+    assert "eval(" not in text
+
+
+def test_the_answer_is_there_without_the_script() -> None:
+    text, made = page(), fedcert.estimate(REPORTS)
+    assert html.escape(at_radius(made, usual_radius(made))) in text
+    assert html.escape(verdict(made)[1]) in text
+
+
+def test_data_cannot_leave_its_script_tag() -> None:
+    text = as_script({"name": "</script><!-- & \u2028"})
+    assert re.search(r"[<>&\u2028]", text) is None
+    assert json.loads(text) == {"name": "</script><!-- & \u2028"}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        as_script(float("nan"))
+
+
+def test_all_methods_are_compared_or_their_absence_explained() -> None:
+    contents = Contents.of_reports(gather(REPORTS), "uniform", "auto", Settings())
+    named = {one.method for one in contents.estimates} | set(contents.failed)
+    assert named == {"auto", *COMPARED}
+    assert "no report has counts per class" in contents.failed["poststratified"]
+    assert set(contents.bases) == {"blup"}
+    sums = Contents.of_reports(gather(Sums.of(REPORTS)), "uniform", "auto", Settings())
+    assert set(sums.failed) == {"ap", "ga", "poststratified"}
+    assert sums.contributors is None
+
+
+def test_very_many_classes_leave_other_mixes_to_the_command() -> None:
+    many = drawn_reports(3, 201, 2, seed=1)
+    contents = Contents.of_reports(gather(many), "uniform", "auto", Settings())
+    assert contents.bases == {}
+    assert contents.no_basis is not None
+    assert "fedcert what-if" in contents.no_basis
+
+
+def test_estimates_on_one_page_belong_together() -> None:
+    one = fedcert.estimate(REPORTS)
+    with pytest.raises(CallError, match="there is no estimate to show"):
+        Contents.of_estimates([])
+    other = fedcert.estimate(drawn_reports(6, 3, 4, seed=1))
+    with pytest.raises(CallError, match="estimates on one page must have the same radii; make a page for each"):
+        Contents.of_estimates([one, other])
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "begins"),
+    [([], "All checks passed."), (["look"], "Look at one point before"), (["look", "look"], "Look at 2 points before"),
+     (["look", "don't rely on it"], "Do not rely on it: a sentence.")],
+)  # fmt: skip
+def test_the_gravest_check_decides(verdicts: list[str], begins: str) -> None:
+    from dataclasses import replace
+
+    from fedcert.estimation.checks import Check
+
+    checks = tuple(Check(name="x", verdict=one, figure=None, sentence="A sentence.") for one in verdicts)
+    assert verdict(replace(fedcert.estimate(REPORTS), checks=checks))[1].startswith(begins)
+
+
+def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("reports").mkdir()
+    for report in REPORTS:
+        Path("reports", f"{report.client}.json").write_text(report.dumps())
+    assert run(["page", "reports", "--out", "page.html", "--target", "class-0=1,class-1=2", "--title", "A <b>"]) == 0
+    text = Path("page.html").read_text()
+    assert '<h1 dir="auto">A &lt;b&gt;</h1>' in text
+    assert run(["estimate", "reports", "--page", "other.html", "--out", "estimate.json"]) == 0
+    assert "Wrote other.html." in capsys.readouterr().out
+    assert data_in(Path("other.html").read_text())["clients"] == 6
+    assert run(["page", "estimate.json", "--out", "third.html"]) == 0
+    assert run(["page", "estimate.json", "reports", "--out", "x.html"]) == 2
+    assert "give reports and sums, or estimates, but not both" in " ".join(capsys.readouterr().err.split())
+    assert run(["page", "reports", "--out", "x.txt"]) == 2
+    assert run(["page", "missing", "--out", "x.html"]) == 2
+    assert run(["page", "reports", "--target", "owl=1", "--out", "x.html"]) == 2
+    Path("empty.json").write_text("{}")
+    assert run(["page", "empty.json", "--out", "x.html"]) == 1
+    Path("folder.html").mkdir()
+    assert run(["page", "reports", "--out", "folder.html"]) == 2
+    assert not Path("x.html").exists()
