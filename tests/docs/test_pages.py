@@ -1,0 +1,88 @@
+"""The documentation, followed as it stands: every command and every piece of Python on these pages is run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("tutorial.md", "howto/sites.md", "howto/shifted.md", "howto/tracking.md", "howto/sigma.md")
+"""In this order: each goes on with the files of those before."""
+
+
+class Block(NamedTuple):
+    language: str
+    words: tuple[str, ...]
+    code: str
+
+
+def blocks(page: str) -> list[Block]:
+    found = re.findall(r"^```(\w+)([^\n]*)\n(.*?)^```$", (DOCS / page).read_text(), flags=re.DOTALL | re.MULTILINE)
+    return [Block(language, tuple(words.split()), code) for language, words, code in found]
+
+
+def follow(page: str, folder: Path) -> list[str]:
+    """Run a page's blocks in a folder; what they print."""
+    program = Path(sys.executable).parent
+    environment = {**os.environ, "PATH": f"{program}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(folder)}
+    said = []
+    session: list[str] = []
+    for block in blocks(page):
+        if {"no-run", "install"} & set(block.words):
+            continue
+        files = [word.removeprefix("file=") for word in block.words if word.startswith("file=")]
+        if files:
+            (folder / files[0]).write_text(block.code)
+            continue
+        if block.language == "python":
+            session.append(block.code)
+            call, code = [sys.executable, "-W", "ignore", "-c"], "\n".join(session)
+        else:
+            call, code = ["bash", "-e", "-c"], block.code
+        made = subprocess.run([*call, code], cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+        assert (made.returncode == 0) != ("fails" in block.words), f"{page}:\n{block.code}\n{made.stdout}{made.stderr}"
+        assert "Traceback" not in made.stderr
+        said.append(made.stdout + made.stderr)
+    return said
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    made = tmp_path_factory.mktemp("ward")
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.mark.slow
+def test_pages_one_after_the_other(folder: Path) -> None:
+    said = {page: follow(page, folder) for page in PAGES}
+    asked = " ".join("".join(said["tutorial.md"]).split())
+    assert "certified accuracy of the target" in asked
+    assert "error: " in said["tutorial.md"][-1]
+    assert (folder / "page.html").stat().st_size > 50_000
+    assert (folder / "table.csv").exists()
+
+
+@pytest.mark.slow
+def test_your_own_model(tmp_path: Path) -> None:
+    (tmp_path / "classes.txt").write_text("healthy\nill\n")
+    follow("howto/model.md", tmp_path)
+    assert {file.name for file in tmp_path.glob("site-a*.json")} == {
+        "site-a.json",
+        "site-a-onnx.json",
+        "site-a-rule.json",
+    }
+
+
+def test_every_page_is_in_the_navigation_and_linked() -> None:
+    named = (DOCS.parent / "mkdocs.yml").read_text()
+    for page in DOCS.rglob("*.md"):
+        assert str(page.relative_to(DOCS)) in named, page
