@@ -27,13 +27,31 @@ from typing import Any
 
 
 class FedcertError(Exception):
-    """Base of every error that fedcert raises on purpose."""
+    """Base of every error that fedcert raises on purpose.
+
+    Examples:
+        >>> import fedcert
+        >>> try:
+        ...     fedcert.estimate("missing.json")
+        ... except fedcert.FedcertError as error:
+        ...     print(error.exit_code, error)
+        2 there is no file missing.json; check the name
+    """
 
     exit_code = 1
 
 
 class CallError(FedcertError, ValueError):
-    """The call itself was wrong: an option, an argument, a file that is not there."""
+    """The call itself was wrong: an option, an argument, a file that is not there.
+
+    Examples:
+        >>> import fedcert
+        >>> try:
+        ...     fedcert.read_reports("missing.json")
+        ... except fedcert.CallError as error:
+        ...     print(error)
+        there is no file missing.json; check the name
+    """
 
     exit_code = 2
 
@@ -45,6 +63,10 @@ class MissingExtra(CallError, ImportError):
         feature: what was asked for, as the subject of a sentence ("certifying a torch module").
         package: the package that is missing.
         extra: the extra of fedcert that brings it.
+
+    Examples:
+        >>> print(MissingExtra("plotting", "matplotlib", "plot"))
+        plotting needs the package 'matplotlib', which is not installed; install it with: pip install 'fedcert[plot]'
     """
 
     def __init__(self, feature: str, package: str, extra: str) -> None:
@@ -63,6 +85,14 @@ class InvalidValue(FedcertError, ValueError):
         came: the offending value, or `InvalidValue.MISSING`.
         remedy: what to do about it, a full sentence without its full stop.
         place: which value, in which file ("report 'site-07' in reports.ndjson, line 3").
+
+    Examples:
+        >>> import fedcert
+        >>> try:
+        ...     fedcert.Smoothing(sigma=-1)
+        ... except fedcert.InvalidValue as error:
+        ...     print(error.field, "|", error)
+        sigma | sigma must be a finite number above 0 and of at most 1e+12, but is -1
     """
 
     MISSING = object()
@@ -86,23 +116,73 @@ class InvalidValue(FedcertError, ValueError):
 
 
 class FileProblem(FedcertError):
-    """A file cannot be read, parsed or written."""
+    """A file cannot be read, parsed or written.
+
+    Examples:
+        >>> import fedcert, pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder, "cut-off.json")
+        ...     _ = file.write_text("{")
+        ...     try:
+        ...         fedcert.read_reports(file)
+        ...     except fedcert.FileProblem as error:
+        ...         print("not valid JSON" in str(error))
+        True
+    """
 
 
 class CannotCombine(FedcertError, ValueError):
-    """Reports that do not belong together: other model, other settings, the same client twice."""
+    """Reports that do not belong together: other model, other settings, the same client twice.
+
+    Examples:
+        >>> import fedcert
+        >>> def site(name, model):
+        ...     return fedcert.Report(client=name, model=model, smoothing={"sigma": 0.25}, radii=[0], classes=["cat"],
+        ...                           label_counts=[9], certified_counts=[7])
+        >>> try:
+        ...     fedcert.estimate([site("a", "one"), site("b", "other")])
+        ... except fedcert.CannotCombine as error:
+        ...     print("model" in str(error))
+        True
+    """
 
 
 class ModelProblem(FedcertError):
-    """The model cannot be loaded, or answers something that is not a prediction."""
+    """The model cannot be loaded, or answers something that is not a prediction.
+
+    Examples:
+        >>> import fedcert, numpy
+        >>> try:
+        ...     fedcert.certify(lambda batch: None, numpy.zeros((2, 3), "float32"), [0, 1], sigma=0.25, client="a",
+        ...                     model_id="m", classes=["cat", "dog"])
+        ... except fedcert.ModelProblem as error:
+        ...     print(type(error).__name__)
+        ModelProblem
+    """
 
 
 class DeviceProblem(FedcertError):
-    """A device failed while it was working: a GPU that fell off the bus, or whose driver gave up."""
+    """A device failed while it was working: a GPU that fell off the bus, or whose driver gave up.
+
+    Examples:
+        >>> import fedcert
+        >>> issubclass(fedcert.DeviceProblem, fedcert.FedcertError)
+        True
+    """
 
 
 class DataProblem(FedcertError, ValueError):
-    """The local data cannot be used."""
+    """The local data cannot be used.
+
+    Examples:
+        >>> import fedcert, numpy
+        >>> try:
+        ...     fedcert.certify(lambda batch: (batch[:, 0] > 0).astype(int), numpy.zeros((2, 3), "float32"), [0, 7],
+        ...                     sigma=0.25, client="a", model_id="m", classes=["cat", "dog"])
+        ... except fedcert.DataProblem as error:
+        ...     print(type(error).__name__)
+        DataProblem
+    """
 
 
 class EngineStopped(FedcertError):
@@ -120,7 +200,18 @@ class Withheld(Refused):
 
 
 class EstimationProblem(FedcertError, ValueError):
-    """The reports are fine, but no estimate follows from them."""
+    """The reports are fine, but no estimate follows from them.
+
+    Examples:
+        >>> import fedcert
+        >>> empty = fedcert.Report(client="a", model="demo", smoothing={"sigma": 0.25}, radii=[0], classes=["cat"],
+        ...                        label_counts=[0], certified_counts=[0])
+        >>> try:
+        ...     fedcert.estimate([empty])
+        ... except fedcert.EstimationProblem as error:
+        ...     print(error)
+        no client has any test example, so there is nothing to estimate from
+    """
 
 
 class QuorumMissed(EstimationProblem):
@@ -128,7 +219,16 @@ class QuorumMissed(EstimationProblem):
 
 
 class FedcertWarning(UserWarning):
-    """Something that a person should look at, while the work goes on."""
+    """Something that a person should look at, while the work goes on.
+
+    Examples:
+        >>> import warnings
+        >>> with warnings.catch_warnings(record=True) as seen:
+        ...     warnings.simplefilter("always", FedcertWarning)
+        ...     warnings.warn("look here", FedcertWarning)
+        >>> [str(one.message) for one in seen]
+        ['look here']
+    """
 
 
 def require(package: str, feature: str, extra: str) -> Any:

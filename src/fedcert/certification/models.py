@@ -94,6 +94,14 @@ def onnx_classifier(path: str | Path, device: str = "auto") -> Classifier:
     Raises:
         MissingExtra: onnxruntime is not installed.
         ModelProblem: onnxruntime cannot load the model, or it has not exactly one input.
+
+    Examples:
+        >>> classifier = onnx_classifier("model.onnx")  # doctest: +SKIP
+        >>> try:
+        ...     onnx_classifier("missing.onnx")
+        ... except ValueError as error:
+        ...     print(error)
+        there is no file missing.onnx; check the name
     """
     path = Path(path)
     check_readable(path, (".onnx",))

@@ -19,6 +19,10 @@ class Comparison:
         mape: mean of |error| / truth over the radii whose truth is above 0; None where there is none.
         radii: how many radii were compared.
         left_out: how many of them MAPE leaves out, because the truth is 0 there.
+
+    Examples:
+        >>> compare([0.9, 0.5], [0.8, 0.5]).rmse > 0
+        True
     """
 
     rmse: float

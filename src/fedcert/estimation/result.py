@@ -135,6 +135,14 @@ class Estimate(Value):
         settings: what to give the method to get the same again.
         model, smoothing, classes: what the reports share.
         software, created: what wrote it, and when.
+
+    Examples:
+        >>> import fedcert
+        >>> site = fedcert.Report(client="a", model="demo", smoothing={"sigma": 0.25}, radii=[0, 0.5], classes=["cat"],
+        ...                       label_counts=[100], certified_counts=[90, 40])
+        >>> made = fedcert.estimate(site)
+        >>> made.at(0.3), made.largest_radius > 0.5, made.checks[0].verdict
+        (0.4, True, 'ok')
     """
 
     SCHEMA: ClassVar[str] = "fedcert/estimate/1"
@@ -234,6 +242,15 @@ class WhatIf(Value):
         settings: what to give to get the same again.
         model, smoothing: what the reports share.
         software, created: what wrote it, and when.
+
+    Examples:
+        >>> import fedcert
+        >>> site = fedcert.Report(client="a", model="demo", smoothing={"sigma": 0.25}, radii=[0],
+        ...                       classes=["cat", "dog"], label_counts=[80, 20], certified_counts=[70],
+        ...                       class_certified_counts=[[60], [10]])
+        >>> made = fedcert.what_if(site, ["uniform"])
+        >>> made.method, made.targets[0].certified_accuracy
+        ('poststratified', (0.625,))
     """
 
     SCHEMA: ClassVar[str] = "fedcert/what-if/1"

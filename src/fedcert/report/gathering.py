@@ -92,6 +92,15 @@ def read_reports(paths: str | Path | Iterable[str | Path]) -> tuple[Report, ...]
         CallError: a path is not there or cannot hold reports.
         FileProblem: a file cannot be read or parsed.
         InvalidValue: a report breaks a rule of its schema.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> own = Report(client="site-07", model="demo", smoothing={"sigma": 0.25}, radii=[0], classes=["cat"],
+        ...              label_counts=[9], certified_counts=[7])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = pathlib.Path(folder, "site-07.json").write_text(own.dumps())
+        ...     [report.client for report in read_reports(folder)]
+        ['site-07']
     """
     return tuple(each_report(paths))
 

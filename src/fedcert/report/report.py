@@ -48,6 +48,14 @@ class Report(Value):
         software: what wrote the report.
         created: when.
         signature: of the client; null where nobody vouches for it.
+
+    Examples:
+        >>> own = Report(client="site-07", model="demo", smoothing={"sigma": 0.25}, radii=[0, 0.5],
+        ...              classes=["cat", "dog"], label_counts=[80, 20], certified_counts=[90, 40])
+        >>> own.examples, own.certified_accuracy
+        (100, (0.9, 0.4))
+        >>> Report.from_json(own.to_json()) == own
+        True
     """
 
     SCHEMA: ClassVar[str] = "fedcert/report/1"

@@ -24,6 +24,10 @@ class Target(Value):
     Attributes:
         name: what people call it.
         distribution: class name -> share; the shares add up to 1. Classes left out have share 0.
+
+    Examples:
+        >>> Target(name="ward", distribution={"cat": 0.75, "dog": 0.25}).distribution["dog"]
+        0.25
     """
 
     NOUN: ClassVar[str] = "target"
@@ -111,6 +115,11 @@ class Request(Value):
         software: what wrote the request.
         created: when.
         signature: of whoever asks; null where nobody vouches for it.
+
+    Examples:
+        >>> asked = Request(model="demo", smoothing={"sigma": 0.25}, classes=["cat", "dog"], nonce="0f" * 16)
+        >>> asked.radii[:3], asked.digest[:7]
+        ((0.0, 0.05, 0.1), 'sha256:')
     """
 
     SCHEMA: ClassVar[str] = "fedcert/request/1"

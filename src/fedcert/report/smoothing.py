@@ -45,6 +45,12 @@ class Smoothing(Value):
         tolerance: sequential: about the most certified accuracy that giving up on examples may cost at any radius; None
             for the fixed procedure.
         precision: the arithmetic in which the classifier really ran: the certificate is about that one.
+
+    Examples:
+        >>> Smoothing(sigma=0.25, n=1000).largest_radius
+        0.6158156536952023
+        >>> Smoothing.usual(0.25).procedure
+        'sequential'
     """
 
     NOUN: ClassVar[str] = "smoothing settings"

@@ -148,6 +148,16 @@ class Sums(Value):
         fewest_holders: classes that fewer contributors hold were left out of the totals; null where none were.
         software: what wrote them.
         created: when.
+
+    Examples:
+        >>> from fedcert.report import Report
+        >>> def site(name, labels, certified):
+        ...     return Report(client=name, model="demo", smoothing={"sigma": 0.25}, radii=[0, 0.5],
+        ...                   classes=["cat", "dog"], label_counts=labels, certified_counts=certified)
+        >>> one, other = Sums.of([site("a", [80, 20], [90, 50])]), Sums.of([site("b", [20, 80], [60, 20])])
+        >>> both = one.merged(other)
+        >>> both.contributors, both.label_counts, both.certified_counts
+        (2, (100, 100), (150, 70))
     """
 
     SCHEMA: ClassVar[str] = "fedcert/sums/1"

@@ -35,6 +35,14 @@ def plot(
     Raises:
         MissingExtra: matplotlib is not installed.
         CallError: no estimate, other radii, or a path that ends in something else.
+
+    Examples:
+        >>> import fedcert
+        >>> site = fedcert.Report(client="a", model="demo", smoothing={"sigma": 0.25}, radii=[0, 0.5], classes=["cat"],
+        ...                       label_counts=[100], certified_counts=[90, 40])
+        >>> figure = plot(fedcert.estimate(site))
+        >>> [float(value) for value in figure.axes[0].get_lines()[0].get_ydata()]
+        [0.9, 0.4]
     """
     several = [estimates] if isinstance(estimates, Estimate) else list(estimates or [])
     if not several:
