@@ -55,7 +55,9 @@ def round_of(grid: Hands, **changes: Any) -> Any:
         "classes": CLASSES, "smoothing": SMOOTHING, "roster": NAMES, "keys": COORDINATOR, "trusted": RING,
         "seconds": 10.0, "patience": 5.0, "moments": True,
     }  # fmt: skip
-    return certify_privately(grid, network(), **{**values, **changes})
+    values |= changes
+    values.setdefault("threshold", 2 * len(values["roster"]) // 3 + 1)
+    return certify_privately(grid, network(), **values)
 
 
 def own_sums(request: Request, names: list[str]) -> Sums:
