@@ -120,7 +120,14 @@ def test_a_class_that_nobody_has(tmp_path: Path, opened: Open) -> None:
     page = opened(written(tmp_path / "page.html", source))
     slide(page, 2, 50.0)
     assert agrees(page, source, "blup") < 1e-6
-    assert page.tab.locator("#verdict.wrong, #verdict.look").count() == 1
+    said = "Do not rely on it: no client has test examples of owl, 50.0% of this mix."
+    assert page.tab.inner_text("#verdict.wrong") == said
+    slide(page, 2, 0.0)
+    said = "The checks below were made for the target as estimated, not for this mix."
+    assert page.tab.inner_text("#verdict.look") == said
+    page.tab.click("[data-preset=target]")
+    page.settled()
+    assert page.tab.inner_text("#verdict").startswith("Do not rely on it: no client has test examples of 'owl'")
 
 
 def test_a_hundred_classes_and_clients(tmp_path: Path, opened: Open) -> None:

@@ -91,6 +91,7 @@ def _data(contents: Contents, heading: str) -> dict[str, Any]:
         "labels": contents.labels,
         "estimates": [_estimate(one) for one in contents.estimates],
         "verdict": verdict(main)[0],
+        "verdict_words": verdict(main)[1],
         "radius": usual_radius(main),
         "by_class": _by_class(main),
         "failed": dict(contents.failed),

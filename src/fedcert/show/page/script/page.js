@@ -48,15 +48,29 @@ function showAnswer() {
 function captionFor(shown) {
   const made = [legend([{ name: shown.own ? `${shown.name}, by ${shown.method}` : `${shown.name}, by ${shown.method}`, look: "" }, ...(shown.own ? [] : [{ name: `as estimated: ${main.target}`, look: "before" }])])];
   const band = shown.lower ? `The band is the ${Math.round(100 * main.confidence)}% interval. ` : "There is no interval for this here; fedcert what-if gives it. ";
-  const cap = data.largest_radius < data.radii[data.radii.length - 1] ? `No radius above ${short(data.largest_radius)} can be certified with these samples. ` : `The largest radius that these samples can certify is ${short(data.largest_radius)}. `;
+  const cap = data.largest_radius < data.radii[data.radii.length - 1] ? `No radius above ${Number(data.largest_radius.toPrecision(4))} can be certified with these samples. ` : `The largest radius that these samples can certify is ${Number(data.largest_radius.toPrecision(4))}. `;
   made.push(element("p", {}, band, cap, "Click on the curve, or move the slider, to pick a radius."));
   return made;
 }
 
+function showVerdict() {
+  // The checks are about the target as it was estimated; of another mix the page knows what nobody has.
+  const place = found("verdict"), mix = view.panel ? view.panel.mix : main.mix;
+  let [grade, words] = [data.verdict, data.verdict_words];
+  if (!view.shown.own) {
+    const unknown = data.labels ? data.classes.filter((_, j) => !data.labels[j] && mix[j] > 0) : [];
+    const share = data.classes.reduce((sum, _, j) => sum + (data.labels && !data.labels[j] ? mix[j] : 0), 0);
+    grade = unknown.length ? "wrong" : "look";
+    words = unknown.length
+      ? `Do not rely on it: no client has test examples of ${unknown.slice(0, 5).join(", ")}${unknown.length > 5 ? "…" : ""}, ${percent(share)} of this mix.`
+      : "The checks below were made for the target as estimated, not for this mix.";
+  }
+  place.textContent = words;
+  place.classList.toggle("look", grade === "look");
+  place.classList.toggle("wrong", grade !== "look" && grade !== "ok");
+}
+
 function showChecks() {
-  const verdict = found("verdict");
-  verdict.classList.toggle("look", data.verdict === "look");
-  verdict.classList.toggle("wrong", data.verdict !== "look" && data.verdict !== "ok");
   found("checks").append(checkList(main.checks), element("h3", {}, "What is guaranteed"), element("p", {}, main.guarantee));
 }
 
@@ -145,6 +159,7 @@ function showCard() {
 
 function show() {
   showAnswer();
+  showVerdict();
   showClasses();
   showMethods();
   showCard();
