@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from drawing import drawn_reports
 from fedcert.cli import console
 from fedcert.cli.grouping import GROUPS
 from fedcert.cli.main import app, run
-from federations import drawn_reports
 
 
 @pytest.fixture(autouse=True)

@@ -13,12 +13,12 @@ import pytest
 
 import fedcert
 from browsing import Opened
+from drawing import drawn_reports
 from fedcert.cli.main import run
 from fedcert.estimation.methods import Settings
 from fedcert.report import Report, Sums, gather
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import rendered
-from federations import drawn_reports
 
 pytestmark = pytest.mark.browser
 ARTEFACTS = Path(__file__).parents[2] / "site" / "page-screenshots"

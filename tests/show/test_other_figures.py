@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 import fedcert
+from drawing import drawn_reports
 from fedcert.cli.main import run
 from fedcert.errors import CallError, FileProblem
 from fedcert.report import Sums
 from fedcert.show.figures import plot, plot_learning, plot_mixes, plot_partition, plot_weights
 from fedcert.show.figures.learning import read_learning
 from fedcert.show.figures.look import COLOURS, LINES, MARKERS
-from federations import drawn_reports
 
 REPORTS = drawn_reports(8, 4, 5, seed=1, names=("cat", "$dog$", "<owl>", "x" * 60))
 GA = fedcert.estimate(REPORTS, method="ga")

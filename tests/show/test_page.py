@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import fedcert
+from drawing import drawn_reports
 from fedcert.cli.main import run
 from fedcert.errors import CallError
 from fedcert.estimation.methods import Settings
@@ -20,7 +21,6 @@ from fedcert.show.page.contents import COMPARED, Contents
 from fedcert.show.page.packing import as_script
 from fedcert.show.page.rendering import rendered
 from fedcert.show.sentences import at_radius, usual_radius, verdict
-from federations import drawn_reports
 
 REPORTS = drawn_reports(6, 3, 5, seed=1)
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import fedcert
+from drawing import drawn_reports
 from fedcert.errors import CallError, MissingExtra
 from fedcert.show.tracking import metrics_of, mlflow, tensorboard
-from federations import drawn_reports
 
 ROUNDS = {step: fedcert.estimate(drawn_reports(5, 3, 21, seed=step)) for step in (10, 20)}
 

@@ -151,13 +151,12 @@ class Sums(Value):
 
     Examples:
         >>> from fedcert.report import Report
-        >>> def site(name, labels, certified):
-        ...     return Report(client=name, model="demo", smoothing={"sigma": 0.25}, radii=[0, 0.5],
-        ...                   classes=["cat", "dog"], label_counts=labels, certified_counts=certified)
-        >>> one, other = Sums.of([site("a", [80, 20], [90, 50])]), Sums.of([site("b", [20, 80], [60, 20])])
+        >>> site = Report(client="a", model="demo", smoothing={"sigma": 0.25}, radii=[0, 0.5], classes=["cat", "dog"],
+        ...               label_counts=[60, 40], certified_counts=[90, 50])
+        >>> one, other = Sums.of([site]), Sums.of([site])
         >>> both = one.merged(other)
-        >>> both.contributors, both.label_counts, both.certified_counts
-        (2, (100, 100), (150, 70))
+        >>> both.contributors, both.label_counts
+        (2, (120, 80))
     """
 
     SCHEMA: ClassVar[str] = "fedcert/sums/1"

@@ -1,0 +1,93 @@
+"""How large a page is, how fast it opens in Chromium and how fast it follows a slider.
+
+    python benchmarks/page.py [--out benchmarks/results/page-cpu.json]
+
+Opening is from the call to the moment when all of the page is shown and answers, with a file from the disk; a slider's
+time is from its event to the new curve and interval in the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from fedcert.estimation.methods import Settings
+from fedcert.report import gather
+from fedcert.show.page.contents import Contents
+from fedcert.show.page.rendering import rendered
+from machine import describe_machine
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from drawing import drawn_reports
+
+CASES = {
+    "20 clients, 10 classes, BLUP": {"clients": 20, "classes": 10},
+    "100 clients, 100 classes, BLUP": {"clients": 100, "classes": 100, "concentration": 0.1},
+    "100 clients, 100 classes, post-stratified": {"clients": 100, "classes": 100, "concentration": 0.1, "tells": 1.0},
+    "100 clients, 100 classes, clients differ": {
+        "clients": 100, "classes": 100, "concentration": 0.1, "differ": 0.4, "examples": 2000,
+    },
+    "10,000 clients, 10 classes, BLUP": {"clients": 10_000, "classes": 10, "examples": 20},
+}  # fmt: skip
+MOVE = """() => {
+  const one = document.querySelector('#shares input[type=range]'), began = performance.now();
+  one.value = 100 * Math.random();
+  one.dispatchEvent(new Event('input', { bubbles: true }));
+  return new Promise(done => requestAnimationFrame(() => setTimeout(() => done(performance.now() - began), 0)));
+}"""
+
+
+def measured(browser: Any, drawing: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """One page."""
+    began = time.monotonic()
+    text = rendered(Contents.of_reports(gather(drawn_reports(**drawing)), "uniform", "auto", Settings()))
+    made = time.monotonic() - began
+    path = folder / "page.html"
+    path.write_text(text, encoding="utf-8")
+    opening = []
+    for _ in range(5):
+        context = browser.new_context()
+        tab = context.new_page()
+        began = time.monotonic()
+        tab.goto(path.as_uri())
+        tab.wait_for_selector("html[data-ready=yes]")
+        opening.append(time.monotonic() - began)
+        moves = [tab.evaluate(MOVE) for _ in range(10)]
+        context.close()
+    return {
+        "bytes": path.stat().st_size, "made_in_seconds": made, "opens_in_seconds": statistics.median(opening),
+        "slider_milliseconds": statistics.median(moves), "slider_milliseconds_most": max(moves),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Measure, print and keep."""
+    from playwright.sync_api import sync_playwright
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    program = os.environ.get("FEDCERT_CHROMIUM") or shutil.which("chromium")
+    rows = {}
+    with sync_playwright() as play, tempfile.TemporaryDirectory() as folder:
+        browser = play.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        for name, drawing in CASES.items():
+            rows[name] = measured(browser, drawing, Path(folder))
+            print(name, rows[name], flush=True)
+        version = browser.version
+        browser.close()
+    if options.out is not None:
+        result = {"machine": describe_machine("playwright", "numpy"), "chromium": version, "pages": rows}
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
