@@ -35,6 +35,8 @@ def test_the_wheel_works_without_extras(tmp_path: Path) -> None:
     assert "by AUTO" in run(
         scripts / "fedcert", "estimate", golden / "report-1.json", "--out", "estimate.json", cwd=tmp_path
     )
+    run(scripts / "fedcert", "page", golden / "report-1.json", "--out", "page.html", cwd=tmp_path)
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").count("<script") == 2
     run(python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", f"{wheel}[onnx]", cwd=tmp_path)
     assert "torch" not in run(python, "-m", "pip", "list", cwd=tmp_path)
     run(sys.executable, "-c", ONNX, cwd=tmp_path)
