@@ -49,7 +49,7 @@ test-engines: .engines/flower/installed .engines/nvflare/installed
 test-page: setup
 	test -n "$$FEDCERT_CHROMIUM" || command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
 	  (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser tests/page
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser tests/page $(WORKERS)
 
 ## check: style, types, the docs build
 check: setup
