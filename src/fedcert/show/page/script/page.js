@@ -4,7 +4,7 @@ const data = unpacked(JSON.parse(found("data").textContent));
 const main = data.estimates[0];
 for (const basis of Object.values(data.bases)) basis.radii = data.radii;
 
-const view = { radius: data.radius, panel: null, shown: null, classShown: new Set() };
+const view = { radius: data.radius, panel: null, shown: null };
 
 function asEstimated() {
   return {
@@ -46,7 +46,7 @@ function showAnswer() {
 }
 
 function captionFor(shown) {
-  const made = [legend([{ name: shown.own ? `${shown.name}, by ${shown.method}` : `${shown.name}, by ${shown.method}`, look: "" }, ...(shown.own ? [] : [{ name: `as estimated: ${main.target}`, look: "before" }])])];
+  const made = [legend([{ name: `${shown.name}, by ${shown.method}`, look: "" }, ...(shown.own ? [] : [{ name: `as estimated: ${main.target}`, look: "before" }])])];
   const band = shown.lower ? `The band is the ${Math.round(100 * main.confidence)}% interval. ` : "There is no interval for this here; fedcert what-if gives it. ";
   const cap = data.largest_radius < data.radii[data.radii.length - 1] ? `No radius above ${Number(data.largest_radius.toPrecision(4))} can be certified with these samples. ` : `The largest radius that these samples can certify is ${Number(data.largest_radius.toPrecision(4))}. `;
   made.push(element("p", {}, band, cap, "Click on the curve, or move the slider, to pick a radius."));
