@@ -11,12 +11,15 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 
-from fedcert import CallError, DataProblem, FileProblem, InvalidValue, Smoothing, estimate
+from fedcert import CallError, DataProblem, FileProblem, InvalidValue, Smoothing
+from fedcert.estimation import federation as estimation
+from fedcert.estimation.methods import Settings, estimator
+from fedcert.estimation.target import distribution_of
 from fedcert.lab.datasets.dataset import Dataset
 from fedcert.lab.datasets.digits import read_digits
 from fedcert.lab.experiment import Experiment, build_network, read_experiment
 from fedcert.lab.populations.partition import partition_of
-from fedcert.lab.traces.federations import drawn, redrawn, reports_of, target_of
+from fedcert.lab.traces.federations import drawn, redrawn, table_of, target_of
 from fedcert.lab.traces.making import make_trace
 from fedcert.lab.traces.trace import Trace, read_trace, write_trace
 from fedcert.lab.training.rounds import Federation
@@ -75,19 +78,26 @@ def test_a_trace_is_kept_and_read_back(trace: Trace, tmp_path: Path) -> None:
 
 
 def test_reports_and_truth_are_what_the_examples_say(trace: Trace) -> None:
-    reports = reports_of(trace)
+    reports = table_of(trace)
     assert len(reports) == 12
     whole = trace.clients.certified(EXPERIMENT.radii).sum(axis=0)
-    assert np.sum([report.certified_counts for report in reports], axis=0).tolist() == whole.tolist()
-    assert (
-        np.sum([report.label_counts for report in reports], axis=0).tolist()
-        == np.bincount(trace.clients.label).tolist()
-    )
+    assert reports.certified_counts.sum(axis=0).tolist() == whole.tolist()
+    assert reports.label_counts.sum(axis=0).tolist() == np.bincount(trace.clients.label).tolist()
+    for client in range(12):
+        held = trace.clients.client == client
+        certified = trace.clients.certified(EXPERIMENT.radii)[held]
+        assert reports.clients[client] == f"client-{client:03d}"
+        assert reports.certified_counts[client].tolist() == certified.sum(axis=0).tolist()
+        for label in range(10):
+            of_class = trace.clients.label[held] == label
+            assert reports.label_counts[client, label] == of_class.sum()
+            assert reports.class_rows[client, label].tolist() == certified[of_class].sum(axis=0).tolist()
     target, truth = target_of(trace, None, np.random.default_rng(0))
     assert truth.tolist() == trace.target.certified(EXPERIMENT.radii).mean(axis=0).tolist()
-    made = estimate(list(reports), target, "poststratified")
-    assert np.abs(np.array(made.certified_accuracy) - truth).max() < 0.15
-    assert all(report.class_certified_counts is None for report in reports_of(trace, class_counts=False))
+    pool = estimation.Federation.of(reports)
+    made = estimator("poststratified")(pool, distribution_of(target, pool.classes), Settings())
+    assert np.abs(made.certified_accuracy - truth).max() < 0.15
+    assert not table_of(trace, class_counts=False).opens.any()
 
 
 def test_federations_are_redrawn_and_targets_shifted(trace: Trace) -> None:

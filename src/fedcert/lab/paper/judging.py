@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcert.estimation.compare import compare
+from fedcert.estimation.federation import Federation
 from fedcert.estimation.methods import Settings, estimator
-from fedcert.estimation.run import pool_of
 from fedcert.estimation.target import distribution_of
 from fedcert.lab.populations.mixes import mix_at_distance
 from fedcert.lab.populations.partition import partition_of
@@ -87,7 +87,7 @@ def judge(
             parts = redrawn(trace, partition_of(experiment.partition), experiment.clients, generator)
         mix = None if shift is None else mix_at_distance(pooled, shift, generator)
         made = drawn(trace, generator, parts=parts, mix=mix)
-        pool = pool_of(made.reports)
+        pool = Federation.of(made.reports)
         distribution = distribution_of(made.target, pool.classes)
         settings = Settings(subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed + number)
         for method in methods:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from fedcert.lab.populations.mixes import Mix, draw_mix, largest_set
 from fedcert.lab.populations.partition import Indices, Partition
 from fedcert.lab.traces.trace import Examples, Trace
-from fedcert.report import Report, Target
+from fedcert.report import Report, Table, Target
+from fedcert.report.bulk import plain_table
 
 
 @dataclass(frozen=True)
@@ -19,48 +20,49 @@ class Drawn:
     """A federation and its target.
 
     Attributes:
-        reports: one for each client, those without examples included.
+        reports: a row for each client, those without examples included.
         target: the target's class mix.
         truth: certified accuracy of the target's own examples, at each radius.
     """
 
-    reports: tuple[Report, ...]
+    reports: Table
     target: Target
     truth: npt.NDArray[np.float64]
 
 
-def reports_of(
-    trace: Trace, parts: Sequence[Indices] | None = None, *, class_counts: bool = True
-) -> tuple[Report, ...]:
-    """The clients' reports.
+def table_of(trace: Trace, parts: Sequence[Indices] | None = None, *, class_counts: bool = True) -> Table:
+    """The clients' reports, as columns: tables of the paper ask for thousands of them.
 
     Args:
         trace: the trace.
         parts: positions among the clients' examples that each client holds; as they were in training where None.
         class_counts: whether reports tell counts per class.
     """
-    examples = trace.clients
+    examples, experiment = trace.clients, trace.experiment
     if parts is None:
-        parts = [np.flatnonzero(examples.client == client) for client in range(trace.experiment.clients)]
-    certified = examples.certified(trace.experiment.radii)
-    classes = len(trace.classes)
-    made = []
-    for number, part in enumerate(parts):
-        rows = np.zeros((classes, certified.shape[1]), dtype=np.int64)
-        np.add.at(rows, examples.label[part], certified[part].astype(np.int64))
-        made.append(
-            Report(
-                client=f"client-{number:03d}",
-                model=trace.model,
-                smoothing=trace.experiment.smoothing,
-                radii=trace.experiment.radii,
-                classes=trace.classes,
-                label_counts=tuple(np.bincount(examples.label[part], minlength=classes).tolist()),
-                certified_counts=tuple(rows.sum(axis=0).tolist()),
-                class_certified_counts=tuple(map(tuple, rows.tolist())) if class_counts else None,
-            )
-        )
-    return tuple(made)
+        parts = [np.flatnonzero(examples.client == client) for client in range(experiment.clients)]
+    holder = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    held = np.concatenate(parts)
+    cell = holder * len(trace.classes) + examples.label[held]
+    cells = len(parts) * len(trace.classes)
+    labels = np.bincount(cell, minlength=cells).reshape(len(parts), -1)
+    certified = examples.certified(experiment.radii)[held].T
+    rows = np.stack([np.bincount(cell[reached], minlength=cells) for reached in certified], axis=1)
+    rows = rows.reshape(*labels.shape, len(experiment.radii))
+    nobody = Report(
+        client="nobody",
+        model=trace.model,
+        smoothing=experiment.smoothing,
+        radii=experiment.radii,
+        classes=trace.classes,
+        label_counts=(0,) * len(trace.classes),
+        certified_counts=(0,) * len(experiment.radii),
+    )
+    return plain_table(
+        nobody, None, [experiment.smoothing], np.zeros(len(parts), dtype=np.int32),
+        [f"client-{number:03d}" for number in range(len(parts))], labels, rows.sum(axis=1),
+        rows if class_counts else None, None,
+    )  # fmt: skip
 
 
 def redrawn(trace: Trace, partition: Partition, clients: int, generator: np.random.Generator) -> list[Indices]:
@@ -91,8 +93,8 @@ def drawn(
     mix: Mix | None = None,
     class_counts: bool = True,
 ) -> Drawn:
-    """A federation and a target: see `reports_of` and `target_of`."""
-    return Drawn(reports_of(trace, parts, class_counts=class_counts), *target_of(trace, mix, generator))
+    """A federation and a target: see `table_of` and `target_of`."""
+    return Drawn(table_of(trace, parts, class_counts=class_counts), *target_of(trace, mix, generator))
 
 
 def _certified(examples: Examples, radii: Sequence[float], chosen: Indices) -> npt.NDArray[np.float64]:
