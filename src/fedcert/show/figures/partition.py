@@ -42,12 +42,15 @@ def plot_partition(
         raise CallError(f"counts must be clients x {len(classes)} classes, from 0 up, but have the shape {held.shape}")
     held = held[np.argsort(-held.sum(axis=1), kind="stable")]
     figure = new_figure(9, 4.5)
-    below, above = figure.subplots(2, 1, height_ratios=(3, 1), sharex=True)
+    dots, bars = figure.subplots(2, 1, height_ratios=(3, 1), sharex=True)
     client, label = np.nonzero(held)
-    below.scatter(client, label, s=120 * held[client, label] / max(held.max(), 1), color=COLOURS[0], linewidths=0)
+    dots.scatter(client + 1, label, s=120 * held[client, label] / max(held.max(), 1), color=COLOURS[0], linewidths=0)
     if len(classes) <= 20:
-        below.set_yticks(range(len(classes)), [shortened(name) for name in classes])
-    dressed(below, title or "Who holds what", ylabel="class")
-    above.bar(range(len(held)), held.sum(axis=1), color=COLOURS[5], width=1)
-    dressed(above, ylabel="examples", xlabel="clients, by size")
+        dots.set_yticks(range(len(classes)), [shortened(name) for name in classes])
+    dots.set_ylim(len(classes) - 0.5, -0.5)  # the first class on top, as in tables
+    dressed(dots, title or "Who holds what", ylabel="class")
+    bars.bar(range(1, len(held) + 1), held.sum(axis=1), color=COLOURS[5], width=1)
+    bars.set_xlim(0.5, len(held) + 0.5)
+    bars.xaxis.get_major_locator().set_params(integer=True)
+    dressed(bars, ylabel="examples", xlabel="clients, the largest first")
     return written(figure, path)
