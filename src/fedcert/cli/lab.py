@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fedcert.certification.run import Watcher
-from fedcert.cli.console import duration, progress, results, tell
+from fedcert.cli.console import duration, progress, results, tell, working
 from fedcert.cli.inputs import files_among, seconds_of
 from fedcert.errors import CallError, FileProblem, require
 from fedcert.report import check_writable, write_whole
@@ -33,7 +33,8 @@ def data(
     """Check a data set, and say what is in it."""
     from fedcert.lab.datasets.library import read_dataset
 
-    found = read_dataset(name, folder)
+    with working("reading images"):
+        found = read_dataset(name, folder)
     channels, height, width = found.train_images.shape[1:]
     console = results()
     console.print(
@@ -140,7 +141,8 @@ def paper(
     console = results()
     if table == "figure2":
         path = out or Path("figure2.png")
-        draw_distances(distances(traces, draws=draws), path)
+        with working("judging"):
+            draw_distances(distances(traces, draws=draws), path)
         console.print(plain(f"Wrote {path}."))
         return
     with progress() as bar:
@@ -170,7 +172,8 @@ def _settings(experiment: Path, rounds: int | None) -> Any:
 def _data(settings: Any, folder: Path | None) -> Any:
     from fedcert.lab.datasets.library import read_dataset
 
-    return read_dataset(settings.data, folder)
+    with working("reading images"):
+        return read_dataset(settings.data, folder)
 
 
 def _device(torch: Any, name: str) -> str:

@@ -12,7 +12,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from fedcert.cli.console import print_json, results
+from fedcert.cli.console import print_json, results, working
 from fedcert.cli.inputs import option
 from fedcert.errors import InvalidValue
 from fedcert.estimation.plan import Plan, make_plan
@@ -41,10 +41,11 @@ def plan(
     option("--confidence", Number(above=0, below=1), confidence)
     if half_length is not None:
         option("--half-length", Number(above=0, below=1), half_length)
-    found = _read(histograms)
-    classes = tuple(sorted({name for row in found.values() for name in row}))
-    wanted = target_of(target, classes)
-    made = make_plan(found, distribution_of(wanted, classes), classes, confidence, half_length)
+    with working("reading and planning"):
+        found = _read(histograms)
+        classes = tuple(sorted({name for row in found.values() for name in row}))
+        wanted = target_of(target, classes)
+        made = make_plan(found, distribution_of(wanted, classes), classes, confidence, half_length)
     if as_json:
         print_json({key: _finite(value) for key, value in asdict(made).items()})
     else:

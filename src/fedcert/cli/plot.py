@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedcert.cli.console import results
+from fedcert.cli.console import results, working
 from fedcert.cli.inputs import files_among
 from fedcert.errors import CallError
 from fedcert.estimation.federation import Federation
@@ -56,7 +56,8 @@ def mixes(
 ) -> None:
     """Draw the clients' class mixes against the target's."""
     check_writable(out, FORMATS, [*reports, *files_among(target)])
-    plot_mixes(gather(reports), target, out)
+    with working("reading and drawing"):
+        plot_mixes(gather(reports), target, out)
     _wrote(out)
 
 
@@ -79,7 +80,8 @@ def partition(
 ) -> None:
     """Draw who holds how many test examples of which class."""
     check_writable(out, FORMATS, reports)
-    pool = pool_of(gather(reports))
+    with working("reading reports"):
+        pool = pool_of(gather(reports))
     if not isinstance(pool, Federation):
         raise CallError("sums do not tell who holds what; give the clients' reports")
     plot_partition(pool.label_counts, pool.classes, out, title=title)

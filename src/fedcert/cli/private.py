@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedcert.cli.console import print_json, results, tell
+from fedcert.cli.console import print_json, results, tell, working
 from fedcert.cli.inputs import files_among
 from fedcert.cli.request import budget_of
 from fedcert.cli.signing import check_asker, keys_in
@@ -107,9 +107,10 @@ def add_up(
             f"note: waits until all {len(asked.roster or ())} sites have joined: the request has no deadline. To go on "
             "without some, stop, and run with --once --go-on"
         )
-    made, missing = private_sums(
-        FolderCourier(folder), asked, read_keyring(trusted), folder=run, patience=patience, once=once, go_on=go_on,
-    )  # fmt: skip
+    with working("adding up what the sites send"):
+        made, missing = private_sums(
+            FolderCourier(folder), asked, read_keyring(trusted), folder=run, patience=patience, once=once, go_on=go_on,
+        )  # fmt: skip
     for name, why in missing.items():
         tell(f"{'waiting for' if made is None else 'not in the sum'}: {name}: {why}")
     if made is None:
