@@ -4,7 +4,7 @@ BIN := .venv/bin
 WORKERS ?= --numprocesses 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: setup demo test test-slow test-page test-engines check bench clean
+.PHONY: setup demo test test-slow test-page test-engines test-flower test-nvflare check bench clean
 
 .venv/made:
 	$(PYTHON) -m venv .venv
@@ -41,8 +41,12 @@ test-slow: setup
 	touch $@
 
 ## test-engines: certification rounds on real engines, each in an environment of its own: their requirements clash
-test-engines: .engines/flower/installed .engines/nvflare/installed
+test-engines: test-flower test-nvflare
+
+test-flower: .engines/flower/installed
 	OMP_NUM_THREADS=1 .engines/flower/bin/python -m pytest -W default -m engine tests/engines/flower
+
+test-nvflare: .engines/nvflare/installed
 	OMP_NUM_THREADS=1 .engines/nvflare/bin/python -m pytest -W default -m engine tests/engines/nvflare
 
 ## test-page: the page in a real Chromium, which is installed if there is none (Debian; else see FEDCERT_CHROMIUM)
