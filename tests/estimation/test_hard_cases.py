@@ -145,6 +145,34 @@ def test_a_group_that_is_not_told_is_not_taken_for_one() -> None:
         assert estimate(sources, "uniform", "poststratified").upper == pytest.approx(wide.upper)
 
 
+def test_a_group_of_nearly_all_of_a_class_is_found_in_the_design_effect() -> None:
+    """990 single examples of one class, and ten alike ones that are all of the other: by chance all right or all wrong.
+
+    The effect is 1.09; that the group may have up to 33 examples follows from it, and somebody who tells nothing of
+    groups does not change that.
+    """
+    grouped = {"design_effect": [1.09], "class_certified_counts": [[495], [10]]}
+    alone = report("a", [990, 10], [505], **grouped)
+    other = report("b", [5, 5], [5], class_certified_counts=[[3], [2]])
+    for sources in ([alone], [alone, other], [Sums.of([alone]), Sums.of([other])], [Sums.of([alone, other])]):
+        made = estimate(sources, "uniform", "poststratified")
+        assert made.lower is not None
+        assert made.lower[0] <= 0.25  # the other class wrong: accuracy ½ of one class, 0 of the other
+
+
+@pytest.mark.parametrize("method", ["vw", "minimax", "poststratified"])
+def test_a_largest_group_alone_widens_as_much_as_such_groups_can(method: str) -> None:
+    rows = {"class_certified_counts": [[50], [50]]}
+    told = report("a", [100, 100], [100], largest_group=10, **rows)
+    whole = report("a", [100, 100], [100], largest_group=10, design_effect=[10.0], **rows)
+    plain = report("a", [100, 100], [100], **rows)
+    for one in ([told], [Sums.of([told])]):
+        made = estimate(one, "uniform", method)
+        assert made.upper == pytest.approx(estimate([whole], "uniform", method).upper)
+        assert made.upper is not None
+        assert made.upper[0] > estimate([plain], "uniform", method).upper[0] + 0.05
+
+
 def test_a_design_effect_below_1_promises_nothing_more() -> None:
     plain = estimate([report("a", [50, 50], [50])], "uniform", "vw")
     for effect in (1e-6, 0.5, 1.0):

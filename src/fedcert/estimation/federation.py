@@ -38,8 +38,7 @@ class Federation:
         class_rows: these, open clients x classes x radii, before any screening.
         factors: what screening leaves of each client; None where it left all of everybody.
         design_effects: variance inflation, clients x radii; None where all examples are independent.
-        largest_groups: examples in each client's largest group, 0 where that is not told; None where all are
-            independent.
+        largest_groups: examples in each client's largest group, at most; None where all are independent.
         alike: whether all of them drew the same samples at the same failure probability.
         reach: the least and the most of the largest radii that the clients' settings can certify.
         excluded: client -> why it is left out.
@@ -174,11 +173,9 @@ class Federation:
         return np.asarray(self.design_effects.max(axis=0), dtype=np.float64)
 
     @property
-    def largest_group(self) -> int | None:
-        """Examples in the largest group of any client; 1 where all are independent, None where nobody says."""
-        if self.largest_groups is None:
-            return 1
-        return int(self.largest_groups.max()) if self.largest_groups.all() else None
+    def largest_group(self) -> int:
+        """Examples in the largest group of any client, at most; 1 where all are independent."""
+        return 1 if self.largest_groups is None else int(self.largest_groups.max())
 
     def part(self, chosen: npt.NDArray[Any], excluded: Mapping[str, str], factors: Floats | None = None) -> Federation:
         """Some of the clients, perhaps counting for less.

@@ -77,8 +77,8 @@ class Pool(Protocol):
         """The largest design effect of any client at each radius."""
 
     @property
-    def largest_group(self) -> int | None:
-        """Examples in the largest group of any client; 1 where all are independent, None where nobody says."""
+    def largest_group(self) -> int:
+        """Examples in the largest group of any client, at most; 1 where all are independent."""
 
     @property
     def excluded(self) -> Mapping[str, str]:

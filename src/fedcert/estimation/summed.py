@@ -12,6 +12,7 @@ from fedcert.errors import EstimationProblem
 from fedcert.estimation.evidence import Evidence
 from fedcert.estimation.simplex import Floats
 from fedcert.report import Smoothing, Sums
+from fedcert.report.groups import effect_bound, group_bound
 from fedcert.report.kinds import LARGEST_COUNT
 from fedcert.report.privacy import Noise
 
@@ -162,14 +163,13 @@ class Summed:
     @property
     def effects(self) -> Floats:
         """The largest design effect of any client at each radius."""
-        return np.maximum(self.sums.design_effect or [1.0] * len(self.radii), 1.0)
+        told = effect_bound(self.sums.design_effect, self.sums.largest_group, len(self.radii))
+        return np.asarray(told or [1.0] * len(self.radii), dtype=np.float64)
 
     @property
-    def largest_group(self) -> int | None:
-        """Examples in the largest group of any client; 1 where all are independent, None where nobody says."""
-        if self.sums.largest_group is not None:
-            return self.sums.largest_group
-        return 1 if self.sums.design_effect is None else None
+    def largest_group(self) -> int:
+        """Examples in the largest group of any client, at most; 1 where all are independent."""
+        return group_bound(self.sums.examples, self.sums.design_effect, self.sums.largest_group)
 
     @property
     def excluded(self) -> Mapping[str, str]:

@@ -86,10 +86,9 @@ def grouping_factor(pool: Pool) -> Floats:
     """How much examples that come in groups inflate Σ p(S)²/n over the classes, at each radius.
 
     A group of m examples moves the estimate by at most the sum of its examples' parts, whose square is at most m times
-    the sum of their squares: the size of the largest group is a bound, whatever classes the groups span. Where reports
-    do not tell it, the largest design effect stands for it, which is an approximation.
+    the sum of their squares: the size of the largest group is a bound, whatever classes the groups span.
     """
-    return np.maximum(pool.effects, 1.0 if pool.largest_group is None else float(pool.largest_group))
+    return np.maximum(pool.effects, float(pool.largest_group))
 
 
 def of_volume(pool: Pool, target: Floats) -> Uncertainty:

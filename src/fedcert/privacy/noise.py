@@ -39,7 +39,7 @@ def check_units(report: Report, budget: Budget) -> None:
     Raises:
         Refused: some unit has more examples than it may, or nobody knows.
     """
-    if report.design_effect is None:
+    if report.design_effect is None and report.largest_group in (None, 1):
         return
     if budget.unit == "example":
         raise Refused(

@@ -13,6 +13,7 @@ from fedcert.privacy.masks import framed
 from fedcert.privacy.noise import cells_of
 from fedcert.privacy.vectors import next_effect
 from fedcert.report import Report, Sums
+from fedcert.report.groups import group_bound
 from fedcert.report.noisy import noisy_sums
 from fedcert.report.privacy import Noise
 
@@ -42,7 +43,8 @@ def rounded(report: Report, base: int, identity: Identity) -> Sums:
     chance = np.random.default_rng(np.frombuffer(seed, dtype="<u4")).random(cells.shape)
     made = base * (cells // base + (chance * base < cells % base))
     noise = Noise(rounding=base, variance=base**2 / 4, cells=made.tolist())
-    group = report.largest_group
+    grouped = report.design_effect is not None or report.largest_group is not None
+    group = group_bound(report.examples, report.design_effect, report.largest_group) if grouped else None
     like = Sums(
         model=report.model, request=report.request, smoothing=report.smoothing, radii=report.radii,
         classes=report.classes, contributors=1, label_counts=(0,) * len(report.classes),

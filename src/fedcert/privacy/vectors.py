@@ -17,6 +17,7 @@ from fedcert.privacy.masks import Vector
 from fedcert.privacy.noise import cells_of, check_units, grouping, in_words, with_noise
 from fedcert.privacy.tolerance import withstood
 from fedcert.report import Report, Request, Sums
+from fedcert.report.groups import effect_bound, group_bound
 from fedcert.report.noisy import noisy_sums
 from fedcert.report.privacy import Budget, Noise
 from fedcert.report.sums import MOMENT_SCALE, ClassTotals, Moments
@@ -25,7 +26,7 @@ from fedcert.version import __version__
 _EFFECTS = tuple(2 ** (step / 2) for step in range(21))
 """Design effects are told as the next larger of these, by counting the sites at each: a largest one is no sum."""
 _GROUPS = tuple(2**step for step in range(21))
-"""The same for the largest group; the last one is for all that are larger, or not told."""
+"""The same for the largest group; the last one is for all that are larger."""
 _LARGEST_SUM = 2**62
 
 Whole = npt.NDArray[np.int64]
@@ -87,7 +88,8 @@ class Layout:
         budget = self.request.private.budget if self.request.private is not None else None
         if budget is not None:
             return self._noisy(report, budget)
-        if max(report.design_effect or (1.0,)) > _EFFECTS[-1]:
+        effect = max(effect_bound(report.design_effect, report.largest_group, 1) or (1.0,))
+        if effect > _EFFECTS[-1]:
             raise Refused(f"a design effect above {_EFFECTS[-1]:g} is more than a private sum can tell")
         rows = report.class_certified_counts
         if "class_rows" in self._shapes and rows is None:
@@ -100,8 +102,8 @@ class Layout:
             "labels": report.label_counts,
             "class_rows": rows,
             "certified": report.certified_counts,
-            "effects": _step(_EFFECTS, max(report.design_effect or (1.0,))),
-            "groups": _step(_GROUPS, report.largest_group or (1 if report.design_effect is None else math.inf)),
+            "effects": _step(_EFFECTS, effect),
+            "groups": _step(_GROUPS, group_bound(report.examples, report.design_effect, report.largest_group)),
         }
         alone = Sums.of([report]).moments
         if alone is not None:
@@ -197,7 +199,7 @@ class Layout:
             by_class=by_class,
             moments=moments,
             design_effect=None if effect == 1 else (float(effect),) * len(self.request.radii),
-            largest_group=None if effect == 1 or group == _GROUPS[-1] else int(group),
+            largest_group=None if group in (1, _GROUPS[-1]) else int(group),
             software=f"fedcert {__version__}",
         )
 

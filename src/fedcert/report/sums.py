@@ -24,6 +24,7 @@ from fedcert.report.fields import (
     rows_fit,
     same_length,
 )
+from fedcert.report.groups import group_bound
 from fedcert.report.kinds import Flag, ListOf, ModelName, Moment, Nullable, Number, OneOf, Text, Whole
 from fedcert.report.privacy import Noise
 from fedcert.report.report import Report
@@ -140,7 +141,7 @@ class Sums(Value):
         by_class: the same per class, where contributors gave that.
         moments: what BLUP needs beyond the totals; null where unknown.
         design_effect: the largest of the contributors' at each radius; null where nobody's examples come in groups.
-        largest_group: examples in the largest group of any contributor; null where nobody says.
+        largest_group: examples in the largest group of any contributor, at most; null where nobody says.
         alike: whether all contributors drew the same samples at the same failure probability.
         noise: the noise that was added for privacy, in words; null where the totals are exact.
         private: the same in figures, with the noisy counts as they are; the totals are then these, put in order.
@@ -306,15 +307,14 @@ class Sums(Value):
 
 
 def _largest_group(table: Table) -> int | None:
-    """The largest group of anybody; None where all are independent, or where somebody does not tell."""
-    if table.largest_groups is None or not table.largest_groups.all():
-        return None
-    return int(table.largest_groups.max())
+    """The largest group of anybody; None where all are independent."""
+    return None if table.largest_groups is None else int(table.largest_groups.max())
 
 
 def _larger_group(first: Sums, second: Sums) -> int | None:
-    groups = [one.largest_group for one in (first, second) if one.design_effect is not None]
-    return None if not groups or None in groups else max(group for group in groups if group is not None)
+    if not any((one.design_effect, one.largest_group) != (None, None) for one in (first, second)):
+        return None
+    return max(group_bound(one.examples, one.design_effect, one.largest_group) for one in (first, second))
 
 
 def _largest(first: Sequence[float] | None, second: Sequence[float] | None) -> tuple[float, ...] | None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from fedcert.errors import CannotCombine
 from fedcert.report.combine import check_alike, check_once, check_together, joint
+from fedcert.report.groups import effect_bound, group_bound
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
 
@@ -32,8 +33,7 @@ class Table:
         opens: which rows tell counts per class.
         class_rows: these, open rows x classes x radii, in the smallest type that holds them.
         design_effects: variance inflation, rows x radii, at least 1; None where nobody's examples come in groups.
-        largest_groups: examples in each row's largest group, 0 where that is not told; None where nobody's examples
-            come in groups.
+        largest_groups: examples in each row's largest group, at most; None where nobody's examples come in groups.
     """
 
     task: str
@@ -79,6 +79,8 @@ class Table:
         rows = [report.class_certified_counts for report in reports if report.class_certified_counts is not None]
         shape = (len(rows), len(first.classes), len(first.radii))
         flat = [1.0] * len(first.radii)
+        effects = [effect_bound(one.design_effect, one.largest_group, len(flat)) or flat for one in reports]
+        groups = [group_bound(one.examples, one.design_effect, one.largest_group) for one in reports]
         grouped = any(report.design_effect is not None or report.largest_group is not None for report in reports)
         return cls(
             task=first.task,
@@ -93,9 +95,8 @@ class Table:
             certified_counts=np.array([report.certified_counts for report in reports], dtype=np.int64),
             opens=np.array([report.class_certified_counts is not None for report in reports]),
             class_rows=smallest(np.array(rows, dtype=np.int64).reshape(shape)),
-            # An effect below 1 would promise more than independent examples: it counts as 1.
-            design_effects=np.maximum([report.design_effect or flat for report in reports], 1.0) if grouped else None,
-            largest_groups=np.array(list(map(_largest_group, reports)), dtype=np.int64) if grouped else None,
+            design_effects=np.array(effects) if grouped else None,
+            largest_groups=np.array(groups, dtype=np.int64) if grouped else None,
         )
 
     @classmethod
@@ -142,11 +143,6 @@ class Table:
     def groups(self) -> Counts:
         """The largest groups, 1 where none are told."""
         return self.largest_groups if self.largest_groups is not None else np.ones(len(self), dtype=np.int64)
-
-
-def _largest_group(report: Report) -> int:
-    """Examples in a report's largest group; 0 where they come in groups and it is not told."""
-    return report.largest_group or (1 if report.design_effect is None else 0)
 
 
 def smallest(counts: Counts) -> npt.NDArray[np.unsignedinteger[Any]]:

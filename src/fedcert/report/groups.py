@@ -1,0 +1,41 @@
+"""Examples that come in groups: what follows where only part of it is told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+_ROUNDING = 1e-9
+
+
+def group_bound(examples: int, design_effect: Sequence[float] | None, largest_group: int | None) -> int:
+    """The most examples that a group can have.
+
+    Groups of sizes m have the design effect Σ m²/n: where it alone is told, no group is larger than sqrt(n·effect).
+    Where nothing is told, all examples are independent.
+
+    Examples:
+        >>> group_bound(1000, None, 10), group_bound(1000, [1.09], None), group_bound(1000, None, None)
+        (10, 33, 1)
+    """
+    if largest_group is not None:
+        return largest_group
+    if design_effect is None:
+        return 1
+    most = math.sqrt(examples * max(1.0, *design_effect)) * (1 + _ROUNDING)
+    return max(1, min(examples, int(most)))
+
+
+def effect_bound(design_effect: Sequence[float] | None, largest_group: int | None, radii: int) -> list[float] | None:
+    """The largest design effect at each radius, at least 1; None where all examples are independent.
+
+    Σ m²/n is at most the largest m, which stands for it where it alone is told. An effect below 1 would promise more
+    than independent examples: it counts as 1.
+
+    Examples:
+        >>> effect_bound([0.5, 2.0], None, 2), effect_bound(None, 10, 1), effect_bound(None, None, 1)
+        ([1.0, 2.0], [10.0], None)
+    """
+    if design_effect is not None:
+        return [max(1.0, effect) for effect in design_effect]
+    return None if largest_group in (None, 1) else [float(largest_group)] * radii
