@@ -34,7 +34,13 @@ def test_it_is_never_too_high_and_nearly_the_least(seed: int) -> None:
     accuracy, added = generator.uniform(0.05, 1.0), generator.uniform(1, 150)
     bound, found = diluted(accuracy, mix, held, added), least(accuracy, mix, held, added, 120)
     assert bound <= found + 1e-9
-    assert bound >= found - 0.06  # but for one class that may be split
+    assert bound >= found - 0.06  # the problem is not convex: a gap may stay
+
+
+def test_classes_that_nobody_holds_take_nothing_of_the_accuracy() -> None:
+    mix, held = np.array([0.5, 0.5]), np.array([100.0, 0.0])
+    assert diluted(0.4, mix, held, 20.0) == pytest.approx(0.4 * 100 / 120, abs=1e-9)
+    assert diluted(0.9, mix, held, 0.0) == 0.5  # of the other half nothing is known
 
 
 @pytest.mark.parametrize("classes", [1, 10, 100])
