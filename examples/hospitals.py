@@ -38,6 +38,7 @@ def main():
         print(f"{check.verdict}: {check.sentence}")
     for report in reports:  # all that leaves each hospital
         Path(f"{report.client}.json").write_text(report.dumps())
+    print("Now try: fedcert page north.json middle.json south.json --target uniform --out page.html")
 
 
 if __name__ == "__main__":

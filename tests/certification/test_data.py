@@ -76,8 +76,8 @@ def test_a_users_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (X, Y - 1, r"y\[0\] must be a class index \(a whole number from 0\), but is -1"),
         (X, Y + 0.5, r"y\[0\] must be a class index .* but is 0.5"),
         (X, np.where(Y == 1, np.nan, Y), r"y\[1\] must be a class index .* but is nan"),
-        (X, Y[:, None], r"y must be a list of class indices, but is int64 of shape \(50, 1\)"),
-        (X, np.array(["cat"] * 50), "y must be a list of class indices, but is <U3"),
+        (X, Y[:, None], r"y must be a list of class indices \(whole numbers from 0\), but is int64 of shape \(50, 1\)"),
+        (X, np.array(["cat"] * 50), r"y must be a list of class indices \(whole numbers from 0\), but holds text"),
         (X.astype(str), Y, "x must hold numbers, but holds <U"),
         (X.astype(complex), Y, "x must hold numbers, but holds complex128"),
         (X[:, 0, 0], Y, r"x must have one row per example, at least 2 axes and no empty one, but has shape \(50,\)"),
@@ -188,8 +188,16 @@ def test_a_csv_of_images_is_read(tmp_path: Path, mode: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("file,label\n", "must have the columns 'path' and 'label', but its first line has 'file', 'label'"),
-        ("", "must have the columns 'path' and 'label', but its first line has nothing"),
+        ("file,kind\n", "must have the column 'label', and 'path' (images) or columns of numbers (a table), but its"),
+        ("label,group\n", "first line has 'label', 'group'"),
+        ("", "first line has nothing"),
+        ("path,label,path\n", "has the column 'path' more than once"),
+        ("path,label,more\n0.png,0\n", "line 2: must have 3 columns"),
+        ("age,label\n1,0,7\n", "line 2: must have 2 columns"),
+        ("age,label\n1,0\nnan,1\n", "line 3: 'age' must be a finite number, but is 'nan'; noise needs numbers"),
+        ("age,label\nold,0\n", "line 2: 'age' must be a finite number, but is 'old'"),
+        ("age,label\n1e39,0\n", "line 2: 'age' must be a finite number, but is '1e39'"),
+        ("age,label\n1,\n", "line 2: label must be given"),
         ("path,label\n0.png,\n", "line 2: path and label must both be given"),
         (f"path,label\n0.png,{'9' * 40}\n", "line 2: label must be a class index from 0, but is '9999"),
         ("path,label\n0.png,ill\n", "line 2: label must be a class index from 0, but is 'ill'; name the classes"),
@@ -203,6 +211,19 @@ def test_a_csv_that_is_wrong_is_named(tmp_path: Path, text: str, sentence: str) 
     with pytest.raises(DataProblem) as caught:
         load_data(str(tmp_path / "d.csv"))
     assert sentence in str(caught.value)
+
+
+def test_a_table_of_numbers_is_read(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("age,label,pressure,group\n0.5,ill,1e-3,a\n -2 ,healthy,7,b\n1,0,0,b\n")
+    data = load_data(str(tmp_path / "d.csv"), ("healthy", "ill"))
+    assert data.labels.tolist() == [1, 0, 0]
+    assert data.shape == (2,)
+    assert data.groups is not None
+    assert data.groups.tolist() == ["a", "b", "b"]
+    ((_, numbers),) = data.pieces()
+    assert np.allclose(numbers, [[0.5, 1e-3], [-2, 7], [1, 0]])
+    (tmp_path / "d.csv").write_text("age,label\n")
+    assert len(load_data(str(tmp_path / "d.csv"))) == 0
 
 
 def test_images_of_other_sizes_are_named(tmp_path: Path) -> None:

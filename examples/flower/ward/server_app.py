@@ -70,7 +70,10 @@ def main(grid: Grid, context: Context) -> None:
     except FedcertError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         raise  # Flower takes a run that merely exits for a completed one
-    for radius, accuracy in zip(estimate.radii, estimate.certified_accuracy, strict=True):
-        print(f"certified accuracy at radius {radius:g}: {accuracy:.1%}", flush=True)
+    for index, radius in enumerate(estimate.radii):
+        sure = "" if estimate.lower is None else f" ({estimate.lower[index]:.1%} to {estimate.upper[index]:.1%})"
+        print(f"certified accuracy at radius {radius:g}: {estimate.certified_accuracy[index]:.1%}{sure}", flush=True)
+    for check in estimate.checks:
+        print(f"{check.verdict}: {check.sentence}", flush=True)
     for client, why in estimate.excluded.items():
         print(f"left out: {client}, because {why}", flush=True)

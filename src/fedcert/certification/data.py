@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedcert.certification.image_data import binary_folder, csv_data
+from fedcert.certification.csv_rows import read_rows
+from fedcert.certification.image_data import binary_folder, images_of
 from fedcert.certification.local_data import LocalData, data_of, npz_data
 from fedcert.certification.python_name import imported, is_python_name
+from fedcert.certification.table_data import numbers_of
 from fedcert.errors import CallError, DataProblem, FedcertError, shown
 
 KINDS = (
-    "a file that ends in .npz (arrays x and y) or .csv (columns path and label), a folder in CIFAR's binary layout, or "
-    "package.module:function"
+    "a file that ends in .npz (arrays x and y) or .csv (label, and path or columns of numbers), a folder in CIFAR's "
+    "binary layout, or package.module:function"
 )
 
 
 def load_data(name: str, classes: Sequence[str] | None = None) -> LocalData:
-    """Load DATA: "data.npz", "images.csv", a folder in CIFAR's binary layout, or "package.module:function".
+    """Load DATA: "data.npz", "data.csv", a folder in CIFAR's binary layout, or "package.module:function".
 
-    The function takes nothing and returns x and y, or x, y and groups.
+    A CSV with the column `path` lists images; one without is a table of numbers. The function takes nothing and returns
+    x and y, or x, y and groups.
 
     Args:
         name: what the user gave.
@@ -32,7 +35,7 @@ def load_data(name: str, classes: Sequence[str] | None = None) -> LocalData:
     if name.endswith(".npz"):
         return npz_data(Path(name))
     if name.endswith(".csv"):
-        return csv_data(Path(name), classes)
+        return _from_csv(Path(name), classes)
     if is_python_name(name):
         return _from_function(name)
     if Path(name).is_dir():
@@ -40,6 +43,13 @@ def load_data(name: str, classes: Sequence[str] | None = None) -> LocalData:
     if Path(name).exists():
         raise CallError(f"DATA must be {KINDS}, but is {shown(name, 300)}")
     raise CallError(f"DATA must be {KINDS}; there is no file {shown(name, 300)}")
+
+
+def _from_csv(path: Path, classes: Sequence[str] | None) -> LocalData:
+    rows = read_rows(path)
+    if "path" in rows.names:
+        return images_of(rows, classes)
+    return data_of(numbers_of(rows), rows.labels(classes), rows.groups())
 
 
 def _from_function(name: str) -> LocalData:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,35 +9,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedcert.certification.csv_rows import Rows
 from fedcert.certification.local_data import LocalData, parts_of, rows_per_piece
-from fedcert.errors import DataProblem, FileProblem, require, shown
-from fedcert.report.paths import check_readable, named
+from fedcert.errors import DataProblem, FileProblem, require
+from fedcert.report.paths import named
 
 _PIXELS = 3 * 32 * 32
 _BINARY = {"test_batch.bin": 1, "test.bin": 2}
 """CIFAR-10's and CIFAR-100's test file, and the labels before each image; the last of them is the class."""
-_MOST_ROWS = 50_000_000
-_MOST_DIGITS = 9  # of a class index
 
 
-def csv_data(path: Path, classes: Sequence[str] | None) -> LocalData:
+def images_of(rows: Rows, classes: Sequence[str] | None) -> LocalData:
     """The images that a CSV names, as pixels in [0, 1], channels first.
 
-    The CSV has a header with `path` (relative to the CSV) and `label`, and perhaps `group`. Labels are class names
-    where these are known, or class indices. All images must have one size; grey ones (of 8 or 16 bits, or black and
-    white) have one channel, others three.
+    The CSV has `path` (relative to the CSV) and `label`, and perhaps `group`. Labels are class names where these are
+    known, or class indices. All images must have one size; grey ones (of 8 or 16 bits, or black and white) have one
+    channel, others three.
 
     Raises:
-        CallError: there is no such file.
-        DataProblem: a row lacks something, a label is unknown, an image is missing, broken or of another size.
+        DataProblem: a label is unknown, an image is missing, broken or of another size.
         MissingExtra: Pillow is not installed.
     """
     pillow = require("PIL.Image", "image files as DATA", "images")
-    check_readable(path, (".csv",))
-    rows = _rows(path)
-    labels = np.array([_label(row, number, path, classes) for number, row in rows], dtype=np.int64)
-    files = [path.parent / row["path"] for _, row in rows]
-    groups = _groups(rows, path)
+    labels, groups = rows.labels(classes), rows.groups()
+    files = [rows.path.parent / row["path"] for row in rows.rows]
     shape = _pixels(pillow, files[0], None).shape if files else (1, 1, 1)
     size = rows_per_piece(shape)
 
@@ -81,57 +75,6 @@ def binary_folder(folder: Path) -> LocalData:
             yield pixels.reshape(-1, *shape).astype(np.float32) / np.float32(255)
 
     return LocalData(records[:, before - 1].astype(np.int64), shape, read)
-
-
-def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            table = csv.DictReader(file)
-            names = set(table.fieldnames or ())
-            if not {"path", "label"} <= names:
-                held = ", ".join(shown(name) for name in list(table.fieldnames or ())[:10]) or "nothing"
-                raise DataProblem(
-                    f"{named(path)} must have the columns 'path' and 'label', but its first line has {held}"
-                )
-            rows: list[tuple[int, dict[str, str]]] = []
-            for row in table:
-                if len(rows) >= _MOST_ROWS:
-                    raise DataProblem(f"{named(path)} has more than {_MOST_ROWS} rows; give it in parts")
-                if not row.get("path") or not row.get("label"):
-                    raise DataProblem(f"{named(path)}, line {table.line_num}: path and label must both be given")
-                rows.append((table.line_num, row))
-            return rows
-    except OSError as error:
-        raise FileProblem(f"cannot read {named(path)}: {error.strerror or error}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataProblem(f"{named(path)} is not a CSV in UTF-8: {error}") from None
-
-
-def _groups(rows: Sequence[tuple[int, dict[str, str]]], path: Path) -> npt.NDArray[Any] | None:
-    """The group of each row, or None where the CSV has none."""
-    named_groups = [(row.get("group") or "").strip() for _, row in rows]
-    if not any(named_groups):
-        return None
-    if "" in named_groups:
-        line = rows[named_groups.index("")][0]
-        raise DataProblem(
-            f"{named(path)}, line {line}: group must be given in every row or in none; give single examples groups of "
-            "their own"
-        )
-    return np.array(named_groups)
-
-
-def _label(row: dict[str, str], line: int, path: Path, classes: Sequence[str] | None) -> int:
-    text = row["label"].strip()
-    if classes is not None and text in classes:
-        return list(classes).index(text)
-    if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
-        return int(text)
-    known = f"one of {', '.join(map(shown, classes[:10]))}, or " if classes else ""
-    remedy = "" if classes else "; name the classes (--classes) where labels are names"
-    raise DataProblem(
-        f"{named(path)}, line {line}: label must be {known}a class index from 0, but is {shown(text)}{remedy}"
-    )
 
 
 def _in_unit_range(image: Any, file: Path) -> npt.NDArray[np.float32]:

@@ -201,7 +201,8 @@ def _exactly(file: IO[bytes], size: int) -> bytes:
 
 def _labels(y: npt.NDArray[Any]) -> Labels:
     if y.ndim != 1 or (y.size and y.dtype.kind not in "iuf"):
-        raise DataProblem(f"y must be a list of class indices, but is {y.dtype} of shape {y.shape}")
+        held = "holds text" if y.dtype.kind in "US" else f"is {y.dtype} of shape {y.shape}"
+        raise DataProblem(f"y must be a list of class indices (whole numbers from 0), but {held}")
     with np.errstate(invalid="ignore"):
         labels = y.astype(np.int64)
     wrong = np.flatnonzero((labels != y) | (labels < 0))

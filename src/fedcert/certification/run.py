@@ -368,11 +368,13 @@ def _check_labels(data: LocalData, classes: int) -> None:
 def _check_range(images: Images, sigma: float) -> None:
     low, high = float(images.min()), float(images.max())
     spread = high - low
-    if low < -0.01 or high > 1.01 or not spread / 100 <= sigma <= 2 * max(spread, 1e-9):
+    table = images.ndim == 2  # columns may have any range, pixels should not
+    odd = (low < -0.01 or high > 1.01) and not table
+    if odd or not spread / 100 <= sigma <= 2 * max(spread, 1e-9):
+        remedy = "scale the columns to like units" if table else "these usually lie in [0, 1]: scale pixels to that"
         warnings.warn(
             f"the inputs range from {low:.3g} to {high:.3g} and sigma is {sigma:g}; sigma and the radii are in the "
-            "units of the inputs, which usually lie in [0, 1]: scale pixels to that, "
-            "and keep normalisation inside the model",
+            f"units of the inputs; {remedy}, and keep normalisation inside the model",
             FedcertWarning,
             stacklevel=3,
         )

@@ -20,7 +20,7 @@ from fedcert.report import Gathered, Report, check_alike, check_writable, gather
 from fedcert.show.figures import FORMATS, plot
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import SUFFIXES, write_page
-from fedcert.show.sentences import verdict
+from fedcert.show.sentences import at_radius, method_of, usual_radius, verdict
 from fedcert.show.terminal import check_lines, class_table, curve_table, error_table, plain, weight_table
 
 
@@ -104,11 +104,13 @@ def show_estimate(made: Estimate, true: Report | None = None, by_class: bool = F
     console = results()
     console.print(
         plain(
-            f"Estimated certified accuracy of the target '{made.target.name}' by {made.method.upper()}: "
+            f"Estimated certified accuracy of the target '{made.target.name}' by {method_of(made)}: "
             f"{made.certified_accuracy[0]:.1%} at radius {made.radii[0]:g}{_between(made)} "
             f"({made.clients} clients, {made.examples} examples)."
         )
     )
+    if len(made.radii) > 1:
+        console.print(plain(at_radius(made, usual_radius(made))))
     console.print(plain(verdict(made)[1]))
     console.print(curve_table([made], true.certified_accuracy if true is not None else None))
     if true is not None:
@@ -124,8 +126,9 @@ def show_estimate(made: Estimate, true: Report | None = None, by_class: bool = F
     if weights is not None:
         console.print(weights)
     if made.mismatch is not None and made.bias_bound is not None:
+        whose = "BLUP's own weights (not the interval's)" if method_of(made) == "BLUP" else "the weights"
         console.print(
-            f"Mismatch with the target's class mix: {made.mismatch.l2:.4f} (L2), "
+            f"Mismatch of {whose} with the target's class mix: {made.mismatch.l2:.4f} (L2), "
             f"{made.mismatch.tv:.4f} (total variation); bias at most {made.bias_bound.sharp:.4f} "
             f"(Theorem 1: {made.bias_bound.theorem_1:.4f})."
         )

@@ -100,7 +100,8 @@ def assemble(
         parts |= _distances(*reached, distribution)
         # BLUP's own weights miss on purpose what they would have to pay for in chance; its interval's do not.
         missed = parts["mismatch"].tv if answer.uncertainty is None else answer.uncertainty.bias
-        checks += [reach(missed), information(parts["effective_examples"], examples(whole))]
+        whose = "the interval's weights" if chosen == "blup" else "the weighted clients"
+        checks += [reach(missed, whose), information(parts["effective_examples"], examples(whole))]
     if answer.weights is not None and isinstance(pool, Federation):
         parts["weights"] = Weights(pool.clients, answer.weights)
         checks.append(influence(pool, answer.weights))

@@ -70,10 +70,10 @@ def same_settings(pool: Pool) -> Check:
     return Check(name="same settings", verdict=LOOK, figure=None, sentence=sentence)
 
 
-def reach(total_variation: float) -> Check:
+def reach(total_variation: float, whose: str = "the weighted clients") -> Check:
     """How far the mix that the weights reach is from the target's."""
     verdict = OK if total_variation <= _NOTABLE else LOOK if total_variation <= 0.1 else DO_NOT_RELY
-    sentence = f"The weighted clients' class mix differs from the target's in {total_variation:.1%} of the examples"
+    sentence = f"The class mix of {whose} differs from the target's in {total_variation:.1%} of the examples"
     sentence += "." if verdict == OK else f": the estimate may be off by up to {total_variation:.3f} for that alone."
     return Check(name="reach", verdict=verdict, figure=total_variation, sentence=sentence)
 
@@ -93,8 +93,14 @@ def thin_classes(pool: Pool, target: Floats) -> Check:
 
 def information(effective: float, total: int) -> Check:
     """How many examples of one sample the weighted clients are worth."""
-    sentence = f"The estimate is as informative as {effective:,.0f} examples of one sample, of {total:,}."
+    sentence = f"The estimate is as informative as {effective:,.0f} examples of one sample, of {total:,}"
     verdict = OK if effective >= _MANY else LOOK if effective >= _THIN else DO_NOT_RELY
+    if verdict == OK:
+        sentence += "."
+    elif effective < total / 2:
+        sentence += ": the clients' mixes fit this target badly. Counts per class or further clients would help."
+    else:
+        sentence += ": more examples would help."
     return Check(name="information", verdict=verdict, figure=effective, sentence=sentence)
 
 
@@ -130,7 +136,9 @@ def influence(federation: Federation, weights: Floats) -> Check:
     if federation.count > _FEW_CLIENTS and share > _DOMINANT:
         sentence = f"{client} alone carries {share:.0%} of the weight: look at its report."
         return Check(name="influence", verdict=LOOK, figure=share, sentence=sentence)
-    sentence = f"No client carries more than {share:.1%} of the weight ({client})."
+    sentence = f"No client carries more than {share:.1%} of the weight, signs aside ({client})."
+    if federation.count <= _FEW_CLIENTS:
+        sentence = f"With so few clients each one counts: {client} carries {share:.1%} of the weight, signs aside."
     return Check(name="influence", verdict=OK, figure=share, sentence=sentence)
 
 

@@ -35,6 +35,8 @@ CONCENTRATION = 0.3
 SIGMA = 0.5
 ROUNDS = 30
 METHODS = ("vw", "ap", "ga", "blup")
+BEST = "blup"
+"""Whose interval is shown."""
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,8 @@ def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> 
     for one in estimates:
         write_whole(folder / f"estimate-{one.method}.json", one.dumps())
     title = "Certified accuracy of the target, with BLUP's 95% interval"
-    plot(estimates, folder / "curve.png", truth=truth.certified_accuracy, title=title, interval_of="blup")
-    contents = Contents.of_reports(gather(reports), request.target, "blup", Settings(seed=seed))
+    plot(estimates, folder / "curve.png", truth=truth.certified_accuracy, title=title, interval_of=BEST)
+    contents = Contents.of_reports(gather(reports), request.target, BEST, Settings(seed=seed))
     write_page(contents, folder / "page.html")
     errors = {one.method: compare(one.certified_accuracy, truth.certified_accuracy) for one in estimates}
     return Demo(folder, tuple(reports), truth, estimates, errors)

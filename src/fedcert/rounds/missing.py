@@ -115,8 +115,8 @@ def diluted(accuracy: float, mix: Floats, held: Floats, added: float) -> float:
     """The least that an accuracy can become when examples that are all wrong are added, to whatever classes.
 
     With accuracies A_j of n_j examples it is min Σ p_j A_j n_j / (n_j + m_j) over Σ p_j A_j = accuracy, A_j in [0, 1],
-    and m_j >= 0 with Σ m_j <= added. The problem is bounded from below by its dual in two multipliers. It is not convex,
-    so the bound may be below the least; it is never too high.
+    and m_j >= 0 with Σ m_j <= added. The problem is bounded from below by its dual in two multipliers. As it is not
+    convex, the bound may be below the least; it is never too high.
 
     Args:
         accuracy: Σ p_j A_j.

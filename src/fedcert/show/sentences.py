@@ -28,6 +28,11 @@ def at_radius(one: Estimate, index: int = 0) -> str:
     )
 
 
+def method_of(one: Estimate) -> str:
+    """The method's name as tables have it; where it was chosen automatically, the one that was."""
+    return str(one.details.get("chosen", one.method)).upper()
+
+
 def usual_radius(one: Estimate) -> int:
     """The index of a radius to begin with: about a quarter of the way, where robustness begins to tell."""
     wanted = one.radii[0] + (one.radii[-1] - one.radii[0]) / 4

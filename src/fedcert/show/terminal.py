@@ -12,6 +12,7 @@ from fedcert.estimation.compare import Comparison
 from fedcert.estimation.result import Estimate, WhatIf
 from fedcert.estimation.weights import heaviest
 from fedcert.report import Report
+from fedcert.show.sentences import method_of
 
 _SHOWN_RADII = 11
 _SHOWN_CLIENTS = 10
@@ -33,7 +34,7 @@ def curve_table(estimates: Sequence[Estimate], truth: Sequence[float] | None = N
         table.add_column(f"{radii[index]:g}", justify="right")
     rows = []
     for one in estimates:
-        rows.append((one.method.upper(), one.certified_accuracy))
+        rows.append((method_of(one), one.certified_accuracy))
         if one.lower is not None and one.upper is not None and len(estimates) == 1:
             rows += [("  lower end", one.lower), ("  upper end", one.upper)]
     for name, curve in [*rows, *([("truth", tuple(truth))] if truth is not None else [])]:
@@ -49,7 +50,7 @@ def error_table(comparisons: Mapping[str, Comparison], estimates: Sequence[Estim
     for one in estimates:
         errors = comparisons[one.method]
         table.add_row(
-            plain(one.method.upper()),
+            plain(method_of(one)),
             f"{errors.rmse:.4f}",
             "–" if errors.mape is None else f"{errors.mape:.3f}",
             "–" if one.mismatch is None else f"{one.mismatch.l2:.4f}",

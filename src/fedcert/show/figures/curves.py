@@ -9,6 +9,7 @@ from typing import Any
 from fedcert.errors import CallError
 from fedcert.estimation.result import Estimate
 from fedcert.show.figures.look import COLOURS, LINES, MARKERS, check_format, dressed, new_figure, written
+from fedcert.show.sentences import method_of
 
 
 def plot(
@@ -64,7 +65,7 @@ def plot(
             axes.fill_between(one.radii, one.lower, one.upper, color=colour, alpha=0.2, linewidth=0)
         axes.plot(
             one.radii, one.certified_accuracy, color=colour, marker=MARKERS[which], linestyle=LINES[which],
-            markersize=4, linewidth=1.6, label=one.method.upper(), clip_on=False,
+            markersize=4, linewidth=1.6, label=method_of(one), clip_on=False,
         )  # fmt: skip
     if truth is not None:
         axes.plot(several[0].radii, truth, color="black", linewidth=2.2, linestyle="--", label="truth", zorder=1)

@@ -9,6 +9,7 @@ from fedcert.errors import CallError
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.weights import heaviest
 from fedcert.show.figures.look import COLOURS, check_format, dressed, new_figure, shortened, written
+from fedcert.show.sentences import method_of
 
 _MOST = 40
 
@@ -53,5 +54,5 @@ def plot_weights(one: Estimate, path: str | Path | None = None) -> Any:
     axes.axvline(0, color="black", linewidth=0.8)
     carrying = sum(weight != 0 for weight in one.weights.values())
     few = f", the {len(shown)} largest of {carrying}" if carrying > len(shown) else ""
-    dressed(axes, f"Weights by {one.method.upper()}{few}", xlabel="weight")
+    dressed(axes, f"Weights by {method_of(one)}{few}", xlabel="weight")
     return written(figure, path)

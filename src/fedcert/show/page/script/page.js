@@ -87,7 +87,8 @@ function showClasses() {
   const heads = ["class", "certified", "interval", "", "share of the mix", "examples"];
   const cells = (i) => {
     const j = order[i], [point, lower, upper] = ["certified_accuracy", "lower", "upper"].map((name) => at(name, j));
-    return [named(data.classes[j]), exactly(point), `${percent(lower)} to ${percent(upper)}`, intervalBar(point, lower, upper), percent(mix[j]), data.labels ? counted(data.labels[j]) : "–"];
+    const known = !data.labels || data.labels[j] > 0;  // what a method assumes of a class that nobody holds is no finding
+    return [named(data.classes[j]), known ? exactly(point) : "unknown", `${percent(lower)} to ${percent(upper)}`, intervalBar(known ? point : null, lower, upper), percent(mix[j]), data.labels ? counted(data.labels[j]) : "–"];
   };
   const open = place.querySelector("input[type=search]"), query = open ? open.value : "";
   replaced(place, heading, element("p", { class: "soft" }, `At radius ${short(data.radii[index])}, the weakest class first. Each interval holds for its class by itself.`),
@@ -136,12 +137,13 @@ function showClients() {
 }
 
 function showSettings() {
-  const s = data.smoothing, given = Object.entries(main.settings).map(([name, value]) => [name.replaceAll("_", " "), value === null ? null : JSON.stringify(value)]);
+  const s = data.smoothing, given = Object.entries(main.settings).filter(([name]) => name !== "interval" && name !== "simultaneous")
+    .map(([name, value]) => [name.replaceAll("_", " "), value === null || typeof value === "string" ? value : JSON.stringify(value)]);
   found("settings").append(definitions([
     ["model", data.model], ["noise", `${s.noise}, sigma ${short(s.sigma)}`], ["norm of the radii", s.norm], ["procedure", s.procedure],
     ["samples", `${counted(s.n0)} to select a class, up to ${counted(s.n)} to certify it`], ["failure probability of a certificate", s.failure_probability],
     ["precision", s.precision], ["method", main.method], ["chosen", main.details.chosen], ["because", main.details.because],
-    ["interval", main.interval ? `${main.interval.kind}, for ${main.interval.scope}; about ${main.interval.estimand}` : null],
+    ["interval", main.interval ? `${main.interval.kind}, for ${main.interval.scope}, of ${main.interval.estimand === "population" ? "the population" : main.interval.estimand}` : null],
     ["effective examples", main.effective_examples ? counted(main.effective_examples) : null],
     ["mismatch (total variation)", main.mismatch ? main.mismatch.tv.toFixed(4) : null],
     ...given, ["estimated by", main.software], ["estimated at", main.created], ["page made by", data.made.software], ["page made at", data.made.created],

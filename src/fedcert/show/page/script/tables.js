@@ -58,8 +58,8 @@ function definitions(entries) {
 function intervalBar(point, lower, upper) {
   const at = (value) => 2 + 116 * value;
   const svg = drawn("svg", { viewBox: "0 0 120 14", width: 120, height: 14, "aria-hidden": "true" },
-    drawn("rect", { class: "track", x: 2, y: 6, width: 116, height: 2 }),
-    drawn("rect", { class: "bar", x: at(point) - 2, y: 1, width: 4, height: 12 }));
-  if (lower !== null) svg.insertBefore(drawn("line", { class: "whisker", x1: at(lower), x2: at(upper), y1: 7, y2: 7 }), svg.lastChild);
+    drawn("rect", { class: "track", x: 2, y: 6, width: 116, height: 2 }));
+  if (lower !== null) svg.append(drawn("line", { class: "whisker", x1: at(lower), x2: at(upper), y1: 7, y2: 7 }));
+  if (point !== null) svg.append(drawn("rect", { class: "bar", x: at(point) - 2, y: 1, width: 4, height: 12 }));
   return svg;
 }
