@@ -32,7 +32,7 @@ def test_the_wheel_works_without_extras(tmp_path: Path) -> None:
     assert "torch" not in run(python, "-m", "pip", "list", cwd=tmp_path)
     golden = ROOT / "tests" / "golden"
     assert "5 valid" in run(scripts / "fedcert", "validate", golden, cwd=tmp_path)
-    assert "by AUTO" in run(
+    assert "by POSTSTRATIFIED" in run(
         scripts / "fedcert", "estimate", golden / "report-1.json", "--out", "estimate.json", cwd=tmp_path
     )
     run(scripts / "fedcert", "page", golden / "report-1.json", "--out", "page.html", cwd=tmp_path)

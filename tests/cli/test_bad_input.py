@@ -188,7 +188,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "certify data of wrong ending": (
         change(CERTIFY, swap={"data.npz": "report.txt"}),
         2,
-        "DATA must be a file that ends in .npz (arrays x and y) or .csv (columns path and label), a folder in CIFAR's",
+        "DATA must be a file that ends in .npz (arrays x and y) or .csv (label, and path or columns of numbers), a folder",
     ),
     "certify truncated data": (
         change(CERTIFY, swap={"data.npz": "cut.npz"}),

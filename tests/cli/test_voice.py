@@ -97,7 +97,7 @@ def test_no_control_codes_in_a_pipe() -> None:
 def test_the_conclusion_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["estimate", "reports"]) == 0
     first = " ".join(capsys.readouterr().out.split())
-    assert first.startswith("Estimated certified accuracy of the target 'uniform' by AUTO: ")
+    assert first.startswith("Estimated certified accuracy of the target 'uniform' by BLUP: ")
     assert first.index("before you rely on it" if "before you rely" in first else "rely on it") < first.index(
         "radius 0 "
     )
