@@ -152,7 +152,7 @@ def test_estimate_writes_and_shows_an_estimate(
         "RMSE",
         "MAPE",
         "weight",
-        "Mismatch with the target's class mix",
+        "Mismatch of the weights with the target's",
         "All radii are at most 0.616",
         "Wrote",
     ):
