@@ -52,6 +52,7 @@ def main() -> None:
         (np.savez, np.savez_compressed)[number](buffer, **{name: arrays[name] for name in names})
         keep("arrays", number, buffer.getvalue())
     keep("images", 0, b"path,label,group\na.png,0,x\nb.png,1,y\n")
+    keep("images", 1, b"age,label,pressure,group\n0.5,0,1e-3,x\n-2,1,7,y\n")
     keep(
         "log", 0, b"idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t3\t3\t0.512\t1\t0:00:01\n1\t2\t-1\t0.0\t0\t0:00:01\n"
     )

@@ -84,7 +84,7 @@ def arrays(data: bytes) -> None:
 
 
 def images(data: bytes) -> None:
-    """A CSV of image paths and labels."""
+    """A CSV of labels and image paths, or of labels and numbers."""
     with file_of(data, ".csv") as path:
         for _ in load_data(str(path)).pieces():
             pass
