@@ -219,6 +219,76 @@ def test_keyboard_radius_and_card(tmp_path: Path, opened: Open) -> None:
     assert "with this class mix" in page.tab.inner_text("#sentence")
 
 
+def test_the_card_is_about_what_is_shown(tmp_path: Path, opened: Open) -> None:
+    """A class that nobody has gets half of the mix: the card has the mix, and the page's own verdict on it."""
+    source = [
+        Report(**{**one.__dict__, "classes": (*one.classes, "owl"), "label_counts": (*one.label_counts, 0)})
+        for one in drawn_reports(6, 3, 5, seed=1, tells=0.0)
+    ]
+    page = opened(written(tmp_path / "page.html", source, {"class-0": 1, "class-1": 1}, confidence=0.999))
+    assert "confidence 99.9%" in page.tab.inner_text("#sentence")
+    assert "- Class mix: class-0 50.0%, class-1 50.0%" in page.tab.input_value("#card-text")
+    slide(page, 3, 50)
+    card = page.tab.input_value("#card-text")
+    assert card.startswith("### Certified accuracy with another class mix")
+    assert "- Class mix: owl 50.0%, class-0 25.0%, class-1 25.0%" in card
+    assert "- Checks: Do not rely on it: no client has test examples of owl, 50.0% of this mix." in card
+    assert "| 99.9% interval |" in card
+    page.tab.click("#mix summary")
+    assert "--method blup --confidence 0.999 --target" in page.tab.inner_text("#mix code")
+    unknown = page.tab.locator("#classes tbody tr", has_text="owl").inner_text()
+    assert "unknown" in unknown
+
+
+def test_a_client_may_have_any_name_and_a_mix_any_weights(tmp_path: Path, opened: Open) -> None:
+    source = drawn_reports(4, 3, 5, seed=1)
+    nothing = {"label_counts": (0, 0, 0), "certified_counts": (0,) * 5, "class_certified_counts": None}
+    source = [*source, Report(**{**source[0].__dict__, **nothing, "client": "f64"})]
+    page = opened(written(tmp_path / "page.html", source))
+    assert "f64" in page.tab.inner_text("#clients")
+    assert "it has no test examples" in page.tab.inner_text("#clients")
+    mix = tmp_path / "mix.json"
+    mix.write_text('{"class-0": 1e308, "class-1": 1e308}')
+    page.tab.set_input_files("#mix-file", str(mix))
+    page.until(lambda: page.mix() == {"class-0": 0.5, "class-1": 0.5})
+    field = page.tab.locator("#shares input[type=number]").nth(0)
+    field.fill("150")
+    field.press("Enter")
+    page.settled()
+    assert field.input_value() == "100"
+    assert page.mix() == {"class-0": 1}
+
+
+@pytest.mark.parametrize("method", ["vw", "minimax"])
+def test_the_target_as_estimated_can_be_gone_back_to(method: str, tmp_path: Path, opened: Open) -> None:
+    source = drawn_reports(8, 3, 5, seed=2)
+    page = opened(written(tmp_path / "page.html", source, "uniform", method))
+    before = page.tab.inner_text("#sentence")
+    slide(page, 0, 90)
+    assert page.tab.inner_text("#sentence") != before
+    page.tab.click("button[data-preset=target]")
+    page.settled()
+    assert page.tab.inner_text("#sentence") == before
+
+
+@pytest.mark.parametrize("seed", [0, 3, 5])
+def test_sums_of_fewer_clients_than_classes_agree_too(seed: int, tmp_path: Path, opened: Open) -> None:
+    source = Sums.of(drawn_reports(5, 12, 3, seed=seed, examples=500, concentration=0.3))
+    page = opened(written(tmp_path / "page.html", source))
+    for place, share in ((0, 40), (5, 70)):
+        slide(page, place, share)
+        assert agrees(page, source, "blup") < 1e-6
+
+
+def test_print_is_black_on_white_from_dark_too(tmp_path: Path, opened: Open) -> None:
+    page = opened(written(tmp_path / "page.html", drawn_reports(4, 3, 5, seed=1)), 1440, "dark")
+    page.tab.emulate_media(media="print")
+    colours = page.tab.evaluate(
+        "() => { const one = getComputedStyle(document.body); return [one.color, one.backgroundColor]; }"
+    )
+    assert colours == ["rgb(0, 0, 0)", "rgb(255, 255, 255)"]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1440])
 def test_an_audit_finds_nothing_serious(width: int, scheme: str, tmp_path: Path, opened: Open) -> None:

@@ -62,7 +62,7 @@ def test_tables_name_the_clients_that_count(make_report: Callable[..., Report]) 
     table = weight_table(result)
     assert table is not None
     assert table.row_count == 11
-    assert curve_table([result], [0.5]).row_count == 4
+    assert curve_table([result], [0.5]).build([0]).row_count == 4
 
 
 def test_one_interval_is_drawn_and_no_more(make_report: Callable[..., Report]) -> None:

@@ -89,7 +89,9 @@ def test_a_learning_curves_file(tmp_path: Path) -> None:
     assert read_learning(file) == [
         {"round": 1.0, "loss": 2.5, "noisy accuracy": None}, {"round": 2.0, "loss": 2.25, "noisy accuracy": 0.5},
     ]  # fmt: skip
-    for text in (b"a,b\n1,2\n", b"\xff\xfe", b"round,loss,noisy accuracy\nx,1,\n"):
+    file.write_bytes(b"\xef\xbb\xbfround,loss,noisy accuracy\n1,1e308,0.1\n2,nan,0.2\n")
+    assert [row["loss"] for row in read_learning(file)] == [None, None]
+    for text in (b"a,b\n1,2\n", b"\xff\xfe", b"round,loss,noisy accuracy\nx,1,\n", b"round,loss,noisy accuracy\n", b""):
         file.write_bytes(text)
         with pytest.raises(FileProblem, match="is no learning curve: it must have the columns round, loss"):
             read_learning(file)
@@ -108,6 +110,16 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
         assert run(["plot", *call, "--out", f"{call[0]}.svg"]) == 0
         assert f"Wrote {call[0]}.svg." in capsys.readouterr().out
     assert run(["plot", "curve", "ga.json", "--out", "ga.json"]) == 2
+    capsys.readouterr()
+    assert run(["plot"]) == 2
+    assert "Commands:" in capsys.readouterr().out
+    assert run(["plot", "curve", "ga.json", "--title", "\udcff", "--out", "a.svg"]) == 0
+    Path("vw.json").write_text(fedcert.estimate(REPORTS, {"cat": 1}, "vw").dumps())
+    capsys.readouterr()
+    assert run(["plot", "curve", "ga.json", "vw.json", "--out", "a.svg"]) == 2
+    assert "estimates side by side must be for the same target" in capsys.readouterr().err
+    Path("auto.json").write_text(fedcert.estimate(REPORTS).dumps())
+    assert run(["plot", "curve", "ga.json", "auto.json", "--band", "blup", "--out", "a.svg"]) == 0
     assert run(["plot", "curve", "ga.json", "--band", "blup", "--out", "x.png"]) == 2
     assert "there is no estimate by this method, only by ga" in " ".join(capsys.readouterr().err.split())
     assert run(["plot", "weights", "reports/site-00000.json", "--out", "x.png"]) == 1

@@ -92,7 +92,7 @@ def test_estimates_on_one_page_belong_together() -> None:
     with pytest.raises(CallError, match="there is no estimate to show"):
         Contents.of_estimates([])
     other = fedcert.estimate(drawn_reports(6, 3, 4, seed=1))
-    with pytest.raises(CallError, match="estimates on one page must have the same radii; make a page for each"):
+    with pytest.raises(CallError, match="estimates side by side must have the same radii"):
         Contents.of_estimates([one, other])
 
 
@@ -132,3 +132,36 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     Path("folder.html").mkdir()
     assert run(["page", "reports", "--out", "folder.html"]) == 2
     assert not Path("x.html").exists()
+
+
+def test_what_a_page_from_estimates_cannot_do_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("e.json").write_text(fedcert.estimate(REPORTS).dumps())
+    for option in (["--target", "class-0=1"], ["--screen"], ["--confidence", "0.9"], ["--method", "vw"]):
+        assert run(["page", "e.json", *option, "--out", "page.html"]) == 2
+        assert f"{option[0]} is for a page from reports" in capsys.readouterr().err
+    assert not Path("page.html").exists()
+
+
+def test_a_page_beside_its_reports_is_written_again(tmp_path: Path) -> None:
+    for report in REPORTS:
+        (tmp_path / f"{report.client}.json").write_text(report.dumps())
+    for _ in range(2):
+        assert run(["page", str(tmp_path), "--title", "\udcff", "--out", str(tmp_path / "page.html")]) == 0
+
+
+def test_estimates_that_differ_in_what_they_are_about_are_not_set_side_by_side() -> None:
+    first = fedcert.estimate(REPORTS)
+    other = fedcert.estimate(REPORTS, {"class-0": 1.0}, "vw")
+    with pytest.raises(CallError, match="must be for the same target, but those by auto and vw"):
+        Contents.of_estimates([first, other])
+
+
+def test_with_non_negative_weights_other_mixes_are_left_to_the_command() -> None:
+    made = Contents.of_reports(
+        gather(drawn_reports(6, 3, 5, seed=1, tells=0.0)), "uniform", "blup", Settings(non_negative=True)
+    )
+    assert not made.bases
+    assert made.no_basis == "With non-negative weights, use 'fedcert estimate' for other class mixes."

@@ -20,7 +20,7 @@ from fedcert.report import Gathered, Report, check_alike, check_writable, gather
 from fedcert.show.figures import FORMATS, plot
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import SUFFIXES, write_page
-from fedcert.show.sentences import at_radius, method_of, usual_radius, verdict
+from fedcert.show.sentences import at_radius, method_of, share, usual_radius, verdict
 from fedcert.show.terminal import check_lines, class_table, curve_table, error_table, plain, weight_table
 
 
@@ -96,7 +96,7 @@ def _truth(path: Path, gathered: Gathered) -> Report:
 def _between(made: Estimate) -> str:
     if made.lower is None or made.upper is None or made.confidence is None:
         return ""
-    return f", between {made.lower[0]:.1%} and {made.upper[0]:.1%} with confidence {made.confidence:.0%}"
+    return f", between {made.lower[0]:.1%} and {made.upper[0]:.1%} with confidence {share(made.confidence)}"
 
 
 def show_estimate(made: Estimate, true: Report | None = None, by_class: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -135,3 +136,13 @@ def number_of(name: str, text: str) -> int | float:
         return float(text)
     except ValueError:
         raise CallError(f"{name} must be a number, but is {shown(text)}") from None
+
+
+def text_of(argument: str) -> str:
+    """An argument as text, whatever the locale took its bytes for; what is no UTF-8 becomes a question mark.
+
+    Examples:
+        >>> text_of("ward"), text_of("\\udcff")
+        ('ward', '\ufffd')
+    """
+    return os.fsencode(argument).decode("utf-8", "replace")

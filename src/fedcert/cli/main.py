@@ -120,6 +120,9 @@ def run(arguments: Sequence[str]) -> int:
         # typer's own errors (an unknown option, a missing argument) have no public common base.
         if not hasattr(error, "format_message"):
             raise
+        if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command: what it has to offer
+            sys.stdout.write(f"{error.format_message()}\n")
+            return 2
         message = " ".join(error.format_message().split()).rstrip(".")
         complain(f"{message[:1].lower()}{message[1:]}; see: fedcert --help")
         return 2

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fedcert.cli.console import results, working
-from fedcert.cli.inputs import files_among, from_options
+from fedcert.cli.inputs import files_among, from_options, text_of
 from fedcert.errors import CallError
 from fedcert.estimation.methods import Settings
 from fedcert.estimation.result import Estimate
@@ -47,6 +47,11 @@ def page(
     check_writable(out, SUFFIXES, [*files, *files_among(target)])
     estimates = _estimates(files)
     if estimates:
+        _check_plain(
+            target=(target, "uniform"), method=(method, "auto"), confidence=(confidence, 0.95), seed=(seed, 0),
+            interval=(interval, "finite-sample"), simultaneous=(simultaneous, False),
+            target_examples=(target_examples, None), screen=(screen, False),
+        )  # fmt: skip
         contents = Contents.of_estimates(estimates)
     else:
         settings = from_options(
@@ -55,8 +60,22 @@ def page(
         )  # fmt: skip
         with working("reading and estimating"):
             contents = Contents.of_reports(gather(files), target, method, settings)
-    write_page(contents, out, title)
+    write_page(contents, out, None if title is None else text_of(title))
     results().print(plain(f"Wrote {out}: open it in any browser; it needs no network."))
+
+
+def _check_plain(**options: tuple[object, object]) -> None:
+    """Check that nothing was asked for that a page from estimates cannot do.
+
+    Raises:
+        CallError: an option differs from its default.
+    """
+    for name, (given, default) in options.items():
+        if given != default:
+            raise CallError(
+                f"--{name.replace('_', '-')} is for a page from reports; estimates are shown as they were made: leave "
+                "it out, or give the reports"
+            )
 
 
 def _estimates(files: Sequence[Path]) -> list[Estimate]:

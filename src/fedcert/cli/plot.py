@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from fedcert.cli.console import results, working
-from fedcert.cli.inputs import files_among
+from fedcert.cli.inputs import files_among, text_of
 from fedcert.errors import CallError
+from fedcert.estimation.comparable import check_comparable
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.run import pool_of
@@ -38,11 +39,13 @@ def curve(
     """Draw certified accuracy against radius: one estimate with its interval, or methods side by side."""
     check_writable(out, FORMATS, estimates)
     read: list[Estimate] = [read_one(path, Estimate) for path in estimates]
+    check_comparable(read)
+    band = next((one.method for one in read if band in (one.method, one.details.get("chosen"))), band)
     if band is not None and band not in [one.method for one in read]:
         raise CallError(
             f"--band {band}: there is no estimate by this method, only by {', '.join(e.method for e in read)}"
         )
-    plot(read, out, interval_of=band, title=title)
+    plot(read, out, interval_of=band, title=None if title is None else text_of(title))
     _wrote(out)
 
 
@@ -84,7 +87,7 @@ def partition(
         pool = pool_of(gather(reports))
     if not isinstance(pool, Federation):
         raise CallError("sums do not tell who holds what; give the clients' reports")
-    plot_partition(pool.label_counts, pool.classes, out, title=title)
+    plot_partition(pool.label_counts, pool.classes, out, title=None if title is None else text_of(title))
     _wrote(out)
 
 
@@ -95,8 +98,8 @@ def learning(
 ) -> None:
     """Draw loss and accuracy against the rounds of training."""
     check_writable(out, FORMATS, curves)
-    names = [path.parent.name if path.stem == "curve" and path.parent.name else path.stem for path in curves]
+    names = [text_of(path.parent.name if path.stem == "curve" and path.parent.name else path.stem) for path in curves]
     if len(set(names)) < len(names):
-        names = [str(path) for path in curves]
+        names = [text_of(str(path)) for path in curves]
     plot_learning(dict(zip(names, map(read_learning, curves), strict=True)), out)
     _wrote(out)

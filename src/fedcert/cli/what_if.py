@@ -17,6 +17,7 @@ from fedcert.estimation.result import WhatIf
 from fedcert.estimation.run import what_if as run_what_if
 from fedcert.report import check_writable, gather, read_documents, write_whole
 from fedcert.report.paths import check_readable
+from fedcert.show.sentences import share
 from fedcert.show.terminal import plain, target_table
 
 _FORMATS = (".json", ".csv")
@@ -66,7 +67,7 @@ def what_if(
     console.print(
         plain(
             f"Certified accuracy of {len(made.targets)} targets by {made.method.upper()}, each with its interval of "
-            f"confidence {made.confidence:.0%} ({made.clients} clients, {made.examples} examples)."
+            f"confidence {share(made.confidence)} ({made.clients} clients, {made.examples} examples)."
         )
     )
     console.print(target_table(made))

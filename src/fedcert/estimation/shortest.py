@@ -38,7 +38,9 @@ class Direction:
     half_length: float
 
 
-def shortest(labels_labels: Floats, target: Floats, deviations: float) -> Direction:
+def shortest(
+    labels_labels: Floats, target: Floats, deviations: float, projected: Callable[[Floats], Floats] | None = None
+) -> Direction:
     """The best weights of any sign, from A = Σ l lᵀ/n alone.
 
     Guarantee: no weights that add up to 1 have a smaller half-length, up to 1e-9.
@@ -47,13 +49,15 @@ def shortest(labels_labels: Floats, target: Floats, deviations: float) -> Direct
         labels_labels: A, classes x classes.
         target: the target's class distribution.
         deviations: z, for instance sqrt(log(2/q)/2) for Hoeffding's inequality at confidence 1 - q.
+        projected: takes from coefficients what the clients have no part in, where only rounding lives; whatever is
+            tried is tried without it.
     """
 
     def curvature(u: Floats) -> tuple[float, Floats, Floats]:
         slope = labels_labels @ u
         return 0.5 * float(u @ slope), slope, labels_labels
 
-    return _solve(curvature, float(labels_labels.sum()), target, deviations)
+    return _solve(curvature, float(labels_labels.sum()), target, deviations, projected)
 
 
 def shortest_convex(mixes: Floats, examples: Floats, target: Floats, deviations: float) -> Direction:
@@ -71,7 +75,13 @@ def shortest_convex(mixes: Floats, examples: Floats, target: Floats, deviations:
     return _solve(curvature, float(examples.sum()), target, deviations)
 
 
-def _solve(curvature: Curvature, examples: float, target: Floats, deviations: float) -> Direction:
+def _solve(
+    curvature: Curvature,
+    examples: float,
+    target: Floats,
+    deviations: float,
+    projected: Callable[[Floats], Floats] | None = None,
+) -> Direction:
     """Maximise p(S)·u over curvature(u) <= z²/2 and low <= u <= low + 1.
 
     A barrier method comes close; which classes are at their limits then gives the solution in closed form.
@@ -85,7 +95,8 @@ def _solve(curvature: Curvature, examples: float, target: Floats, deviations: fl
     for _ in range(_MOST_ROUNDS):
         point = _centre(point, curvature, 0.5 * deviations**2, target, sharpness)
         gap = (2 * classes + 1) / sharpness
-        for coefficients in _polished(point, gap, curvature, target, deviations):
+        for tried in _polished(point, gap, curvature, target, deviations):
+            coefficients = tried if projected is None else projected(tried)
             reached = curvature(coefficients)[1]
             variance = max(2 * curvature(coefficients)[0], 0.0)
             length = 0.5 * float(np.abs(target - reached).sum()) + deviations * float(np.sqrt(variance))

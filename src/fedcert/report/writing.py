@@ -13,6 +13,8 @@ from fedcert.errors import CallError, FileProblem, shown
 from fedcert.report.paths import kind_of_path
 
 _LONGEST_NAME = 255
+_NEVER_READ = (".html", ".md", ".pdf", ".png", ".svg")
+"""A folder's files of these kinds are not read, so that new ones may take their place."""
 
 
 def check_writable(path: Path, suffixes: tuple[str, ...] = (), inputs: Iterable[Path] = ()) -> None:
@@ -42,16 +44,19 @@ def check_writable(path: Path, suffixes: tuple[str, ...] = (), inputs: Iterable[
         raise CallError(f"{where}: no permission to write in its folder")
     if len(os.fsencode(path.name)) > _LONGEST_NAME:
         raise CallError(f"{where}: the name is longer than {_LONGEST_NAME} bytes")
-    if kind is not None and path.resolve() in _files_of(inputs):
+    if kind is not None and path.resolve() in _files_of(inputs, path.suffix not in _NEVER_READ):
         raise CallError(f"{where}: it is one of the files to read; name another")
 
 
-def _files_of(inputs: Iterable[Path]) -> set[Path]:
-    """The files that inputs stand for, folders by what is in them."""
+def _files_of(inputs: Iterable[Path], in_folders: bool) -> set[Path]:
+    """The files that inputs stand for, and perhaps what is in the folders among them."""
     files: set[Path] = set()
     for one in inputs:
         kind = kind_of_path(one)
-        files.update(file.resolve() for file in (one.iterdir() if kind == "a folder" else [one] if kind else []))
+        if kind == "a folder":
+            files.update(file.resolve() for file in (one.iterdir() if in_folders else ()))
+        elif kind is not None:
+            files.add(one.resolve())
     return files
 
 

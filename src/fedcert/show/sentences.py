@@ -19,13 +19,22 @@ def at_radius(one: Estimate, index: int = 0) -> str:
         unchanged = unchanged.replace("L2", one.smoothing.norm.upper())
     between = ""
     if one.lower is not None and one.upper is not None and one.confidence is not None:
-        between = (
-            f" (between {100 * one.lower[index]:.1f} and {100 * one.upper[index]:.1f}, confidence {one.confidence:.0%})"
-        )
+        ends = f"{100 * one.lower[index]:.1f} and {100 * one.upper[index]:.1f}"
+        between = f" (between {ends}, confidence {share(one.confidence)})"
     return (
         f"Of 100 examples of the target, about {100 * accuracy:.1f}{between} are certified to be classified right, "
         f"{unchanged}."
     )
+
+
+def share(value: float) -> str:
+    """A share in percent, never rounded up to all of it.
+
+    Examples:
+        >>> share(0.95), share(0.999)
+        ('95%', '99.9%')
+    """
+    return f"{100 * value:.10g}%"
 
 
 def method_of(one: Estimate) -> str:

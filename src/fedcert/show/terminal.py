@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +18,7 @@ from fedcert.report import Report
 from fedcert.show.sentences import method_of
 
 _SHOWN_RADII = 11
+_LONGEST_NAME = 40
 _SHOWN_CLIENTS = 10
 _SHOWN_INTERVALS = 5
 
@@ -24,22 +28,57 @@ def plain(text: str) -> Text:
     return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
 
 
-def curve_table(estimates: Sequence[Estimate], truth: Sequence[float] | None = None) -> Table:
+@dataclass(frozen=True)
+class Fitting:
+    """A table with as many radii as the terminal is wide: figures are never cut off.
+
+    Attributes:
+        radii: how many there are.
+        most: how many of them are shown where there is room.
+        build: the table with the radii of these indices.
+    """
+
+    radii: int
+    most: int
+    build: Callable[[Sequence[int]], Table]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The widest table that fits, of at least one radius."""
+        table = self.build([0])
+        for count in range(min(self.most, self.radii), 1, -1):
+            wider = self.build(_spread(self.radii, count))
+            if Measurement.get(console, options.update(max_width=10_000), wider).maximum <= options.max_width:
+                table = wider
+                break
+        yield table
+
+
+def _with_radii(first: str, radii: Sequence[float], shown: Sequence[int]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(first, overflow="fold", max_width=_LONGEST_NAME)
+    for index in shown:
+        table.add_column(f"{radii[index]:g}", justify="right", no_wrap=True)
+    return table
+
+
+def curve_table(estimates: Sequence[Estimate], truth: Sequence[float] | None = None) -> Fitting:
     """Certified accuracy at some radii, one row per method."""
     radii = estimates[0].radii
-    shown = _spread(len(radii), _SHOWN_RADII)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("certified accuracy at radius")
-    for index in shown:
-        table.add_column(f"{radii[index]:g}", justify="right")
     rows = []
     for one in estimates:
         rows.append((method_of(one), one.certified_accuracy))
         if one.lower is not None and one.upper is not None and len(estimates) == 1:
             rows += [("  lower end", one.lower), ("  upper end", one.upper)]
-    for name, curve in [*rows, *([("truth", tuple(truth))] if truth is not None else [])]:
-        table.add_row(plain(name), *(f"{curve[index]:.3f}" for index in shown))
-    return table
+    if truth is not None:
+        rows.append(("truth", tuple(truth)))
+
+    def build(shown: Sequence[int]) -> Table:
+        table = _with_radii("certified accuracy at radius", radii, shown)
+        for name, curve in rows:
+            table.add_row(plain(name), *(f"{curve[index]:.3f}" for index in shown))
+        return table
+
+    return Fitting(len(radii), _SHOWN_RADII, build)
 
 
 def error_table(comparisons: Mapping[str, Comparison], estimates: Sequence[Estimate]) -> Table:
@@ -76,14 +115,14 @@ def weight_table(estimate: Estimate) -> Table | None:
     return table
 
 
-def target_table(made: WhatIf) -> Table:
+def target_table(made: WhatIf) -> Fitting:
     """Curves with intervals, one row per target."""
     names = [curve.target.name for curve in made.targets]
     curves = [(curve.certified_accuracy, curve.lower, curve.upper) for curve in made.targets]
     return _interval_table("target", names, curves, made.radii)
 
 
-def class_table(estimate: Estimate) -> Table | None:
+def class_table(estimate: Estimate) -> Fitting | None:
     """The classes' curves with intervals; None for methods that know none."""
     part = estimate.by_class
     if part is None:
@@ -94,16 +133,15 @@ def class_table(estimate: Estimate) -> Table | None:
 
 def _interval_table(
     what: str, names: Sequence[str], curves: Sequence[tuple[Sequence[float], ...]], radii: Sequence[float]
-) -> Table:
-    shown = _spread(len(radii), _SHOWN_INTERVALS)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(f"{what}, at radius")
-    for index in shown:
-        table.add_column(f"{radii[index]:g}", justify="right", no_wrap=True)
-    for name, (point, lower, upper) in zip(names, curves, strict=True):
-        cells = [f"{point[index]:.3f} ({lower[index]:.2f}–{upper[index]:.2f})" for index in shown]
-        table.add_row(plain(name), *cells)
-    return table
+) -> Fitting:
+    def build(shown: Sequence[int]) -> Table:
+        table = _with_radii(f"{what}, at radius", radii, shown)
+        for name, (point, lower, upper) in zip(names, curves, strict=True):
+            cells = [f"{point[index]:.3f} ({lower[index]:.2f}–{upper[index]:.2f})" for index in shown]
+            table.add_row(plain(name), *cells)
+        return table
+
+    return Fitting(len(radii), _SHOWN_INTERVALS, build)
 
 
 def check_lines(estimate: Estimate) -> list[Text]:
@@ -115,16 +153,16 @@ def check_lines(estimate: Estimate) -> list[Text]:
     ]
 
 
-def report_table(report: Report) -> Table:
+def report_table(report: Report) -> Fitting:
     """A client's own curve."""
-    shown = _spread(len(report.radii), _SHOWN_RADII)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("radius")
-    for index in shown:
-        table.add_column(f"{report.radii[index]:g}", justify="right")
-    table.add_row("certified", *(str(report.certified_counts[index]) for index in shown))
-    table.add_row("accuracy", *(f"{report.certified_accuracy[index]:.3f}" for index in shown))
-    return table
+
+    def build(shown: Sequence[int]) -> Table:
+        table = _with_radii("radius", report.radii, shown)
+        table.add_row("certified", *(str(report.certified_counts[index]) for index in shown))
+        table.add_row("accuracy", *(f"{report.certified_accuracy[index]:.3f}" for index in shown))
+        return table
+
+    return Fitting(len(report.radii), _SHOWN_RADII, build)
 
 
 def _spread(length: int, most: int) -> list[int]:

@@ -13,6 +13,7 @@ from fedcert.report.paths import check_readable, named
 from fedcert.show.figures.look import COLOURS, LINES, check_format, dressed, new_figure, plain, written
 
 _LARGEST = 2**26
+_MOST = 1e100  # a loss beyond that has no place on an axis; neither has one that is no number
 COLUMNS = ("round", "loss", "noisy accuracy")
 
 Curve = Sequence[Mapping[str, float | None]]
@@ -45,7 +46,7 @@ def plot_learning(curves: Mapping[str, Curve], path: str | Path | None = None) -
     figure = new_figure(8, 3.4)
     losses, accuracies = figure.subplots(1, 2)
     for index, (name, rows) in enumerate(curves.items()):
-        style = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)], "label": plain(name)}
+        style = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)], "label": _label(name)}
         for axes, column in ((losses, "loss"), (accuracies, "noisy accuracy")):
             told = [(row["round"], row[column]) for row in rows if row[column] is not None]
             axes.plot([number for number, _ in told], [value for _, value in told], **style)
@@ -54,6 +55,16 @@ def plot_learning(curves: Mapping[str, Curve], path: str | Path | None = None) -
     if len(curves) > 1:
         accuracies.legend(frameon=False, fontsize=8)
     return written(figure, path)
+
+
+def _label(name: str) -> str:
+    """A name in the legend; matplotlib leaves out those that begin with an underscore."""
+    shown = plain(name)
+    return f" {shown}" if shown.startswith("_") else shown
+
+
+def _drawable(value: float | None) -> bool:
+    return value is not None and abs(value) <= _MOST
 
 
 def read_learning(path: Path) -> Curve:
@@ -66,11 +77,14 @@ def read_learning(path: Path) -> Curve:
     check_readable(path, (".csv",))
     try:
         with path.open("rb") as opened:
-            text = opened.read(_LARGEST).decode()
+            text = opened.read(_LARGEST).decode("utf-8-sig")
         rows = list(csv.DictReader(io.StringIO(text, newline="")))
-        return [{name: float(row[name]) if row[name] else None for name in COLUMNS} for row in rows]
+        made = [{name: float(row[name]) if row[name] else None for name in COLUMNS} for row in rows]
+        if not any(_drawable(value) for row in made for value in row.values()):
+            raise ValueError
+        return [{name: value if _drawable(value) else None for name, value in row.items()} for row in made]
     except (OSError, UnicodeDecodeError, csv.Error, KeyError, TypeError, ValueError):
         raise FileProblem(
-            f"{named(path)} is no learning curve: it must have the columns {', '.join(COLUMNS)}; "
+            f"{named(path)} is no learning curve: it must have the columns {', '.join(COLUMNS)}, and numbers in them; "
             "'fedcert lab train' writes one (curve.csv)"
         ) from None

@@ -9,6 +9,7 @@ from typing import Any
 from fedcert.errors import CallError, EstimationProblem
 from fedcert.estimation.assembly import WITH_CLASS_CURVES
 from fedcert.estimation.basis import MOST_CLASSES, Basis, basis_of
+from fedcert.estimation.comparable import check_comparable
 from fedcert.estimation.federation import Federation
 from fedcert.estimation.methods import Settings
 from fedcert.estimation.result import Estimate
@@ -65,11 +66,7 @@ class Contents:
         """
         if not estimates:
             raise CallError("there is no estimate to show")
-        first = estimates[0]
-        for other in estimates[1:]:
-            for name in ("radii", "classes", "model"):
-                if getattr(other, name) != getattr(first, name):
-                    raise CallError(f"estimates on one page must have the same {name}; make a page for each")
+        check_comparable(estimates)
         why = "A page made from estimates alone does not know what other class mixes need; make it from the reports."
         return cls(tuple(estimates), no_basis=why)
 
@@ -128,6 +125,8 @@ def _bases(given: Prepared, settings: Settings) -> tuple[dict[str, Basis], str |
             continue
         if method == "blup" and (pool.evidence is None or getattr(pool, "noise", None) is not None):
             continue
+        if method == "blup" and settings.non_negative:  # the page's script knows weights of any sign alone
+            continue
         basis = basis_of(pool, method, settings, given.whole)
         if basis is not None:
             made[method] = basis
@@ -138,4 +137,6 @@ def _bases(given: Prepared, settings: Settings) -> tuple[dict[str, Basis], str |
             {},
             f"With more than {MOST_CLASSES} classes, and no counts per class, use 'fedcert what-if' for other mixes.",
         )
+    if settings.non_negative:
+        return {}, "With non-negative weights, use 'fedcert estimate' for other class mixes."
     return {}, "These sums do not tell what other class mixes need."

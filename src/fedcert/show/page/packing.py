@@ -12,6 +12,8 @@ import numpy as np
 from fedcert.estimation.basis import Basis, ByClass
 from fedcert.estimation.simplex import Floats
 
+_NUMBERS, _TRIANGLES = "\x01f64", "\x01triangles"
+"""Marks of what is packed; no client and no class can have such a name."""
 _SETTINGS = ("confidence", "interval", "simultaneous", "target_examples")
 
 
@@ -19,7 +21,7 @@ def packed(numbers: Floats | None) -> dict[str, str] | None:
     """Numbers as the bytes of 64-bit floats, lowest byte first."""
     if numbers is None:
         return None
-    return {"f64": base64.b64encode(np.ascontiguousarray(numbers, dtype="<f8").tobytes()).decode()}
+    return {_NUMBERS: base64.b64encode(np.ascontiguousarray(numbers, dtype="<f8").tobytes()).decode()}
 
 
 def packed_forms(forms: Floats | None) -> dict[str, Any] | None:
@@ -28,7 +30,7 @@ def packed_forms(forms: Floats | None) -> dict[str, Any] | None:
         return None
     size = forms.shape[1]
     above = np.triu_indices(size)
-    return {"size": size, "triangles": [packed(form[above]) for form in forms]}
+    return {"size": size, _TRIANGLES: [packed(form[above]) for form in forms]}
 
 
 def packed_basis(basis: Basis) -> dict[str, Any]:

@@ -1,22 +1,30 @@
 // The certification card: what was certified, how sure it is, and what it rests on, for a README or a model card.
 
-function cardOf(data, shown, index) {
+const MOST_IN_A_CARD = 20;
+
+function cardOf(data, shown, index, mix, verdict) {
   const main = data.estimates[0], smoothing = data.smoothing;
   const safe = (text) => String(text).replace(/[\\`*_\[\]<>#|~]/g, "\\$&").replace(/\s+/g, " ");
   const marks = [0, index, ...data.radii.map((_, i) => i).filter((i) => i % Math.max(1, Math.floor(data.radii.length / 4)) === 0)];
   const rows = [...new Set(marks)].sort((a, b) => a - b);
-  const sure = shown.lower ? `${Math.round(100 * main.confidence)}% interval` : "interval";
+  const sure = shown.lower ? `${surely(main.confidence)} interval` : "interval";
   const lines = [
-    `### ${safe(data.title)}`, "",
+    `### ${shown.own ? safe(data.title) : `Certified accuracy with ${safe(shown.name)}`}`, "",
     `| ${smoothing.norm.toUpperCase()} radius | certified accuracy | ${sure} |`, "|---|---|---|",
     ...rows.map((i) => `| ${short(data.radii[i])} | ${percent(shown.point[i])} | ${shown.lower ? `${percent(shown.lower[i])} to ${percent(shown.upper[i])}` : "–"} |`), "",
-    `- Target: ${safe(shown.name)}; method: ${safe(shown.method)}`,
+    `- Target: ${safe(shown.name)}; method: ${safe(shown.method)}`, `- Class mix: ${mixInWords(data.classes, mix, safe)}`,
     `- From ${counted(data.clients)} clients with ${counted(data.examples)} test examples; no data left its owner`,
     `- Model: \`${String(data.model).replace(/`/g, "'")}\``,
     `- Smoothing: ${safe(smoothing.noise)} noise, sigma ${short(smoothing.sigma)}, n ${counted(smoothing.n)}, failure probability ${smoothing.failure_probability}`,
-    `- Checks: ${main.checks.filter((check) => check.verdict !== "ok").map((check) => safe(check.sentence)).join(" ") || "all passed"}`,
+    `- Checks: ${shown.own ? main.checks.filter((check) => check.verdict !== "ok").map((check) => safe(check.sentence)).join(" ") || "all passed" : safe(verdict)}`,
     `- ${safe(shown.guarantee)}`,
     `- Made by ${safe(data.made.software)}, ${safe(data.made.created)}`,
   ];
   return lines.join("\n");
+}
+
+function mixInWords(classes, mix, safe) {
+  const order = classes.map((_, j) => j).filter((j) => mix[j] > 0).sort((a, b) => mix[b] - mix[a] || a - b);
+  const named = order.slice(0, MOST_IN_A_CARD).map((j) => `${safe(classes[j])} ${percent(mix[j])}`);
+  return named.join(", ") + (order.length > MOST_IN_A_CARD ? `, and ${order.length - MOST_IN_A_CARD} more` : "");
 }

@@ -29,6 +29,10 @@ function percent(value, digits = 1) {
   return value === null || value === undefined ? "–" : `${(100 * value).toFixed(digits)}%`;
 }
 
+function surely(confidence) {
+  return `${Number((100 * confidence).toPrecision(10))}%`;
+}
+
 function short(value) {
   return String(Math.round(value * 1e6) / 1e6);
 }

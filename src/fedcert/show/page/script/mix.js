@@ -2,7 +2,7 @@
 
 const SHOWN_AT_FIRST = 12;
 
-function mixPanel(place, { classes, presets, bases, method, note, changed }) {
+function mixPanel(place, { classes, presets, bases, method, note, screen, changed }) {
   if (!Object.keys(bases).length) {
     place.append(element("p", { class: "soft" }, note || ""));
     return null;
@@ -55,7 +55,11 @@ function mixPanel(place, { classes, presets, bases, method, note, changed }) {
   function row(label, indices, kind) {
     const id = `share-${kind}-${indices[0]}`;
     const slide = element("input", { type: "range", id, min: 0, max: 100, step: 0.1, "aria-label": `Share of ${label}`, oninput: () => shares(indices, slide.value / 100) });
-    const type = element("input", { type: "number", min: 0, max: 100, step: 0.1, "aria-label": `Share of ${label} in percent`, onchange: () => shares(indices, (Number(type.value) || 0) / 100) });
+    const type = element("input", { type: "number", min: 0, max: 100, step: 0.1, "aria-label": `Share of ${label} in percent`, onchange: () => {
+      const wanted = clip(Number(type.value) || 0, 0, 100);
+      type.value = wanted;
+      shares(indices, wanted / 100);
+    } });
     state.rows.push({ indices, slide, type });
     return element("div", { class: kind === "all" ? "share together" : "share" }, element("span", { class: "name", title: label }, named(label)), slide, type);
   }
@@ -85,7 +89,7 @@ function mixPanel(place, { classes, presets, bases, method, note, changed }) {
       button.classList.toggle("chosen", i === state.preset);
       button.setAttribute("aria-pressed", String(i === state.preset));
     });
-    command.textContent = commandFor(classes, state.mix, state.method);
+    command.textContent = commandFor(classes, state.mix, bases[state.method], screen);
     exact.value = JSON.stringify(Object.fromEntries(classes.map((name, j) => [name, state.mix[j]]).filter(([, share]) => share > 0)));
   }
 
@@ -114,14 +118,18 @@ function mixIn(text, classes) {
     if (typeof weight !== "number" || !Number.isFinite(weight) || weight < 0) throw new Error(`the weight of “${name.slice(0, 80)}” must be a number of 0 or more`);
     mix[j] = weight;
   }
-  const total = mix.reduce((sum, value) => sum + value, 0);
-  if (!(total > 0)) throw new Error("all weights are 0");
-  return mix.map((value) => value / total);
+  const largest = mix.reduce((most, value) => Math.max(most, value), 0);
+  if (!(largest > 0)) throw new Error("all weights are 0");
+  const scaled = mix.map((value) => value / largest), total = scaled.reduce((sum, value) => sum + value, 0);  // no sum of large ones
+  return scaled.map((value) => value / total);
 }
 
-function commandFor(classes, mix, method) {
+function commandFor(classes, mix, basis, screen) {
+  const { confidence, interval, simultaneous, target_examples: set } = basis.settings;
+  const options = [`--method ${basis.method}`, confidence !== 0.95 && `--confidence ${confidence}`, interval !== "finite-sample" && `--interval ${interval}`,
+    simultaneous && "--simultaneous", set && `--target-examples ${set}`, screen && "--screen"].filter(Boolean).join(" ");
   const plain = classes.every((name) => /^[\w.-]+$/.test(name)) && classes.length <= 20;
-  if (!plain) return `fedcert estimate REPORTS --method ${method} --target mix.json`;
+  if (!plain) return `fedcert estimate REPORTS ${options} --target mix.json`;
   const parts = classes.map((name, j) => `${name}=${Number(mix[j].toPrecision(6))}`).filter((_, j) => mix[j] > 0);
-  return `fedcert estimate REPORTS --method ${method} --target ${parts.join(",")}`;
+  return `fedcert estimate REPORTS ${options} --target ${parts.join(",")}`;
 }

@@ -15,14 +15,14 @@ function asEstimated() {
 
 function forMix(panel) {
   const basis = data.bases[panel.method], own = main.details.chosen || main.method;
-  if (panel.preset === 0 && panel.method === own) return asEstimated();
+  if (panel.preset === 0 && panel.method === (data.bases[own] ? own : data.method)) return asEstimated();
   const made = curveFor(basis, panel.mix), preset = panel.preset === null ? null : presets[panel.preset];
   return { ...made, name: preset ? preset.said : "another class mix", method: panel.method, guarantee: basis.guarantee, own: false };
 }
 
 function sentenceFor(shown, index) {
   const radius = data.radii[index], point = 100 * shown.point[index];
-  const sure = shown.lower && main.confidence ? ` (between ${(100 * shown.lower[index]).toFixed(1)} and ${(100 * shown.upper[index]).toFixed(1)}, confidence ${Math.round(100 * main.confidence)}%)` : "";
+  const sure = shown.lower && main.confidence ? ` (between ${(100 * shown.lower[index]).toFixed(1)} and ${(100 * shown.upper[index]).toFixed(1)}, confidence ${surely(main.confidence)})` : "";
   const change = radius === 0 ? "as they are" : `however they are changed within an ${data.smoothing.norm.toUpperCase()} distance of ${short(radius)}`;
   const whose = shown.own ? "of the target" : shown.name === "another class mix" ? "with this class mix" : `with ${shown.name}`;
   return `Of 100 examples ${whose}, about ${point.toFixed(1)}${sure} are certified to be classified right, ${change}.`;
@@ -47,7 +47,7 @@ function showAnswer() {
 
 function captionFor(shown) {
   const made = [legend([{ name: `${shown.name}, by ${shown.method}`, look: "" }, ...(shown.own ? [] : [{ name: `as estimated: ${main.target}`, look: "before" }])])];
-  const band = shown.lower ? `The band is the ${Math.round(100 * main.confidence)}% interval. ` : "There is no interval for this here; fedcert what-if gives it. ";
+  const band = shown.lower ? `The band is the ${surely(main.confidence)} interval. ` : "There is no interval for this here, and the curve is not moved into it; fedcert what-if gives both. ";
   const cap = data.largest_radius < data.radii[data.radii.length - 1] ? `No radius above ${Number(data.largest_radius.toPrecision(4))} can be certified with these samples. ` : `The largest radius that these samples can certify is ${Number(data.largest_radius.toPrecision(4))}. `;
   made.push(element("p", {}, band, cap, "Click on the curve, or move the slider, to pick a radius."));
   return made;
@@ -65,6 +65,7 @@ function showVerdict() {
       ? `Do not rely on it: no client has test examples of ${unknown.slice(0, 5).join(", ")}${unknown.length > 5 ? "…" : ""}, ${percent(share)} of this mix.`
       : "The checks below were made for the target as estimated, not for this mix.";
   }
+  view.verdict = words;
   place.textContent = words;
   place.classList.toggle("look", grade === "look");
   place.classList.toggle("wrong", grade !== "look" && grade !== "ok");
@@ -152,8 +153,9 @@ function showSettings() {
 
 function showCard() {
   const place = found("card"), heading = place.querySelector("h2");
-  const field = element("textarea", { id: "card-text", readonly: true, rows: 18, "aria-label": "Certification card in Markdown" });
-  field.value = cardOf(data, view.shown, view.radius);
+  const text = cardOf(data, view.shown, view.radius, view.panel ? view.panel.mix : main.mix, view.verdict);
+  const field = element("textarea", { id: "card-text", readonly: true, rows: text.split("\n").length + 8, "aria-label": "Certification card in Markdown" });
+  field.value = text;
   const told = element("span", { role: "status" });
   replaced(place, heading, element("p", { class: "soft" }, "For a model card or a README, in Markdown."), field,
     element("div", { class: "buttons" }, element("button", { type: "button", onclick: () => copied(field, told) }, "Copy"), told));
@@ -190,7 +192,7 @@ function begin() {
   theme.addEventListener("click", () => themed(document.documentElement.dataset.theme !== "dark"));
   view.shown = asEstimated();
   view.panel = mixPanel(found("mix"), {
-    classes: data.classes, presets, bases: data.bases, method: data.method, note: data.no_basis,
+    classes: data.classes, presets, bases: data.bases, method: data.method, note: data.no_basis, screen: main.settings.screen,
     changed: (panel) => {
       if (waiting) return;
       waiting = true;

@@ -1,10 +1,12 @@
-// What Python packed, as arrays.
+// What Python packed, as arrays. The marks begin with a character that no name can have.
+
+const NUMBERS = "\u0001f64", TRIANGLES = "\u0001triangles";
 
 function unpacked(value) {
   if (value === null || typeof value !== "object") return value;
   if (Array.isArray(value)) return value.map(unpacked);
-  if (typeof value.f64 === "string") return numbersIn(value.f64);
-  if (Array.isArray(value.triangles)) return value.triangles.map((one) => squareOf(numbersIn(one.f64), value.size));
+  if (typeof value[NUMBERS] === "string") return numbersIn(value[NUMBERS]);
+  if (Array.isArray(value[TRIANGLES])) return value[TRIANGLES].map((one) => squareOf(numbersIn(one[NUMBERS]), value.size));
   return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, unpacked(part)]));
 }
 
