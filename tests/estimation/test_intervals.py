@@ -289,3 +289,8 @@ def test_what_if_intervals_cover(mode: str, world: str) -> None:
         covered += ((curves.lower <= truth + 1e-12) & (truth <= curves.upper + 1e-12))[:, 4]
     for count in covered:
         assert stats.binomtest(int(count), runs, 0.95, alternative="less").pvalue > 0.001
+
+
+def test_the_surest_interval_is_still_one() -> None:
+    """As close to 1 as a number can be."""
+    assert np.all(np.isfinite(folded_quantile(np.array([0.0, 1.0, 1e6]), np.nextafter(1.0, 0.0))))

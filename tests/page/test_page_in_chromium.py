@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -278,6 +279,23 @@ def test_sums_of_fewer_clients_than_classes_agree_too(seed: int, tmp_path: Path,
     for place, share in ((0, 40), (5, 70)):
         slide(page, place, share)
         assert agrees(page, source, "blup") < 1e-6
+
+
+def test_what_missing_clients_could_change_is_told(tmp_path: Path, opened: Open) -> None:
+    source = drawn_reports(4, 3, 5, seed=1)
+    contents = Contents.of_reports(gather(source), "uniform", "auto", Settings())
+    made = contents.estimates[0]
+    worst = {"clients": 2, "examples_each": 50, "lower": [0.125] * 5, "upper": [0.875] * 5}
+    more = {**made.details, "missing": worst, "comparison": {"rmse": 0.0125, "mape": None}}
+    path = tmp_path / "page.html"
+    path.write_text(rendered(contents.about(replace(made, details=more))), encoding="utf-8")
+    page = opened(path)
+    assert "each of the 2 missing clients held up to 50 examples, of whatever kind: between 12.5% and 87.5%" in (
+        page.tab.inner_text("#curve")
+    )
+    assert "0.0125" in page.tab.inner_text("#settings")
+    slide(page, 0, 90)
+    assert "missing clients" not in page.tab.inner_text("#curve")
 
 
 def test_print_is_black_on_white_from_dark_too(tmp_path: Path, opened: Open) -> None:

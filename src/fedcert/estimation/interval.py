@@ -20,6 +20,8 @@ POINTWISE, SIMULTANEOUS = "each radius", "all radii at once"
 
 _DRAWS = 10_000
 _MANY_FREEDOM = 1e6
+_SUREST = 1 - 1e-15
+"""Beyond it a normal quantile is no number any more."""
 
 
 def hoeffding_deviations(confidence: float, radii: int = 1) -> float:
@@ -86,6 +88,7 @@ def _from_squares(of: Uncertainty, confidence: float, simultaneous: bool, target
 
 def folded_quantile(shift: Floats, confidence: float) -> Floats:
     """The quantile of |N(shift, 1)|: c with Φ(c - shift) - Φ(-c - shift) = confidence, by bisection."""
+    confidence = min(confidence, _SUREST)
     low = shift + special.ndtri(confidence)  # one side alone: exact for a large shift
     high = shift + special.ndtri(0.5 + confidence / 2)  # both sides: exact without one
     for _ in range(60):

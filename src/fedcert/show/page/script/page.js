@@ -49,6 +49,10 @@ function captionFor(shown) {
   const made = [legend([{ name: `${shown.name}, by ${shown.method}`, look: "" }, ...(shown.own ? [] : [{ name: `as estimated: ${main.target}`, look: "before" }])])];
   const band = shown.lower ? `The band is the ${surely(main.confidence)} interval. ` : "There is no interval for this here, and the curve is not moved into it; fedcert what-if gives both. ";
   const cap = data.largest_radius < data.radii[data.radii.length - 1] ? `No radius above ${Number(data.largest_radius.toPrecision(4))} can be certified with these samples. ` : `The largest radius that these samples can certify is ${Number(data.largest_radius.toPrecision(4))}. `;
+  const worst = shown.own ? main.details.missing : null;
+  if (worst) {
+    made.push(element("p", {}, `If each of the ${counted(worst.clients)} missing clients held up to ${counted(worst.examples_each)} examples, of whatever kind: between ${percent(worst.lower[view.radius])} and ${percent(worst.upper[view.radius])} at this radius.`));
+  }
   made.push(element("p", {}, band, cap, "Click on the curve, or move the slider, to pick a radius."));
   return made;
 }
@@ -79,7 +83,7 @@ function showClasses() {
   const place = found("classes"), part = data.by_class, count = data.classes.length, radii = data.radii.length, index = view.radius;
   const heading = place.querySelector("h2");
   if (!part) {
-    replaced(place, heading, element("p", { class: "soft" }, "This method knows no curves of single classes."));
+    replaced(place, heading, element("p", { class: "soft" }, count > 200 ? "With more than 200 classes, their curves are left to fedcert what-if." : "This method knows no curves of single classes."));
     return;
   }
   const at = (name, j) => part[name][j * radii + index];
@@ -146,6 +150,7 @@ function showSettings() {
     ["precision", s.precision], ["method", main.method], ["chosen", main.details.chosen], ["because", main.details.because],
     ["interval", main.interval ? `${main.interval.kind}, for ${main.interval.scope}, of ${main.interval.estimand === "population" ? "the population" : main.interval.estimand}` : null],
     ["effective examples", main.effective_examples ? counted(main.effective_examples) : null],
+    ["RMSE against the truth", main.details.comparison ? short(main.details.comparison.rmse) : null],
     ["mismatch (total variation)", main.mismatch ? main.mismatch.tv.toFixed(4) : null],
     ...given, ["estimated by", main.software], ["estimated at", main.created], ["page made by", data.made.software], ["page made at", data.made.created],
   ]));
