@@ -14,7 +14,7 @@ from fedcert.cli.inputs import files_among, number_of
 from fedcert.cli.signing import keyring_in
 from fedcert.engines.files import take_files
 from fedcert.engines.pictures import drawn
-from fedcert.errors import CallError
+from fedcert.errors import CallError, require
 from fedcert.estimation.files import weights_path, write_estimate
 from fedcert.estimation.methods import Settings
 from fedcert.estimation.result import Estimate
@@ -62,6 +62,8 @@ def collect(
     for given in reports or ():
         if run is not None and given.resolve() == run.resolve():
             raise CallError(f"{given} is the folder of --run, which has what it took already; name the reports' folder")
+    if figure is not None:
+        require("matplotlib", "plotting", "plot")
     for path, suffixes in ((out, (".json",)), (figure, FORMATS), (page, SUFFIXES)):
         if path is None:
             continue

@@ -10,7 +10,7 @@ import typer
 
 from fedcert.cli.console import print_json, results, working
 from fedcert.cli.inputs import files_among, from_options
-from fedcert.errors import EstimationProblem
+from fedcert.errors import EstimationProblem, require
 from fedcert.estimation.compare import Comparison, compare
 from fedcert.estimation.files import weights_path, write_estimate
 from fedcert.estimation.methods import Settings
@@ -56,6 +56,8 @@ def estimate(
     for path, suffixes in ((out, (".json",)), (figure, FORMATS), (page, SUFFIXES)):
         if path is not None:
             check_writable(path, suffixes, inputs)
+    if figure is not None:
+        require("matplotlib", "plotting", "plot")
     if out is not None:  # in case there are many
         check_writable(weights_path(out), (), inputs)
     with working("reading reports"):
@@ -106,7 +108,7 @@ def show_estimate(made: Estimate, true: Report | None = None, by_class: bool = F
         plain(
             f"Estimated certified accuracy of the target '{made.target.name}' by {method_of(made)}: "
             f"{made.certified_accuracy[0]:.1%} at radius {made.radii[0]:g}{_between(made)} "
-            f"({made.clients} clients, {made.examples} examples)."
+            f"({made.clients} client{'s' if made.clients != 1 else ''}, {made.examples} examples)."
         )
     )
     if len(made.radii) > 1:
