@@ -34,7 +34,7 @@ function surely(confidence) {
 }
 
 function short(value) {
-  return String(Math.round(value * 1e6) / 1e6);
+  return String(Number(value.toPrecision(9)));
 }
 
 function counted(value) {
