@@ -298,6 +298,25 @@ def test_what_missing_clients_could_change_is_told(tmp_path: Path, opened: Open)
     assert "missing clients" not in page.tab.inner_text("#curve")
 
 
+@pytest.mark.parametrize("radii", [(0.25,), (0.0, 1e-7), (1e12, 1e12 + 1e-3)])
+def test_strange_radii_are_drawn_too(radii: tuple[float, ...], tmp_path: Path, opened: Open) -> None:
+    smoothing = fedcert.Smoothing.usual(1e12 if radii[-1] > 1 else 0.5)
+    source = [
+        Report(
+            client=f"site-{number}", model="m", smoothing=smoothing, radii=radii, classes=("a", "b"),
+            label_counts=(20 + number, 30), certified_counts=tuple(range(40, 40 - len(radii), -1)),
+        )
+        for number in range(3)
+    ]  # fmt: skip
+    page = opened(written(tmp_path / "page.html", source))
+    slide(page, 0, 90)
+    assert agrees(page, source, "blup") < 1e-6
+    if len(radii) == 1:
+        assert page.tab.locator("#curve svg line.whisker").count() == 1
+    else:
+        assert page.tab.locator("#radius").get_attribute("max") == "1"
+
+
 def test_print_is_black_on_white_from_dark_too(tmp_path: Path, opened: Open) -> None:
     page = opened(written(tmp_path / "page.html", drawn_reports(4, 3, 5, seed=1)), 1440, "dark")
     page.tab.emulate_media(media="print")

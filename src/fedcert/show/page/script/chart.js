@@ -31,6 +31,7 @@ function chart(place, { radii, series, band, before, cap, cursor, label, picked,
   if (band) {
     const back = Array.from(band.lower, (value, i) => `L${x(radii[i]).toFixed(2)} ${y(value).toFixed(2)}`).reverse().join("");
     svg.append(drawn("path", { class: "band", d: `${path(Array.from(band.upper))}${back}Z` }));
+    if (radii.length === 1) svg.append(drawn("line", { class: "whisker", x1: x(first), x2: x(first), y1: y(band.lower[0]), y2: y(band.upper[0]) }));
   }
   if (before) svg.append(drawn("path", { class: "line before", d: path(Array.from(before)) }));
   for (const one of series) svg.append(drawn("path", { class: `line ${one.look || ""}`, d: path(Array.from(one.values)) }));
@@ -51,10 +52,9 @@ function chart(place, { radii, series, band, before, cap, cursor, label, picked,
 
 function ticksOf(first, last, most) {
   const rough = (last - first) / most, power = 10 ** Math.floor(Math.log10(rough || 1));
-  const step = [1, 2, 2.5, 5, 10].map((part) => part * power).find((one) => one >= rough - 1e-12) || rough;
-  const made = [];
-  for (let tick = Math.ceil(first / step - 1e-9) * step; tick <= last + 1e-9; tick += step) made.push(tick);
-  return made;
+  const step = [1, 2, 2.5, 5, 10].map((part) => part * power).find((one) => one >= rough * (1 - 1e-9)) || rough;
+  const begin = Math.ceil(first / step - 1e-9), count = Math.min(4 * most, Math.floor(last / step + 1e-9) - begin + 1);
+  return Array.from({ length: Math.max(0, count) }, (_, k) => (begin + k) * step);
 }
 
 function legend(entries) {
