@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -144,3 +145,14 @@ print(run.certify(lambda b: (b[:, 0] > 0.5).astype(int), x, y, sigma=0.2, client
     done = run_blocked(code)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "4"
+
+
+@pytest.mark.parametrize("room", [room for room in MAY_IMPORT if room != "cli"])
+def test_the_architecture_page_names_every_module(room: str) -> None:
+    page = (SOURCE.parents[1] / "docs" / "architecture.md").read_text()
+    (row,) = re.findall(rf"^\| `{room}/` \| (.*) \|$", page, flags=re.MULTILINE)
+    named = {name.rstrip("/") for name in re.findall(r"`([\w/]+)`", row)}
+    inside = {path.stem for path in (SOURCE / room).rglob("*") if path.suffix == ".py" or path.is_dir()}
+    at_the_door = {path.stem for path in (SOURCE / room).iterdir()} - {"__init__", "__pycache__"}
+    assert named <= inside
+    assert at_the_door <= named
