@@ -259,14 +259,14 @@ def _mixed_model(
     for _ in range(_ROUNDS):
         reach = some @ (inside * (1 - inside))
 
-        def deviance(variance: float, reach: Floats = reach) -> tuple[float, float]:
-            return _deviance(part, some, 1 / (reach * plain + variance * reach**2))
+        def deviances(variances: Floats, reach: Floats = reach) -> tuple[Floats, Floats]:
+            return _deviances(part, some, 1 / (reach * plain + variances[:, None] * reach**2))
 
-        best = int(np.argmin([deviance(value)[0] for value in _CLIENT_GRID]))
+        best = int(np.argmin(deviances(_CLIENT_GRID)[0]))
         around = np.linspace(_CLIENT_GRID[max(best - 1, 0)], _CLIENT_GRID[min(best + 1, len(_CLIENT_GRID) - 1)], 9)
-        tried = [deviance(value) for value in around]
-        best = int(np.argmin([value for value, _ in tried]))
-        variance, between = float(around[best]), tried[best][1]
+        tried, betweens = deviances(around)
+        best = int(np.argmin(tried))
+        variance, between = float(around[best]), float(betweens[best])
         weights = 1 / (reach * plain + variance * reach**2)
         penalty = np.diag([0.0] + [1 / max(between, 1e-9)] * mixes.shape[1])
         inverse = np.linalg.pinv(design.T @ (design * weights[:, None]) + penalty, hermitian=True)
@@ -288,19 +288,21 @@ def _mixed_model(
     )
 
 
-def _deviance(curve: Floats, mixes: Floats, weights: Floats) -> tuple[float, float]:
-    """The least restricted deviance over the classes' variance, and that variance."""
-    weighted = mixes * weights[:, None]
+def _deviances(curve: Floats, mixes: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """The least restricted deviance over the classes' variance, and that variance, for each row of weights."""
+    weighted = weights[:, :, None] * mixes
     values, vectors = np.linalg.eigh(mixes.T @ weighted)
-    values = np.maximum(values, 0.0)
-    ones, cross = vectors.T @ weighted.sum(axis=0), vectors.T @ (weighted.T @ curve)
-    shrink = _CLASS_GRID[:, None] / (1 + _CLASS_GRID[:, None] * values)
-    left = weights.sum() - shrink @ ones**2
-    rest = curve @ weights - shrink @ (ones * cross)
-    deviance = curve**2 @ weights - shrink @ cross**2 - rest**2 / left
-    deviance += np.log1p(_CLASS_GRID[:, None] * values).sum(axis=1) + np.log(left) - np.log(weights).sum()
-    index = int(np.argmin(deviance))
-    return float(deviance[index]), float(_CLASS_GRID[index])
+    across = vectors.transpose(0, 2, 1)
+    ones = (across @ weighted.sum(axis=1)[:, :, None])[:, :, 0]
+    cross = (across @ (curve @ weighted)[:, :, None])[:, :, 0]
+    scaled = _CLASS_GRID[:, None] * np.maximum(values, 0.0)[:, None, :]  # rows x class variances x directions
+    shrink = _CLASS_GRID[:, None] / (1 + scaled)
+    left = weights.sum(axis=1)[:, None] - (shrink @ (ones**2)[:, :, None])[:, :, 0]
+    rest = (weights @ curve)[:, None] - (shrink @ (ones * cross)[:, :, None])[:, :, 0]
+    deviance = (weights @ curve**2)[:, None] - (shrink @ (cross**2)[:, :, None])[:, :, 0] - rest**2 / left
+    deviance += np.log1p(scaled).sum(axis=2) + np.log(left) - np.log(weights).sum(axis=1)[:, None]
+    index = np.argmin(deviance, axis=1)
+    return deviance[np.arange(len(index)), index], _CLASS_GRID[index]
 
 
 def _effects_of_totals(
