@@ -173,6 +173,15 @@ def test_a_largest_group_alone_widens_as_much_as_such_groups_can(method: str) ->
         assert made.upper[0] > estimate([plain], "uniform", method).upper[0] + 0.05
 
 
+def test_a_largest_group_alone_is_not_lost_in_a_merge() -> None:
+    sums = Sums.of([report("a", [100, 100], [100])])
+    told = Sums.from_json({**sums.to_json(), "largest_group": 10})
+    other = Sums.of([report("b", [100, 100], [100], design_effect=[2.0])])
+    for both in (told.merged(other), other.merged(told)):
+        assert (both.design_effect, both.largest_group) == ((10.0,), 20)
+    assert sums.merged(sums).design_effect is None
+
+
 def test_a_design_effect_below_1_promises_nothing_more() -> None:
     plain = estimate([report("a", [50, 50], [50])], "uniform", "vw")
     for effect in (1e-6, 0.5, 1.0):

@@ -78,10 +78,8 @@ def _rule(evidence: Evidence, target: Floats, deviations: float) -> Rule:
     if evidence.clients < 2:
         return by_volume(len(target), evidence.examples)
     spectrum = Spectrum.of(evidence)
-    found = shortest(
-        evidence.labels_labels, target, deviations, lambda tried: spectrum.projected(tried).coefficients
-    ).coefficients
-    exact = spectrum.projected(found)
+    found = shortest(evidence.labels_labels, target, deviations, lambda tried: spectrum.projected(tried).coefficients)
+    exact = Rule(found.coefficients)
     (ridge,) = ridge_rules(evidence, target[None, :], deviations)
 
     def half_length(rule: Rule) -> float:

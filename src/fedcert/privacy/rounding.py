@@ -13,7 +13,7 @@ from fedcert.privacy.masks import framed
 from fedcert.privacy.noise import cells_of
 from fedcert.privacy.vectors import next_effect
 from fedcert.report import Report, Sums
-from fedcert.report.groups import group_bound
+from fedcert.report.groups import effect_bound, group_bound
 from fedcert.report.noisy import noisy_sums
 from fedcert.report.privacy import Noise
 
@@ -43,14 +43,14 @@ def rounded(report: Report, base: int, identity: Identity) -> Sums:
     chance = np.random.default_rng(np.frombuffer(seed, dtype="<u4")).random(cells.shape)
     made = base * (cells // base + (chance * base < cells % base))
     noise = Noise(rounding=base, variance=base**2 / 4, cells=made.tolist())
-    grouped = report.design_effect is not None or report.largest_group is not None
-    group = group_bound(report.examples, report.design_effect, report.largest_group) if grouped else None
+    effects = effect_bound(report.design_effect, report.largest_group, len(report.radii))
+    group = group_bound(report.examples, report.design_effect, report.largest_group)
     like = Sums(
         model=report.model, request=report.request, smoothing=report.smoothing, radii=report.radii,
         classes=report.classes, contributors=1, label_counts=(0,) * len(report.classes),
         certified_counts=(0,) * len(report.radii), software=report.software,
-        design_effect=None if report.design_effect is None else tuple(map(next_effect, report.design_effect)),
-        largest_group=None if group is None else -(-group // base) * base,
+        design_effect=None if effects is None else tuple(map(next_effect, effects)),
+        largest_group=None if effects is None else -(-group // base) * base,
     )  # fmt: skip
     return noisy_sums(like, noise, 1, in_words(base))
 

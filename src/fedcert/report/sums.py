@@ -24,7 +24,7 @@ from fedcert.report.fields import (
     rows_fit,
     same_length,
 )
-from fedcert.report.groups import group_bound
+from fedcert.report.groups import effect_bound, group_bound
 from fedcert.report.kinds import Flag, ListOf, ModelName, Moment, Nullable, Number, OneOf, Text, Whole
 from fedcert.report.privacy import Noise
 from fedcert.report.report import Report
@@ -299,7 +299,7 @@ class Sums(Value):
             certified_counts=_added(self.certified_counts, other.certified_counts),
             by_class=_merged_totals([part for part in (self.by_class, other.by_class) if part is not None]),
             moments=_merged_moments(self.moments, other.moments),
-            design_effect=_largest(self.design_effect, other.design_effect),
+            design_effect=_larger_effects(self, other),
             largest_group=_larger_group(self, other),
             alike=self.alike and other.alike and self.smoothing == other.smoothing,
             fewest_holders=max(self.fewest_holders or 0, other.fewest_holders or 0) or None,
@@ -317,12 +317,11 @@ def _larger_group(first: Sums, second: Sums) -> int | None:
     return max(group_bound(one.examples, one.design_effect, one.largest_group) for one in (first, second))
 
 
-def _largest(first: Sequence[float] | None, second: Sequence[float] | None) -> tuple[float, ...] | None:
-    """The larger design effect at each radius; where one side tells none, its examples are independent."""
-    told = [effects for effects in (first, second) if effects is not None]
-    if len(told) < 2:
-        return tuple(max(effect, 1.0) for effect in told[0]) if told else None
-    return tuple(map(max, *told))
+def _larger_effects(first: Sums, second: Sums) -> tuple[float, ...] | None:
+    """The larger design effect at each radius; where one side tells nothing of groups, its examples are independent."""
+    both = [effect_bound(one.design_effect, one.largest_group, len(one.radii)) for one in (first, second)]
+    told = [effects for effects in both if effects is not None]
+    return tuple(map(max, *told)) if len(told) > 1 else tuple(told[0]) if told else None
 
 
 def _added(first: Iterable[int], second: Iterable[int]) -> tuple[int, ...]:
