@@ -16,7 +16,7 @@ HERE = Path(__file__).parents[1]
 def main() -> None:
     """Put every table between its marks, with what is missing said under it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--draws", type=int, default=50)
     parser.add_argument("--only", nargs="+", default=[*TABLES, "figure2"])
     options = parser.parse_args()
     page, traces = HERE / "docs" / "reproduction.md", HERE / "traces"

@@ -5,10 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedcert.estimation.compare import compare
+from fedcert.estimation.federation import Federation
+from fedcert.estimation.methods import Settings, estimator
+from fedcert.estimation.target import distribution_of
 from fedcert.lab.experiment import Experiment
 from fedcert.lab.paper.judging import judge
 from fedcert.lab.paper.published import TABLE_1, TABLE_2, TABLE_4, TABLES, settings
 from fedcert.lab.populations.partition import partition_of
+from fedcert.lab.traces.federations import drawn
 from fedcert.lab.traces.trace import Examples, Trace
 
 
@@ -71,3 +76,15 @@ def test_errors_are_those_of_the_estimates_and_the_better_methods_are_better() -
     assert judge(trace, ("ga",), draws=2)["ga"].rmse == plain["ga"].rmse[:2]
     assert plain["vw"].spread[0] >= 0
     assert judge(trace, ("vw",), draws=1)["vw"].spread == (0.0, 0.0)
+
+
+def test_only_post_stratification_is_told_counts_per_class() -> None:
+    trace = made_up()
+    found = judge(trace, draws=1)
+    for method, told in (("blup", False), ("minimax", False), ("poststratified", True)):
+        made = drawn(trace, np.random.default_rng([0, 0]), class_counts=told)
+        pool = Federation.of(made.reports)
+        assert (pool.class_totals is not None) == told
+        answer = estimator(method)(pool, distribution_of(made.target, pool.classes), Settings(threshold=50))
+        errors = compare(answer.certified_accuracy.tolist(), made.truth.tolist())
+        assert found[method].first == pytest.approx((errors.rmse, errors.mape), abs=1e-12)

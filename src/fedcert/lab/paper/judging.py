@@ -18,6 +18,7 @@ from fedcert.lab.traces.trace import Trace
 
 PAPER = ("ap", "ga", "vw")
 OURS = ("blup", "minimax", "poststratified")
+_FROM_CLASS_COUNTS = ("poststratified", "auto")
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ def judge(
 
     The first draw has the clients as they were in training. In the others the clients' examples are spread anew by the
     same partition: that is another federation with the same model. AP and GA draw other subsets each time.
+    Post-stratification is told counts per class, all other methods the paper's reports and no more.
 
     Args:
         trace: the trace.
@@ -87,10 +89,12 @@ def judge(
             parts = redrawn(trace, partition_of(experiment.partition), experiment.clients, generator)
         mix = None if shift is None else mix_at_distance(pooled, shift, generator)
         made = drawn(trace, generator, parts=parts, mix=mix)
-        pool = Federation.of(made.reports)
-        distribution = distribution_of(made.target, pool.classes)
+        whole = Federation.of(made.reports)
+        closed = whole.closed()
+        distribution = distribution_of(made.target, whole.classes)
         settings = Settings(subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed + number)
         for method in methods:
+            pool = whole if method in _FROM_CLASS_COUNTS else closed
             answer = estimator(method)(pool, distribution, settings)
             error = compare(answer.certified_accuracy.tolist(), made.truth.tolist())
             errors[method].append((error.rmse, float("nan") if error.mape is None else error.mape))
