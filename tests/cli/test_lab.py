@@ -95,7 +95,7 @@ def made_up(experiment: Experiment) -> Trace:
 def test_tables_come_from_traces(place: Path, capsys: pytest.CaptureFixture[str], table: str) -> None:
     (place / "traces").mkdir()
     for setting in {row.setting for row in TABLES[table]}:
-        write_trace(trace_path(place / "traces", setting), made_up(replace(setting.experiment(), clients=30)))
+        write_trace(trace_path(place / "traces", setting), made_up(setting.experiment()))
     assert run(["lab", "paper", table, "--draws", "2", "--markdown", "t.md"]) == 0
     assert "RMSE" in capsys.readouterr().out
     text = (place / "t.md").read_text()
@@ -118,7 +118,7 @@ def test_tables_come_from_traces(place: Path, capsys: pytest.CaptureFixture[str]
 def test_figure_2_is_drawn(place: Path) -> None:
     (place / "traces").mkdir()
     setting = TABLES["table4"][0].setting
-    write_trace(trace_path(place / "traces", setting), made_up(replace(setting.experiment(), clients=30)))
+    write_trace(trace_path(place / "traces", setting), made_up(setting.experiment()))
     assert run(["lab", "paper", "figure2", "--draws", "2", "--out", "f.png"]) == 0
     assert (place / "f.png").read_bytes().startswith(b"\x89PNG")
 
@@ -128,7 +128,15 @@ def test_figure_2_is_drawn(place: Path) -> None:
     [
         (["paper", "table1"], "traces has none of the traces resnet18-cifar10-dirichlet0.1-fedavg, resnet18"),
         (["paper", "table9"], "the paper has table1, table2, table3, table4, table5 and figure2, but not 'table9'"),
-        (["paper", "table1", "--run"], "the data set cifar10 is read from a folder: name it"),
+        (
+            ["paper", "table1", "--run"],
+            "making the missing traces of table1 needs cifar10; name its folder (--cifar10)",
+        ),
+        # Before hours of training on the data that is there.
+        (["paper", "table1", "--run", "--cifar10", "."], "needs cifar100; name its folder (--cifar100)"),
+        (["paper", "table1", "--out", "t.png"], "--out is for figure2's file, but table1 is asked for"),
+        (["paper", "figure2", "--markdown", "f.md"], "--markdown is for tables, but figure2 is asked for"),
+        (["train", "e.toml", "--out", "w", "--device", "meta"], "the device 'meta' cannot be used"),
         (["train", "none.toml", "--out", "w"], "there is no file none.toml"),
         (["train", "e.toml", "--out", "w", "--device", "quantum"], "the device 'quantum' cannot be used"),
         (["trace", "e.toml", "--out", "t.csv"], "must end in .parquet"),
@@ -141,3 +149,30 @@ def test_mistakes_are_one_sentence(
     error = capsys.readouterr().err
     assert sentence in error
     assert error.count("\n") == 1
+
+
+def test_a_trace_under_another_name_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "traces").mkdir()
+    pareto, prox = TABLES["table4"][0].setting, TABLES["table3"][1].setting
+    path = trace_path(place / "traces", pareto)
+    for experiment, sentence in (
+        (prox.experiment(), "must be of partition 'pareto:2', but is of 'dirichlet:0.1'"),
+        (replace(pareto.experiment(), radii=(0.0, 0.5)), "must be of radii"),
+        (replace(pareto.experiment(), clients=30), "must be of clients 100, but is of 30"),
+    ):
+        write_trace(path, made_up(experiment))
+        for command in (["table4"], ["figure2", "--out", "f.png"]):
+            assert run(["lab", "paper", *command, "--draws", "1"]) == 1
+            assert sentence in " ".join(capsys.readouterr().err.split())
+    assert not (place / "f.png").exists()
+
+
+def test_full_memory_is_one_sentence(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr("fedcert.lab.datasets.library.read_dataset", full)
+    assert run(["lab", "data", "digits"]) == 1
+    assert "the memory is full" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,6 +113,12 @@ def test_federations_are_redrawn_and_targets_shifted(trace: Trace) -> None:
     assert made.truth[0] > made.truth[-1]
 
 
+def with_header(table: arrow.Table, **changes: object) -> arrow.Table:
+    """A trace's table that tells other things about itself."""
+    header = json.loads(table.schema.metadata[b"fedcert"]) | changes
+    return table.replace_schema_metadata({"fedcert": json.dumps(header)})
+
+
 @pytest.mark.parametrize(
     ("change", "error", "sentence"),
     [
@@ -127,6 +134,27 @@ def test_federations_are_redrawn_and_targets_shifted(trace: Trace) -> None:
             lambda table: table.set_column(5, "radius", arrow.array(np.full(len(table), np.nan), arrow.float32())),
             DataProblem,
             "must hold numbers",
+        ),
+        (
+            lambda table: table.set_column(3, "label", arrow.array(np.full(len(table), 3.5), arrow.float64())),
+            DataProblem,
+            "must hold numbers",
+        ),
+        (
+            lambda table: table.set_column(1, "client", arrow.array(np.full(len(table), 10**6), arrow.int32())),
+            DataProblem,
+            "out of their range",
+        ),
+        (lambda table: table.append_column("label", table["label"]), DataProblem, "has a column twice"),
+        (
+            lambda table: with_header(table, accuracy={}),
+            DataProblem,
+            "for accuracy, which a trace of fedcert never does",
+        ),
+        (
+            lambda table: with_header(table, experiment={"foo": 1}),
+            DataProblem,
+            "the trace .*t.parquet.*: there is no setting foo",
         ),
     ],
 )
@@ -166,8 +194,18 @@ def test_an_experiment_comes_from_toml_and_defaults_to_the_papers(tmp_path: Path
         ("[smoothing]\nsigm = 0.5\n", "there is no setting smoothing.sigm; the settings are failure_probability"),
         ("partition = 5\n", "partition must be a text of 1 to 200 characters"),
         ("[training]\nfigures = 5\n", "figures must be an object from names to numbers, but is 5"),
-        ("training = 3\n", "training. must be a table of settings, but is 3"),
+        ("training = 3\n", "training must be a table of settings, but is 3"),
         ('partition = "zipf"\n', "partition must be iid"),
+        ('partition = "pareto:0.001"\n', "the partition's shape must be a finite number of at least 0.1"),
+        ('partition = "limited:2:0.001"\n', "the partition's shape must be a finite number of at least 0.1"),
+        ("[training]\nsigma = -1\n", "training.sigma must be a finite number"),
+        ("[smoothing]\nsigma = -1\n", "smoothing.sigma must be a finite number"),
+        (
+            "[training]\nlearning_rate = 1e300\n",
+            "training.learning_rate must be a finite number above 0 and of at most",
+        ),
+        ("[training]\nbatch_size = 100000000000\n", "training.batch_size must be a whole number"),
+        ("[training]\npadding = 100000\n", "training.padding must be a whole number"),
     ],
 )
 def test_settings_that_are_none_are_refused(tmp_path: Path, text: str, sentence: str) -> None:

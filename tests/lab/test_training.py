@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from fedcert import CallError, DataProblem, FileProblem
+from fedcert import CallError, DataProblem, FileProblem, InvalidValue
 from fedcert.lab.training.algorithms import Scaffold, algorithm_of
 from fedcert.lab.training.batches import Course, chosen_clients, pictures
 from fedcert.lab.training.checkpoint import load_checkpoint, save_checkpoint
@@ -185,8 +185,14 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path: Path, algo
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     save_checkpoint(trained(rounds=1), tmp_path / "c.safetensors")
     other = Federation(network(), IMAGES, LABELS, PARTS, Training(**{**SMALL, "learning_rate": 0.1}))
-    with pytest.raises(CallError, match="is the checkpoint of a run with other settings, clients or network"):
+    with pytest.raises(CallError, match="is the checkpoint of a run with other settings, data, clients or network"):
         load_checkpoint(other, tmp_path / "c.safetensors")
+    # As many examples for each client, but others: what is held out now may have been trained on.
+    swapped = [part[::-1] for part in PARTS]
+    for parts, subject in ((swapped, ""), (PARTS, "other data")):
+        again = Federation(network(), IMAGES, LABELS, parts, Training(**{**SMALL, "rounds": 1}))
+        with pytest.raises(CallError, match="other settings, data, clients or network"):
+            load_checkpoint(again, tmp_path / "c.safetensors", subject)
     (tmp_path / "d.safetensors").write_bytes(b"no")
     with pytest.raises(FileProblem, match="cannot read the checkpoint"):
         load_checkpoint(other, tmp_path / "d.safetensors")
@@ -251,5 +257,18 @@ def test_what_cannot_be_trained_is_refused() -> None:
         Federation(network(), IMAGES, LABELS, [np.zeros(0, dtype=np.int64)], Training())
     with pytest.raises(CallError, match="algorithm must be one of fedavg, fedprox, scaffold, but is 'sgd'"):
         algorithm_of("sgd")
-    with pytest.raises(CallError, match="the algorithm fedavg has no proximal"):
+    with pytest.raises(CallError, match="the algorithm fedavg has no figure 'proximal', it has none"):
         algorithm_of("fedavg", proximal=1.0)
+    with pytest.raises(CallError, match="the algorithm scaffold has no figure 'still', it has global_step alone"):
+        algorithm_of("scaffold", still=1.0)
+    for name, figures in (("fedprox", {"proximal": -1.0}), ("scaffold", {"global_step": 0.0})):
+        with pytest.raises(InvalidValue, match="figures.*must be a finite number"):
+            algorithm_of(name, **figures)
+
+
+def test_a_global_step_is_one_of_the_parameters_alone() -> None:
+    """BatchNorm's statistics stay the clients' mean: a step beyond it could make variances negative."""
+    algorithm = algorithm_of("scaffold", global_step=3.0)
+    algorithm.prepare(2, 2, torch.device("cpu"))
+    start, mean = torch.tensor([1.0, 1.0, 1.0, 1.0]).double(), torch.tensor([2.0, 0.0, 0.5, 0.1]).double()
+    assert algorithm.merge(start, mean).tolist() == pytest.approx([4.0, -2.0, 0.5, 0.1])

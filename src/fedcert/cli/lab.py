@@ -59,7 +59,7 @@ def partition(
     check_writable(out, FORMATS, files_among(experiment))
     require("matplotlib", "plotting", "plot")
     settings = read_experiment(experiment)
-    found = _data(settings, folder)
+    found = _data(settings.data, folder)
     parts = settings.spread(found.train_labels)
     whole = [_joined(part) for part in parts]
     title = f"{found.name}, {settings.partition}, {settings.clients} clients"
@@ -84,7 +84,7 @@ def train(
     torch = require("torch", "federated training", "torch")
     safetensors = require("safetensors.torch", "federated training", "torch")
     settings = _settings(experiment, rounds)
-    trained = _trained(settings, _data(settings, folder), out, torch.device(_device(torch, device)), time_budget)
+    trained = _trained(settings, _data(settings.data, folder), out, torch.device(_device(torch, device)), time_budget)
     state = {name: tensor.cpu().contiguous() for name, tensor in trained.network.state_dict().items()}
     write_whole(out / "model.safetensors", safetensors.save(state))
     results().print(plain(f"{_words(trained)} Wrote {out / 'model.safetensors'}."))
@@ -104,9 +104,8 @@ def trace(
     require("pyarrow", "traces", "parquet")
     check_writable(out, (".parquet",), files_among(experiment))
     settings = _settings(experiment, rounds)
-    _traced(
-        settings, _data(settings, folder), out, work or out.with_suffix(".work"), torch.device(_device(torch, device))
-    )
+    found = _data(settings.data, folder)
+    _traced(settings, found, out, work or out.with_suffix(".work"), torch.device(_device(torch, device)))
 
 
 @app.command("paper")
@@ -132,12 +131,25 @@ def paper(
         check_writable(markdown, (".md",))
     if out is not None:
         check_writable(out, FORMATS)
-    for setting in missing_traces(table, traces) if run else ():
+    if out is not None and table != "figure2":
+        raise CallError(f"--out is for figure2's file, but {table} is asked for; leave it out, or use --markdown")
+    if markdown is not None and table == "figure2":
+        raise CallError("--markdown is for tables, but figure2 is asked for; leave it out, or use --out")
+    missing = missing_traces(table, traces)
+    if run and missing:
         torch = require("torch", "federated training", "torch")
         where = torch.device(_device(torch, device))
-        settings = setting.experiment(rounds, on_gpu=where.type == "cuda")
-        found = _data(settings, cifar10 if settings.data == "cifar10" else cifar100)
-        _traced(settings, found, traces / f"{setting.name}.parquet", traces / f"{setting.name}.work", where)
+        # All data sets before any training: what is missing must not come out hours later.
+        folders = {"cifar10": cifar10, "cifar100": cifar100}
+        wanted = sorted({setting.data for setting in missing})
+        for name in wanted:
+            if folders[name] is None:
+                raise CallError(f"making the missing traces of {table} needs {name}; name its folder (--{name})")
+        images = {name: _data(name, folders[name]) for name in wanted}
+        for setting in missing:
+            settings = setting.experiment(rounds, on_gpu=where.type == "cuda")
+            place = traces / f"{setting.name}.parquet"
+            _traced(settings, images[setting.data], place, traces / f"{setting.name}.work", where)
     console = results()
     if table == "figure2":
         path = out or Path("figure2.png")
@@ -169,19 +181,19 @@ def _settings(experiment: Path, rounds: int | None) -> Any:
     return settings if rounds is None else replace(settings, training=replace(settings.training, rounds=rounds))
 
 
-def _data(settings: Any, folder: Path | None) -> Any:
+def _data(name: str, folder: Path | None) -> Any:
     from fedcert.lab.datasets.library import read_dataset
 
     with working("reading images"):
-        return read_dataset(settings.data, folder)
+        return read_dataset(name, folder)
 
 
 def _device(torch: Any, name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
+        torch.zeros(1, device=name).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise CallError(f"the device {name!r} cannot be used: {str(error).splitlines()[0][:200]}") from None
     return name
 
@@ -206,7 +218,7 @@ def _trained(settings: Any, found: Any, folder: Path, device: Any, time_budget: 
             return train_experiment(settings, found, folder, device, told, seconds=seconds)
         except KeyboardInterrupt:
             if (folder / "checkpoint.safetensors").exists():
-                tell(f"note: {folder} holds a checkpoint of the last half minute; run the same command again to go on")
+                tell(f"note: {folder} holds a checkpoint; run the same command again to go on")
             raise
 
 
@@ -220,7 +232,11 @@ def _traced(settings: Any, found: Any, out: Path, work: Path, device: Any) -> No
     trained = _trained(settings, found, work, device)
     tell(f"{out.stem}: {_words(trained)}")
     with progress() as bar:
-        made = trace_experiment(settings, found, trained, out, _Certifying(bar), journals=work)
+        try:
+            made = trace_experiment(settings, found, trained, out, _Certifying(bar), journals=work)
+        except KeyboardInterrupt:
+            tell(f"note: {work} holds the certificates made so far; run the same command again to go on")
+            raise
     share = made.target.right.mean()
     results().print(
         plain(

@@ -40,6 +40,7 @@ from fedcert.errors import FedcertError
 from fedcert.version import __version__
 
 INTERRUPTED = 130
+_MEMORY_IS_FULL = "the memory is full; close other programs, or give less at a time (smaller batches, fewer subsets)"
 
 app = typer.Typer(
     name="fedcert",
@@ -114,9 +115,12 @@ def run(arguments: Sequence[str]) -> int:
         _forget_output()
         return 1
     except MemoryError:
-        complain("the memory is full; close other programs, or give less at a time (--batch-size, --subsets)")
+        complain(_MEMORY_IS_FULL)
         return 1
     except Exception as error:
+        if "DefaultCPUAllocator: " in str(error):  # torch's way of saying that the memory is full
+            complain(_MEMORY_IS_FULL)
+            return 1
         # typer's own errors (an unknown option, a missing argument) have no public common base.
         if not hasattr(error, "format_message"):
             raise

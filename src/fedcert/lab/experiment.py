@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -64,11 +65,9 @@ class Experiment:
         _check_names(given, cls, "")
         made = dict(given)
         if "training" in made:
-            _check_names(made["training"], Training, "training.")
-            made["training"] = Training(**made["training"])
+            made["training"] = _within("training", Training, Training, made["training"])
         if "smoothing" in made:
-            _check_names(made["smoothing"], Smoothing, "smoothing.")
-            made["smoothing"] = Smoothing.usual(**{"sigma": PAPER_SIGMA, **made["smoothing"]})
+            made["smoothing"] = _within("smoothing", Smoothing, Smoothing.usual, made["smoothing"], sigma=PAPER_SIGMA)
         return cls(**made)
 
     def to_tables(self) -> dict[str, Any]:
@@ -142,10 +141,20 @@ def build_network(name: str, data: Dataset) -> Any:
     return (resnet18 if name == "resnet18" else mobilenet_v2)(len(data.classes), colours)
 
 
+def _within(table: str, kind: type, maker: Callable[..., Any], given: Any, **usual: Any) -> Any:
+    """What a table of settings says, with the table's name in what is wrong with it."""
+    _check_names(given, kind, table)
+    try:
+        return maker(**{**usual, **given})
+    except InvalidValue as error:
+        raise InvalidValue(f"{table}.{error.field}", error.expected, error.came, remedy=error.remedy) from None
+
+
 def _check_names(given: Any, kind: type, place: str) -> None:
     known = {one.name for one in fields(kind)} - {"extra"}
     if not isinstance(given, dict):
         raise CallError(f"{place or 'an experiment'} must be a table of settings, but is {shown(given)}")
     unknown = sorted(set(given) - known)
     if unknown:
-        raise CallError(f"there is no setting {place}{unknown[0]}; the settings are {', '.join(sorted(known))}")
+        whole = f"{place}.{unknown[0]}" if place else unknown[0]
+        raise CallError(f"there is no setting {whole}; the settings are {', '.join(sorted(known))}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import platform
 import time
 from collections.abc import Callable
@@ -14,15 +15,16 @@ from typing import Any
 import torch
 
 from fedcert.certification.run import Watcher
-from fedcert.errors import FileProblem
+from fedcert.errors import DataProblem, FileProblem
 from fedcert.lab.central import accuracy
 from fedcert.lab.datasets.dataset import Dataset
 from fedcert.lab.experiment import Experiment, build_network
-from fedcert.lab.traces.making import make_trace
+from fedcert.lab.traces.making import forget, make_trace
 from fedcert.lab.traces.trace import Trace, write_trace
 from fedcert.lab.training.checkpoint import load_checkpoint, save_checkpoint
 from fedcert.lab.training.rounds import Federation, Round
 from fedcert.report import write_whole
+from fedcert.report.paths import named
 from fedcert.version import __version__
 
 _SECONDS_BETWEEN_CHECKPOINTS = 30.0
@@ -63,8 +65,9 @@ def train_experiment(
 ) -> Trained:
     """Train an experiment's global model, or go on where an earlier run was.
 
-    Writes `checkpoint.safetensors` and `curve.csv` to the folder, every half minute and at the end. The curve has the
-    loss and the seconds of each round, and at each checkpoint the accuracy on the test images under noise.
+    Writes `checkpoint.safetensors` and `curve.csv` to the folder, every half minute, at the end, and when it is
+    interrupted. The curve has the loss and the seconds of each round, and the accuracy on the test images under noise
+    at each checkpoint but that of an interruption.
 
     Args:
         experiment: its settings.
@@ -76,7 +79,8 @@ def train_experiment(
 
     Raises:
         FileProblem: the folder cannot be made or written.
-        CallError: its checkpoint is of another experiment.
+        CallError: its checkpoint is of another experiment, or has more rounds.
+        DataProblem: training diverged.
     """
     _make(folder)
     torch.manual_seed(experiment.seed)
@@ -85,22 +89,36 @@ def train_experiment(
     parts = [train for train, _ in experiment.spread(data.train_labels)]
     federation = Federation(network, images, labels, parts, experiment.training)
     checkpoint, curve = folder / "checkpoint.safetensors", _Curve(folder / "curve.csv")
+    subject = f"{experiment.network} on {data.name} {data.digest}, seed {experiment.seed}"
     if checkpoint.exists():
-        load_checkpoint(federation, checkpoint)
+        load_checkpoint(federation, checkpoint, subject)
         curve.resume(federation.done)
     began = saved = time.monotonic()
-    for made in federation.rounds():
-        curve.add(made)
-        told(made)
-        now = time.monotonic()
-        over = seconds is not None and now - began > seconds
-        if now - saved > _SECONDS_BETWEEN_CHECKPOINTS or made.number == experiment.training.rounds or over:
-            save_checkpoint(federation, checkpoint)
-            curve.note(_accuracies(experiment, network, data, device)["noisy"])
+    kept = federation.done
+    try:
+        for made in federation.rounds():
+            if not math.isfinite(made.loss):
+                raise DataProblem(
+                    f"training diverged: its loss is {made.loss} in round {made.number}; lower learning_rate, and look "
+                    "at momentum, weight_decay and the algorithm's figures"
+                )
+            curve.add(made)
+            told(made)
+            now = time.monotonic()
+            over = seconds is not None and now - began > seconds
+            if now - saved > _SECONDS_BETWEEN_CHECKPOINTS or made.number == experiment.training.rounds or over:
+                save_checkpoint(federation, checkpoint, subject)
+                kept = federation.done
+                curve.note(_accuracies(experiment, network, data, device)["noisy"])
+                curve.write()
+                saved = now
+            if over:
+                break
+    except KeyboardInterrupt:
+        if federation.settled and federation.done > kept:
+            save_checkpoint(federation, checkpoint, subject)
             curve.write()
-            saved = now
-        if over:
-            break
+        raise
     return Trained(network, federation.done, _accuracies(experiment, network, data, device), curve.seconds)
 
 
@@ -136,6 +154,8 @@ def trace_experiment(
     )  # fmt: skip
     trace.about["certification_seconds"] = round(time.monotonic() - began, 1)
     write_trace(path, trace)
+    if journals is not None:
+        forget(journals)
     return trace
 
 
@@ -157,10 +177,17 @@ class _Curve:
 
     def resume(self, rounds: int) -> None:
         """Keep what an earlier run wrote, up to where its checkpoint is."""
-        if self.path.exists():
+        if not self.path.exists():
+            return
+        try:
             with self.path.open(newline="", encoding="utf-8") as file:
-                rows = list(csv.reader(file))[1:]
-            self.rows = [row for row in rows if len(row) == len(_HEADER) and int(row[0]) <= rounds]
+                rows = [row for row in list(csv.reader(file))[1:] if len(row) == len(_HEADER)]
+            self.rows = [row for row in rows if int(row[0]) <= rounds and math.isfinite(float(row[2]))]
+        except (ValueError, csv.Error) as error:
+            raise DataProblem(
+                f"{named(self.path)} must be the learning curve of an earlier run, but is not ({error}); "
+                "remove it to go on without"
+            ) from None
 
     def add(self, made: Round) -> None:
         self.rows.append([str(made.number), f"{made.loss:.6g}", f"{made.seconds:.3f}", ""])

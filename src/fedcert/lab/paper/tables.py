@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedcert.errors import CallError
+from fedcert.errors import CallError, DataProblem, shown
 from fedcert.lab.paper.judging import OURS, PAPER, Errors, judge
 from fedcert.lab.paper.published import FIGURE_2, TABLES, Row, Setting
 from fedcert.lab.traces.trace import Trace, read_trace
@@ -70,6 +70,7 @@ def reproduce(
 
     Raises:
         CallError: the paper has no such table, or none of its traces is there.
+        DataProblem: a trace is not of the setting in its name, or one split of it is empty.
     """
     gone = missing_traces(name, folder)
     rows = [row for row in TABLES[name] if row.setting not in gone]
@@ -79,7 +80,7 @@ def reproduce(
             "give the folder that has them (--traces), or make them (--run)"
         )
     for number, row in enumerate(rows):
-        trace = read_trace(trace_path(folder, row.setting))
+        trace = _trace_of(folder, row.setting)
 
         def errors(shift: float | None, row: Row = row, trace: Trace = trace) -> dict[str, Errors]:
             return judge(
@@ -96,11 +97,34 @@ def distances(folder: Path, *, draws: int, seed: int = 0) -> dict[float, dict[st
 
     Raises:
         CallError: the trace is missing.
+        DataProblem: it is not of the setting in its name, or one split of it is empty.
     """
     setting, wanted = FIGURE_2
     if missing_traces("figure2", folder):
         raise CallError(
             f"{named(folder)} lacks the trace {setting.name}; give its folder (--traces), or make it (--run)"
         )
-    trace = read_trace(trace_path(folder, setting))
+    trace = _trace_of(folder, setting)
     return {distance: judge(trace, draws=draws, shift=distance, seed=seed) for distance in wanted}
+
+
+def _trace_of(folder: Path, setting: Setting) -> Trace:
+    """The trace of a setting, which must be what its name says: figures are printed under that name."""
+    path = trace_path(folder, setting)
+    trace = read_trace(path)
+    wanted = setting.experiment(trace.rounds)
+    for name in ("network", "data", "partition", "clients", "train_share", "radii"):
+        _check_same(path, name, getattr(trace.experiment, name), getattr(wanted, name))
+    _check_same(path, "algorithm", trace.experiment.training.algorithm, wanted.training.algorithm)
+    for part, examples in (("clients", trace.clients), ("target", trace.target)):
+        if not len(examples):
+            raise DataProblem(f"the trace {named(path)} has no examples of the {part}; make it anew (--run)")
+    return trace
+
+
+def _check_same(path: Path, name: str, came: object, wanted: object) -> None:
+    if came != wanted:
+        raise DataProblem(
+            f"the trace {named(path)} must be of {name} {shown(wanted)}, but is of {shown(came)}; "
+            "give the folder that has the right one (--traces), or make it anew (--run)"
+        )

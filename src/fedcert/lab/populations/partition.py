@@ -148,11 +148,12 @@ class Limited(Partition):
 
 
 _ABOVE_ZERO = Number(above=0, most=1e6)
+_TAIL = Number(least=0.1, most=1e6)  # below that, draws from a Pareto distribution can exceed all numbers
 PARTITIONS: dict[str, tuple[type[Partition], tuple[tuple[str, Kind], ...]]] = {
     Iid.NAME: (Iid, ()),
     Dirichlet.NAME: (Dirichlet, (("concentration", _ABOVE_ZERO),)),
-    Pareto.NAME: (Pareto, (("shape", _ABOVE_ZERO),)),
-    Limited.NAME: (Limited, (("classes per client", Whole(least=1)), ("shape", _ABOVE_ZERO))),
+    Pareto.NAME: (Pareto, (("shape", _TAIL),)),
+    Limited.NAME: (Limited, (("classes per client", Whole(least=1)), ("shape", _TAIL))),
 }
 
 

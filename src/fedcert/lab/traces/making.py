@@ -42,7 +42,7 @@ def make_trace(
         accuracy: of it.
         about: further facts.
         watcher: told about progress.
-        journals: a folder in which to remember how far the work is.
+        journals: a folder in which to remember how far the work is; `forget` when the trace is kept.
     """
     classifier = classifier_of(network)
     holders = [test for _, test in experiment.spread(data.train_labels)]
@@ -56,8 +56,6 @@ def make_trace(
         plan = Plan(name, experiment.smoothing, experiment.radii, data.classes, seed=experiment.seed)
         journal = None if journals is None else journals / f"{name}.journal"
         done = carry_out(plan, classifier, _local(images, labels, index), watcher or Watcher(), journal)
-        if journal is not None:
-            journal.unlink(missing_ok=True)
         outcomes = done.outcomes
         made.append(
             Examples(
@@ -70,6 +68,12 @@ def make_trace(
             )
         )
     return Trace(experiment, data.classes, classifier.identity, rounds, accuracy, about, made[0], made[1])
+
+
+def forget(journals: Path) -> None:
+    """Remove the journals of a trace that is safely written."""
+    for name in ("clients", "target"):
+        (journals / f"{name}.journal").unlink(missing_ok=True)
 
 
 def _local(images: Images, labels: Labels, index: np.ndarray) -> LocalData:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedcert.errors import DataProblem, FileProblem, require, shown
+from fedcert.errors import CallError, DataProblem, FileProblem, InvalidValue, require, shown
 from fedcert.lab.experiment import Experiment
 from fedcert.report.paths import check_readable, named
 from fedcert.report.writing import whole_file
@@ -153,6 +153,8 @@ def read_trace(path: Path) -> Trace:
     missing += [name for name in _COLUMNS if name not in columns]
     if missing:
         raise DataProblem(f"the trace {named(path)} lacks {', '.join(missing)}; make it anew")
+    if len(set(columns)) < len(columns):
+        raise DataProblem(f"the trace {named(path)} has a column twice; make it anew")
     _check_header(header, path)
     try:
         values = {name: table[name].combine_chunks() for name in _COLUMNS}
@@ -160,10 +162,11 @@ def read_trace(path: Path) -> Trace:
         arrays = {name: value.to_numpy(zero_copy_only=False) for name, value in values.items()}
     except (arrow.ArrowException, ValueError) as error:
         raise DataProblem(f"the trace {named(path)} cannot be read: {str(error).splitlines()[0][:200]}") from None
-    _check(arrays, split, len(header["classes"]), path)
+    experiment = _experiment(header["experiment"], path)
+    _check(arrays, split, len(header["classes"]), experiment.clients, path)
     clients, target = (_examples(arrays, split == name) for name in _SPLITS)
     return Trace(
-        Experiment.of(header["experiment"]), tuple(header["classes"]), header["model"], header["rounds"],
+        experiment, tuple(header["classes"]), header["model"], header["rounds"],
         header["accuracy"], header["about"], clients, target,
     )  # fmt: skip
 
@@ -186,7 +189,9 @@ def _check_header(header: dict[str, Any], path: Path) -> None:
         "classes": isinstance(classes, list) and bool(classes) and all(isinstance(name, str) for name in classes),
         "model": isinstance(header["model"], str),
         "rounds": type(rounds) is int and rounds >= 0,
-        "accuracy": isinstance(accuracy, dict) and all(type(value) in (int, float) for value in accuracy.values()),
+        "accuracy": isinstance(accuracy, dict)
+        and {"clean", "noisy"} <= set(accuracy)
+        and all(type(value) in (int, float) for value in accuracy.values()),
         "about": isinstance(header["about"], dict),
     }
     wrong = [name for name, fine in good.items() if not fine]
@@ -197,11 +202,24 @@ def _check_header(header: dict[str, Any], path: Path) -> None:
         )
 
 
-def _check(arrays: dict[str, Any], split: npt.NDArray[Any], classes: int, path: Path) -> None:
-    whole = all(value.dtype.kind in "if" and np.isfinite(value).all() for value in arrays.values())
+def _experiment(given: Any, path: Path) -> Experiment:
+    """A trace's settings, with its name in what is wrong with them."""
+    try:
+        return Experiment.of(given)
+    except CallError as error:
+        raise DataProblem(f"the trace {named(path)}: {error}") from None
+    except InvalidValue as error:
+        raise error.at(f"the trace {named(path)}") from None
+
+
+def _check(arrays: dict[str, Any], split: npt.NDArray[Any], classes: int, clients: int, path: Path) -> None:
+    kinds = {"radius": "f"}
+    whole = all(value.dtype.kind in kinds.get(name, "i") and np.isfinite(value).all() for name, value in arrays.items())
     if not whole or not np.isin(split, _SPLITS).all():
         raise DataProblem(f"the trace {named(path)} must hold numbers, and the splits client and target; make it anew")
     inside = all(((arrays[name] >= 0) & (arrays[name] < classes)).all() for name in ("label", "predicted"))
+    held = arrays["client"][split == "client"]
+    inside &= bool(((held >= 0) & (held < clients)).all())
     if not inside or (arrays["radius"] < 0).any() or (arrays["samples"] < 0).any():
         raise DataProblem(f"the trace {named(path)} holds classes or figures out of their range; make it anew")
 

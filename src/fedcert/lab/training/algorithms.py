@@ -6,11 +6,12 @@ A new one is a class here and a line in `ALGORITHMS`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
 from fedcert.errors import CallError
+from fedcert.report.kinds import Kind, Number
 
 Tensors = list[torch.Tensor]
 
@@ -23,6 +24,8 @@ class Algorithm:
     """
 
     NAME: ClassVar[str]
+    FIGURES: ClassVar[dict[str, Kind]] = {}
+    """What settings may say about it."""
     ANCHORED: ClassVar[bool] = False
     """Whether steps refer to the weights from which the client started."""
     CORRECTED: ClassVar[bool] = False
@@ -73,6 +76,7 @@ class FedProx(Algorithm):
 
     proximal: float = 0.01
     NAME: ClassVar[str] = "fedprox"
+    FIGURES: ClassVar[dict[str, Kind]] = {"proximal": Number(least=0, most=1e6)}
     ANCHORED: ClassVar[bool] = True
 
     def adjust(self, gradients: Tensors, weights: Tensors, anchor: Tensors, correction: Tensors) -> None:  # noqa: ARG002
@@ -89,11 +93,13 @@ class Scaffold(Algorithm):
     the server adds the mean change of the variates, over all clients, to c.
 
     Args:
-        global_step: the server's step towards the clients' mean.
+        global_step: the server's step towards the clients' mean; BatchNorm's statistics are that mean, whatever it is,
+            since a step beyond it could make variances negative.
         still: hold all variates at zero, which is FedAvg.
     """
 
     NAME: ClassVar[str] = "scaffold"
+    FIGURES: ClassVar[dict[str, Kind]] = {"global_step": Number(above=0, most=1e6)}
     CORRECTED: ClassVar[bool] = True
 
     def __init__(self, global_step: float = 1.0, *, still: bool = False) -> None:
@@ -101,6 +107,7 @@ class Scaffold(Algorithm):
 
     def prepare(self, clients: int, trained: int, device: torch.device) -> None:
         """Begin with variates of zero."""
+        self._trained = trained
         self._own = torch.zeros((clients, trained), device=device)
         self._common = torch.zeros(trained, device=device)
         self._change = torch.zeros(trained, device=device)
@@ -122,8 +129,9 @@ class Scaffold(Algorithm):
         self._change += change / len(self._own)
 
     def merge(self, start: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
-        """A step towards the mean."""
-        return start + self.global_step * (mean - start)
+        """A step of the parameters towards the mean."""
+        parameters = start[: self._trained] + self.global_step * (mean - start)[: self._trained]
+        return torch.cat([parameters, mean[self._trained :]])
 
     def close_round(self) -> None:
         """The server's variate moves."""
@@ -143,15 +151,18 @@ class Scaffold(Algorithm):
 ALGORITHMS: dict[str, type[Algorithm]] = {made.NAME: made for made in (FedAvg, FedProx, Scaffold)}
 
 
-def algorithm_of(name: str, **figures: Any) -> Algorithm:
+def algorithm_of(name: str, **figures: float) -> Algorithm:
     """An algorithm by its name.
 
     Raises:
         CallError: there is none of that name, or it has no such figures.
+        InvalidValue: a figure is out of its range.
     """
     if name not in ALGORITHMS:
         raise CallError(f"algorithm must be one of {', '.join(ALGORITHMS)}, but is {name!r}")
-    try:
-        return ALGORITHMS[name](**figures)
-    except TypeError:
-        raise CallError(f"the algorithm {name} has no {' or '.join(sorted(figures))}") from None
+    made = ALGORITHMS[name]
+    unknown = sorted(set(figures) - set(made.FIGURES))
+    if unknown:
+        has = f"{', '.join(made.FIGURES)} alone" if made.FIGURES else "none"
+        raise CallError(f"the algorithm {name} has no figure {unknown[0]!r}, it has {has}; leave it out of figures")
+    return made(**{figure: made.FIGURES[figure].take(value, f"figures.{figure}") for figure, value in figures.items()})

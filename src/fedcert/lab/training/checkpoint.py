@@ -1,11 +1,12 @@
 """Checkpoints of federated training, so that a run which broke off goes on where it was.
 
-What clients see in a round depends on the settings and the round's number alone, so a checkpoint holds no more than the
-server's state and the algorithm's.
+What clients see in a round depends on the settings, their examples and the round's number alone, so a checkpoint holds
+no more than the server's state and the algorithm's, and what it must be gone on with.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -17,24 +18,35 @@ from fedcert.lab.training.rounds import Federation
 from fedcert.report.paths import named
 from fedcert.report.writing import write_whole
 
-_KIND = "fedcert training 1"
+_KIND = "fedcert training 2"
 
 
-def save_checkpoint(federation: Federation, path: Path) -> None:
-    """Write how far a federation is, whole or not at all."""
+def save_checkpoint(federation: Federation, path: Path, subject: str = "") -> None:
+    """Write how far a federation is, whole or not at all.
+
+    Args:
+        federation: after a round.
+        path: the file.
+        subject: what is trained on which data, in words of the caller's; it must be the same to go on.
+    """
     tensors = {"row": federation.row}
     tensors |= {f"algorithm.{name}": tensor for name, tensor in federation.algorithm.state().items()}
-    about = {"kind": _KIND, "round": str(federation.done), "settings": _settings(federation)}
+    about = {"kind": _KIND, "round": str(federation.done), "settings": _settings(federation), "subject": subject}
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_whole(path, safetensors.torch.save(plain, about))
 
 
-def load_checkpoint(federation: Federation, path: Path) -> None:
+def load_checkpoint(federation: Federation, path: Path, subject: str = "") -> None:
     """Take up where an earlier run was; the number of rounds may be another now.
+
+    Args:
+        federation: as it was made for that run.
+        path: the file.
+        subject: as it was saved.
 
     Raises:
         FileProblem: the file is no checkpoint.
-        CallError: it is of a run with other settings, clients or network.
+        CallError: it is of a run with other settings, data, clients or network, or has more rounds than wanted.
     """
     try:
         with safetensors.safe_open(path, "pt") as file:
@@ -44,10 +56,16 @@ def load_checkpoint(federation: Federation, path: Path) -> None:
         raise FileProblem(f"cannot read the checkpoint {named(path)}: {error}") from None
     if about.get("kind") != _KIND:
         raise FileProblem(f"{named(path)} is no checkpoint of federated training; give another file")
-    if about["settings"] != _settings(federation) or tensors["row"].shape != federation.row.shape:
+    same = about.get("settings") == _settings(federation) and about.get("subject") == subject
+    if not same or tensors["row"].shape != federation.row.shape:
         raise CallError(
-            f"{named(path)} is the checkpoint of a run with other settings, clients or network; "
-            "run with those to go on with it, or name another file"
+            f"{named(path)} is the checkpoint of a run with other settings, data, clients or network; "
+            "run with those to go on with it, or name another folder"
+        )
+    if int(about["round"]) > federation.settings.rounds:
+        raise CallError(
+            f"{named(path)} is trained for {about['round']} rounds, more than the {federation.settings.rounds} wanted; "
+            "ask for as many or more, or name another folder"
         )
     federation.row.copy_(tensors.pop("row"))
     prefix = "algorithm."
@@ -58,5 +76,6 @@ def load_checkpoint(federation: Federation, path: Path) -> None:
 
 def _settings(federation: Federation) -> str:
     """All that decides how training goes on; how long it is to go on does not."""
+    parts = hashlib.sha256(b"".join(part.astype("<i8").tobytes() for part in federation.parts)).hexdigest()
     settings = {name: value for name, value in federation.settings.to_table().items() if name != "rounds"}
-    return json.dumps([settings, federation.sizes.tolist()], sort_keys=True)
+    return json.dumps([settings, federation.sizes.tolist(), parts], sort_keys=True)

@@ -70,6 +70,8 @@ class Federation:
         self.algorithm.prepare(len(parts), self.layout.trained, images.device)
         self.simulator: Simulator = simulator_for(Task(network, images, labels, settings, self.algorithm))
         self.done = 0
+        self.settled = True
+        """Whether the state is that after a round: only then may it be kept."""
 
     def rounds(self) -> Iterator[Round]:
         """Train until the last round, yielding after each; the network then has the server's state."""
@@ -90,6 +92,7 @@ class Federation:
         courses = [Course.of(self.settings, self.parts[client], client, number) for client in clients]
         answers = self.simulator.run(self.row, clients, courses)
         trained = self.layout.trained
+        self.settled = False
         for client, course, answer in zip(clients, courses, answers, strict=True):
             rate = self.settings.learning_rate
             with torch.no_grad():
@@ -98,6 +101,7 @@ class Federation:
         self._merge([answer.row for answer in answers], weights)
         self.layout.write(self.row, self.network)
         self.done = number
+        self.settled = True
         loss = sum(answer.loss * weight for answer, weight in zip(answers, weights, strict=True))
         return Round(number, tuple(clients), loss, time.perf_counter() - began)
 
