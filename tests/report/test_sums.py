@@ -53,7 +53,10 @@ def test_sums_add_up(made: list[Report]) -> None:
     sums = Sums.of(made)
     assert sums.contributors == len(made)
     assert sums.label_counts == tuple(np.sum([report.label_counts for report in made], axis=0))
-    assert sums.smoothing.n == min(report.smoothing.n for report in made)
+    # Whoever has no examples certified nothing: how it would have is of no interest.
+    tested = [report for report in made if report.examples] or made
+    assert sums.smoothing.n == min(report.smoothing.n for report in tested)
+    assert sums.alike == (len({report.smoothing.n for report in tested}) == 1)
     assert sums.moments is not None
     expected = np.zeros((3, 3))
     for report in made:
@@ -61,6 +64,21 @@ def test_sums_add_up(made: list[Report]) -> None:
         expected += np.outer(labels, labels) / max(labels.sum(), 1)
     assert np.allclose(np.array(sums.moments.labels_labels) / sums.moments.scale, expected, atol=1e-6)
     assert sums.moments.clients == sum(report.examples > 0 for report in made)
+
+
+@pytest.mark.parametrize("labels", [(0, 0), (0, 5), (5, 0), (5, 5)])
+def test_settings_of_clients_without_examples_do_not_count(
+    make_report: Callable[..., Report], labels: tuple[int, int]
+) -> None:
+    made = [
+        make_report(name, [count, 0], [0, 0], smoothing={"sigma": 0.5, "n": samples})
+        for name, count, samples in zip("ab", labels, (1000, 100), strict=True)
+    ]
+    whole = Sums.of(made)
+    assert whole.smoothing.n == (1000 if labels == (5, 0) else 100)
+    assert whole.alike == (0 in labels and labels != (0, 0))
+    first, second = (Sums.of([report]) for report in made)
+    assert first.merged(second) == second.merged(first) == whole
 
 
 def test_class_totals_cover_the_contributors_that_gave_them(make_report: Callable[..., Report]) -> None:

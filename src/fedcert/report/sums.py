@@ -269,7 +269,7 @@ class Sums(Value):
             by_class=_class_totals(table) if table.opens.any() else None,
             moments=_moments(labels, certified),
             design_effect=None if table.design_effects is None else tuple(table.design_effects.max(axis=0).tolist()),
-            largest_group=_largest_group(table),
+            largest_group=None if table.largest_groups is None else int(table.largest_groups.max()),
             alike=len(smoothings) == 1,
         )
 
@@ -288,10 +288,11 @@ class Sums(Value):
             return merged_noise(self, other)
         if self.noise is not None or other.noise is not None:
             raise CannotCombine("sums with noise cannot be merged with others: one would tell of the other's noise")
+        tested = [one for one in (self, other) if one.examples] or [self, other]  # as in `of`
         return Sums(
             model=self.model,
             request=self.request if self.request == other.request else None,
-            smoothing=common_smoothing([self, other]),
+            smoothing=common_smoothing(tested),
             radii=self.radii,
             classes=self.classes,
             contributors=self.contributors + other.contributors,
@@ -301,14 +302,9 @@ class Sums(Value):
             moments=_merged_moments(self.moments, other.moments),
             design_effect=_larger_effects(self, other),
             largest_group=_larger_group(self, other),
-            alike=self.alike and other.alike and self.smoothing == other.smoothing,
+            alike=all(one.alike and one.smoothing == tested[0].smoothing for one in tested),
             fewest_holders=max(self.fewest_holders or 0, other.fewest_holders or 0) or None,
         )
-
-
-def _largest_group(table: Table) -> int | None:
-    """The largest group of anybody; None where all are independent."""
-    return None if table.largest_groups is None else int(table.largest_groups.max())
 
 
 def _larger_group(first: Sums, second: Sums) -> int | None:
