@@ -235,7 +235,8 @@ def _traced(settings: Any, found: Any, out: Path, work: Path, device: Any) -> No
         try:
             made = trace_experiment(settings, found, trained, out, _Certifying(bar), journals=work)
         except KeyboardInterrupt:
-            tell(f"note: {work} holds the certificates made so far; run the same command again to go on")
+            if any(work.glob("*.journal")):
+                tell(f"note: {work} holds the certificates made so far; run the same command again to go on")
             raise
     share = made.target.right.mean()
     results().print(
