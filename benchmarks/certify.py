@@ -22,12 +22,12 @@ import numpy as np
 import torch
 from scipy import stats
 
-from fedcert.certification.data import load_data
-from fedcert.certification.models import load_classifier
-from fedcert.certification.noise import Gaussian, Phase, Streams
-from fedcert.certification.plan import make_plan
-from fedcert.certification.run import Watcher, carry_out
-from fedcert.certification.sampler import draws_of
+from fedcert.certification.data.sources import load_data
+from fedcert.certification.models.loading import load_classifier
+from fedcert.certification.perturbation import Gaussian, Phase, Streams
+from fedcert.certification.plan import plan_certification
+from fedcert.certification.run import ProgressListener, certify_dataset
+from fedcert.certification.samplers.protocol import draws_of
 from machine import describe_machine
 from rivals import published, toolbox
 
@@ -71,9 +71,9 @@ class Bench:
         options = self.options
         classifier = self.classifier()
         given = {"sigma": options.sigma, "failure_probability": 0.001, "radii": self.radii, "n": options.n, **settings}
-        plan = make_plan("benchmark", None, given, every=every)
+        plan = plan_certification("benchmark", None, given, every=every)
         start = time.perf_counter()
-        report = carry_out(plan, classifier, self.data, Watcher()).report
+        report = certify_dataset(plan, classifier, self.data, ProgressListener()).report
         seconds = time.perf_counter() - start
         return {
             **settings, "seconds": seconds, "samples": report.samples, "images": report.examples,

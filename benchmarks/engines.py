@@ -23,9 +23,9 @@ from safetensors.torch import save_file
 from ward.task import CLASSES, load_data, make_network
 
 from fedcert import Report, Request, Smoothing, certify
-from fedcert.certification.classifiers import digest_of_module
+from fedcert.certification.models.classifiers import digest_of_module
 from fedcert.engines.in_process import ask_clients
-from fedcert.rounds import Round, RunFolder, ask
+from fedcert.rounds import CertificationRound, RunFolder, make_request
 from flower_processes import app_in, flower
 from machine import describe_machine
 
@@ -44,8 +44,8 @@ def in_process(network: Any, clients: int, n: int) -> tuple[float, dict[str, Rep
         x, y = parts[number]
         return certify(network, x, y, client=names[number], request=request, class_counts=True)
 
-    request = ask(digest_of_module(network), Smoothing.usual(0.25, n=n), CLASSES, roster=names, seconds=3600)
-    one = Round(request)
+    request = make_request(digest_of_module(network), Smoothing.usual(0.25, n=n), CLASSES, roster=names, seconds=3600)
+    one = CertificationRound(request)
     began = time.perf_counter()
     ask_clients(one, {name: lambda asked, number=number: client(number, asked) for number, name in enumerate(names)})  # type: ignore[misc]
     one.conclude()

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcert.estimation.bounded import bounded
-from fedcert.estimation.methods import Settings, estimator
+from fedcert.estimation.intervals.statement import make_interval
+from fedcert.estimation.methods.registry import Settings, estimator
 from machine import describe_machine
 from simulation import dirichlet, federation, limited, ordinary, pareto
 
@@ -47,7 +47,7 @@ def measure(classes: int, partition: object, runs: int) -> dict[str, dict[str, f
             for interval in INTERVALS:
                 settings = Settings(interval=interval, seed=run)
                 answer = estimator(method)(made, target, settings)
-                bounds = bounded(answer.uncertainty, target, made, settings)  # type: ignore[arg-type]
+                bounds = make_interval(answer.uncertainty, target, made, settings)  # type: ignore[arg-type]
                 ends = float(bounds.lower[RADIUS]), float(bounds.upper[RADIUS])
                 found.setdefault(f"{method}, {interval}", []).append((ends[0] <= truth <= ends[1], ends[1] - ends[0]))
                 if method == "ga" and interval == "asymptotic":

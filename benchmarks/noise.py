@@ -18,22 +18,22 @@ from typing import Any
 import numpy as np
 
 from fedcert.errors import EstimationProblem
-from fedcert.estimation.bounded import bounded
-from fedcert.estimation.methods import Settings, estimator
-from fedcert.estimation.summed import Summed
-from fedcert.privacy.accounting import Share, share_of
-from fedcert.privacy.noise import with_noise
-from fedcert.privacy.tolerance import withstood
+from fedcert.estimation.clients.aggregated import AggregatedClients
+from fedcert.estimation.intervals.statement import make_interval
+from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.privacy.dp.accounting import Share, share_of
+from fedcert.privacy.dp.mechanism import with_noise
 from fedcert.report import DEFAULT_RADII, Smoothing, Sums
-from fedcert.report.noisy import noisy_sums
-from fedcert.report.privacy import Budget, Noise
+from fedcert.report.privacy import Noise, PrivacyBudget
+from fedcert.report.sums.noisy import noisy_sums
+from fedcert.secagg.threshold import max_colluders
 from machine import describe_machine
 from simulation import CLIENTS, TARGET_EXAMPLES, dirichlet, federation, ordinary, shifted
 
 THRESHOLD = 2 * CLIENTS // 3 + 1
 
 
-def noisy(cells: np.ndarray, share: Share, budget: Budget) -> Summed:
+def noisy(cells: np.ndarray, share: Share, budget: PrivacyBudget) -> AggregatedClients:
     """Noisy sums of class x radius cells: all sites' shares drawn at once, as one discrete Gaussian."""
     classes = tuple(f"class {index}" for index in range(len(cells)))
     like = Sums(
@@ -45,7 +45,7 @@ def noisy(cells: np.ndarray, share: Share, budget: Budget) -> Summed:
         budget=budget, rho=share.rho, variance=every.of_examples, scale=share.scale,
         cells=with_noise(cells, every).tolist(),
     )  # fmt: skip
-    return Summed(noisy_sums(like, noise, CLIENTS, "noise"))
+    return AggregatedClients(noisy_sums(like, noise, CLIENTS, "noise"))
 
 
 def errors(classes: int, distance: float | None, seed: int, epsilons: list[float]) -> dict[str, tuple[float, float]]:
@@ -64,8 +64,8 @@ def errors(classes: int, distance: float | None, seed: int, epsilons: list[float
         "post-stratified, no noise": ("poststratified", federation(labels, rows, True)),
     }
     for epsilon in epsilons:
-        for words, sites in (("together", THRESHOLD - withstood(THRESHOLD, CLIENTS)), ("each site", 1)):
-            budget = Budget(epsilon=epsilon)
+        for words, sites in (("together", THRESHOLD - max_colluders(THRESHOLD, CLIENTS)), ("each site", 1)):
+            budget = PrivacyBudget(epsilon=epsilon)
             share, way = share_of(budget, sites, cells.size), f"epsilon {epsilon:g}, {words}"
             try:
                 ways[way] = ("poststratified", noisy(cells, share, budget))
@@ -78,7 +78,7 @@ def errors(classes: int, distance: float | None, seed: int, epsilons: list[float
             continue
         made = estimator(method)(known, mix, settings)
         assert made.uncertainty is not None  # noqa: S101
-        bounds = bounded(made.uncertainty, mix, known, settings)
+        bounds = make_interval(made.uncertainty, mix, known, settings)
         error = np.clip(made.certified_accuracy, 0, 1) - truth
         found[name] = (float(np.mean(error**2)), float(np.mean(bounds.upper - bounds.lower) / 2))
     return found

@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fedcert.estimation.methods import Settings
-from fedcert.report import gather
+from fedcert.estimation.methods.registry import Settings
+from fedcert.report import load
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import rendered
 from machine import describe_machine
@@ -48,7 +48,7 @@ MOVE = """() => {
 def measured(browser: Any, drawing: dict[str, Any], folder: Path) -> dict[str, Any]:
     """One page."""
     began = time.monotonic()
-    text = rendered(Contents.of_reports(gather(drawn_reports(**drawing)), "uniform", "auto", Settings()))
+    text = rendered(Contents.of_reports(load(drawn_reports(**drawing)), "uniform", "auto", Settings()))
     made = time.monotonic() - began
     path = folder / "page.html"
     path.write_text(text, encoding="utf-8")

@@ -23,16 +23,16 @@ from typing import Any
 
 import numpy as np
 
-from fedcert.privacy.encoding import decoded
-from fedcert.privacy.identity import Identity
-from fedcert.privacy.keyring import Keyring
-from fedcert.privacy.masks import agreed
-from fedcert.privacy.memory import DictMemory
-from fedcert.privacy.replying import SAID, TOLD, read_message
-from fedcert.privacy.site import Site
-from fedcert.privacy.summing import STAGES, Summing
+from fedcert._schema.encoding import decoded
+from fedcert.privacy.keys.identity import Identity
+from fedcert.privacy.keys.keyring import Keyring
+from fedcert.privacy.state_store import InMemoryStore
 from fedcert.report import Request, Smoothing
 from fedcert.report.request import PrivateSum
+from fedcert.secagg.client import SecAggClient
+from fedcert.secagg.masks import agreed
+from fedcert.secagg.participant import CLIENT_MESSAGES, SERVER_MESSAGES, read_message
+from fedcert.secagg.server import STAGES, SecAggServer
 from machine import describe_machine
 
 
@@ -50,18 +50,18 @@ class Clock:
         return made
 
 
-def step(site: Site, stage: int, text: str | None, vector: np.ndarray) -> str:
+def step(site: SecAggClient, stage: int, text: str | None, vector: np.ndarray) -> str:
     """A site's step, from text to text."""
     if stage == 0 or text is None:
         return site.join().dumps()
-    told = read_message(text, TOLD, "what the server tells")
+    told = read_message(text, SERVER_MESSAGES, "what the server tells")
     if stage == 2:
         return site.mask(told, vector).dumps()
     return [None, site.share, None, site.confirm, site.reveal][stage](told).dumps()  # type: ignore[misc]
 
 
 def measured(
-    known: list[Identity], memories: list[DictMemory], counters: int, dropping: float, seed: int
+    known: list[Identity], memories: list[InMemoryStore], counters: int, dropping: float, seed: int
 ) -> dict[str, Any]:
     """One private sum; sites that drop out do so at random stages after the first."""
     clients = len(known)
@@ -76,8 +76,8 @@ def measured(
     sites, times, sizes = {}, {one.name: Clock() for one in known}, defaultdict(list)
     for one, memory in zip(known, memories, strict=True):
         memory.texts.pop("survivors", None)  # here other sites drop out every time
-        sites[one.name] = times[one.name].of(lambda one=one, memory=memory: Site(request, one, ring, memory))
-    server, own = Summing(request, ring, counters), Clock()
+        sites[one.name] = times[one.name].of(lambda one=one, memory=memory: SecAggClient(request, one, ring, memory))
+    server, own = SecAggServer(request, ring, counters), Clock()
     for stage in range(len(STAGES)):
         for name in sorted(server.asked):
             if leaving.get(name, len(STAGES)) <= stage:
@@ -88,7 +88,7 @@ def measured(
                 lambda name=name, text=text, stage=stage: step(sites[name], stage, text, vectors[name])
             )
             sizes[STAGES[stage].__name__].append(len(said))
-            own.of(lambda said=said: server.take(read_message(said, SAID, "what a site says")))
+            own.of(lambda said=said: server.take(read_message(said, CLIENT_MESSAGES, "what a site says")))
         own.of(server.close)
     expected = sum((vectors[name] for name in server.survivors), np.zeros(counters, dtype=np.uint64))
     if server.total is None or (server.total != expected).any():
@@ -126,7 +126,7 @@ def main() -> None:
             firsts, laters = [], []
             for seed in range(options.repeats):
                 known = [Identity.new(f"site-{number}") for number in range(clients)]
-                memories = [DictMemory() for _ in known]
+                memories = [InMemoryStore() for _ in known]
                 for found in (firsts, laters):
                     found.append(measured(known, memories, options.counters, dropping, seed))
             for words, found in (("first sum", firsts), ("later sum", laters)):

@@ -58,13 +58,13 @@ def write_table(path: Path, clients: int, classes: int) -> None:
 
 def measure(path: Path) -> dict[str, float]:
     """Seconds of each step, and the peak memory, of this process."""
+    from fedcert.estimation.estimate import estimate, pool_of
     from fedcert.estimation.files import write_estimate
-    from fedcert.estimation.methods import Settings, estimator
-    from fedcert.estimation.run import estimate, pool_of
-    from fedcert.report import gather
+    from fedcert.estimation.methods.registry import Settings, estimator
+    from fedcert.report import load
 
     start = time.perf_counter()
-    gathered = gather(path)
+    gathered = load(path)
     read = time.perf_counter()
     pool = pool_of(gathered)
     pooled = time.perf_counter()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcert.estimation.federation import Federation
+from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.report import DEFAULT_RADII, Smoothing
 
 CLIENTS, EXAMPLES, TARGET_EXAMPLES = 100, 10_000, 10_000
@@ -92,12 +92,12 @@ def shifted(pool: np.ndarray, distance: float, generator: np.random.Generator) -
     return pool + (other - pool) * min(1.0, distance / np.linalg.norm(other - pool))
 
 
-def federation(labels: np.ndarray, cells: np.ndarray, opens: bool) -> Federation:
+def federation(labels: np.ndarray, cells: np.ndarray, opens: bool) -> ReportedClients:
     """A federation from label counts and certified counts per class (clients x classes x radii)."""
     held = labels.sum(axis=1) > 0
     labels, cells = labels[held], cells[held]
     smoothing = Smoothing(sigma=0.5)
-    return Federation(
+    return ReportedClients(
         clients=tuple(f"client {index}" for index in range(len(labels))),
         classes=tuple(f"class {index}" for index in range(labels.shape[1])),
         radii=DEFAULT_RADII,

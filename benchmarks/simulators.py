@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from fedcert.lab.networks import small_network
-from fedcert.lab.training.rounds import Federation
+from fedcert.lab.training.rounds import FederatedTraining
 from fedcert.lab.training.settings import Training
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def by_fedcert(work: Work) -> Outcome:
         learning_rate=work.learning_rate, sigma=work.sigma, padding=0, flip=False,
     )  # fmt: skip
     parts = list(np.arange(work.clients * work.images).reshape(work.clients, work.images))
-    federation = Federation(network(), *images_and_labels(work.clients, work.images), parts, settings)
+    federation = FederatedTraining(network(), *images_and_labels(work.clients, work.images), parts, settings)
     clock = Clock()
     for _ in federation.rounds():
         clock.note()

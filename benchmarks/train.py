@@ -26,12 +26,12 @@ from torch import nn
 from fedcert.lab.datasets.dataset import Dataset
 from fedcert.lab.experiment import build_network
 from fedcert.lab.training.algorithms import FedAvg
-from fedcert.lab.training.batches import Course, pictures
-from fedcert.lab.training.graphs import GraphSimulator
-from fedcert.lab.training.plain import PlainSimulator
+from fedcert.lab.training.batches import ClientBatches, pictures
+from fedcert.lab.training.graph_simulator import GraphSimulator
+from fedcert.lab.training.plain_simulator import PlainSimulator
 from fedcert.lab.training.replica import Task
-from fedcert.lab.training.rows import Layout
 from fedcert.lab.training.settings import Training
+from fedcert.lab.training.state_layout import StateLayout
 from machine import describe_machine
 
 FLOPS = {"resnet18": 3 * 2 * 0.5559e9, "mobilenet_v2": 3 * 2 * 0.0941e9}
@@ -39,7 +39,7 @@ FLOPS = {"resnet18": 3 * 2 * 0.5559e9, "mobilenet_v2": 3 * 2 * 0.0941e9}
 
 
 def eager(
-    network: nn.Module, images: torch.Tensor, labels: torch.Tensor, courses: list[Course], settings: Training
+    network: nn.Module, images: torch.Tensor, labels: torch.Tensor, courses: list[ClientBatches], settings: Training
 ) -> None:
     """A round of the loop that one would write."""
     states = []
@@ -119,7 +119,7 @@ def main() -> None:
     samples = options.clients * base.steps(options.examples) * options.batch_size
     for side in options.sides.split(","):
         settings = replace(base, bfloat16="bf16" in side, compiled="compiled" in side)
-        courses = [Course.of(settings, part, number, 1) for number, part in enumerate(parts)]
+        courses = [ClientBatches.of(settings, part, number, 1) for number, part in enumerate(parts)]
         torch.manual_seed(0)
         network = build_network(options.network, data).to(device, memory_format=torch.channels_last)
         began = time.perf_counter()
@@ -129,7 +129,7 @@ def main() -> None:
         else:
             kind = GraphSimulator if side.startswith("fast") else PlainSimulator
             simulator = kind(Task(network, images, labels, settings, FedAvg()))
-            start = Layout.of(network).read(network, device)
+            start = StateLayout.of(network).read(network, device)
             seconds = timed(
                 lambda: simulator.run(start, range(options.clients), courses),  # noqa: B023
                 options.rounds,

@@ -14,16 +14,16 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
-from fedcert.certification.journal import Journal, Standing  # noqa: E402
+from fedcert._schema.encoding import encoded  # noqa: E402
+from fedcert.certification.journal import ExampleState, Journal  # noqa: E402
 from fedcert.lab.experiment import Experiment  # noqa: E402
 from fedcert.lab.traces.trace import Examples, Trace, write_trace  # noqa: E402
-from fedcert.privacy.encoding import encoded  # noqa: E402
-from fedcert.privacy.identity import Identity  # noqa: E402
-from fedcert.privacy.keyring import Keyring  # noqa: E402
-from fedcert.privacy.messages import Holders, Totals  # noqa: E402
+from fedcert.privacy.keys.identity import Identity  # noqa: E402
+from fedcert.privacy.keys.keyring import Keyring  # noqa: E402
 from fedcert.privacy.policy import Policy  # noqa: E402
 from fedcert.report import Report  # noqa: E402
-from fedcert.report.parquet import write_parquet  # noqa: E402
+from fedcert.report.table.parquet import write_parquet  # noqa: E402
+from fedcert.secagg.messages import Holders, Totals  # noqa: E402
 from secure_sums import Party  # noqa: E402
 
 
@@ -41,7 +41,7 @@ def main() -> None:
         write_parquet(path, [Report.from_json({**report, "client": f"c{k}"}) for k in range(3)])
         keep("table", 0, path.read_bytes())
         made = Journal(Path(folder, "a.journal"), {"a": 1})
-        made.write([Standing(3, 1, 100, 90, 2, 0.01, 200, 7, True, False)])
+        made.write([ExampleState(3, 1, 100, 90, 2, 0.01, 200, 7, True, False)])
         made._file.close()
         small_trace(Path(folder, "b.parquet"))
         keep("trace", 0, Path(folder, "b.parquet").read_bytes())

@@ -10,25 +10,25 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fedcert.certification.data import load_data
-from fedcert.certification.digest import digest_of_onnx, digest_of_safetensors
+from fedcert._files.strict_json import parse
+from fedcert._schema.record import Record
+from fedcert.certification.data.sources import load_data
 from fedcert.certification.journal import Journal
 from fedcert.certification.logs import read_log
+from fedcert.certification.models.digest import digest_of_onnx, digest_of_safetensors
 from fedcert.errors import FedcertError
+from fedcert.estimation.estimate import estimate
 from fedcert.estimation.result import Estimate, WhatIf
-from fedcert.estimation.run import estimate
 from fedcert.estimation.target import target_of
 from fedcert.lab.datasets.idx import read_idx
 from fedcert.lab.experiment import read_experiment
 from fedcert.lab.traces.trace import read_trace
-from fedcert.privacy.identity import Card, Identity
-from fedcert.privacy.keyring import Keyring
-from fedcert.privacy.messages import Holders, Totals
+from fedcert.privacy.keys.identity import Card, Identity
+from fedcert.privacy.keys.keyring import Keyring
 from fedcert.privacy.policy import Policy
-from fedcert.privacy.replying import SAID, TOLD, read_message
-from fedcert.report import Report, Request, Sums, gather
-from fedcert.report.parsing import parse
-from fedcert.report.value import Value
+from fedcert.report import Report, Request, Sums, load
+from fedcert.secagg.messages import Holders, Totals
+from fedcert.secagg.participant import CLIENT_MESSAGES, SERVER_MESSAGES, read_message
 
 Target = Callable[[bytes], None]
 CORPUS = Path(__file__).parent / "corpus"
@@ -47,7 +47,7 @@ def file_of(data: bytes, suffix: str):
         Path(name).unlink(missing_ok=True)
 
 
-def document(kind: type[Value]) -> Target:
+def document(kind: type[Record]) -> Target:
     """A JSON document of one kind; what is taken must be written and read again as it is."""
 
     def target(data: bytes) -> None:
@@ -61,19 +61,21 @@ def document(kind: type[Value]) -> Target:
 
 def messages(data: bytes) -> None:
     """What sites and server say in a private sum, and keys."""
-    read_message(data, (*SAID, *TOLD, Holders, Totals, Card, Identity, Keyring, Policy), "the message").dumps()
+    read_message(
+        data, (*CLIENT_MESSAGES, *SERVER_MESSAGES, Holders, Totals, Card, Identity, Keyring, Policy), "the message"
+    ).dumps()
 
 
 def lines(data: bytes) -> None:
     """Reports, one in each line, and an estimate from them."""
     with file_of(data, ".ndjson") as path:
-        estimate(gather(path), method="vw")
+        estimate(load(path), method="vw")
 
 
 def table(data: bytes) -> None:
     """A Parquet table of reports."""
     with file_of(data, ".parquet") as path:
-        gather(path)
+        load(path)
 
 
 def arrays(data: bytes) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from documents import MODEL
 from fedcert import Report, Request, Smoothing
-from fedcert.rounds import ask
+from fedcert.rounds import make_request
 
 NOW = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
 ROSTER = ("site-a", "site-b", "site-c")
@@ -19,7 +19,7 @@ def clock(seconds: float = 0.0) -> datetime:
 
 def request(**changes: Any) -> Request:
     values: dict[str, Any] = {"radii": (0.0, 0.25), "roster": ROSTER, "seconds": 60.0, "now": NOW}
-    return ask(MODEL, Smoothing(sigma=0.25), ("cat", "dog"), **{**values, **changes})
+    return make_request(MODEL, Smoothing(sigma=0.25), ("cat", "dog"), **{**values, **changes})
 
 
 def answer(asked: Request, client: str = "site-a", **changes: Any) -> Report:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from fedcert import Estimate, Report, Request, Sums, WhatIf
-from fedcert.report.value import Value
+from fedcert._schema.record import Record
 
 GOLDEN = Path(__file__).parent / "golden"
-KINDS: dict[str, type[Value]] = {
+KINDS: dict[str, type[Record]] = {
     "report": Report,
     "request": Request,
     "sums": Sums,

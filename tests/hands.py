@@ -13,7 +13,7 @@ from torch import nn
 
 from fedcert import Smoothing
 from fedcert.engines.flower import answer
-from fedcert.engines.flower.answering import name_of
+from fedcert.engines.flower.client import name_of
 
 RANDOM = np.random.default_rng(0)
 CLASSES = ["low", "high"]

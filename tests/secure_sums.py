@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from fedcert.privacy.identity import Identity
-from fedcert.privacy.keyring import Keyring
-from fedcert.privacy.memory import DictMemory
-from fedcert.privacy.messages import Message, Passed
-from fedcert.privacy.site import Site
-from fedcert.privacy.summing import Summing
+from fedcert.privacy.keys.identity import Identity
+from fedcert.privacy.keys.keyring import Keyring
+from fedcert.privacy.state_store import InMemoryStore
 from fedcert.report import Request
 from fedcert.report.request import PrivateSum
+from fedcert.secagg.client import SecAggClient
+from fedcert.secagg.messages import ClientMessage, ServerMessage
+from fedcert.secagg.server import SecAggServer
 
 Change = Callable[[Any], Any]
 
@@ -49,13 +49,13 @@ class Party:
     known: list[Identity]
     vectors: Mapping[str, np.ndarray]
     request: Request
-    memories: dict[str, DictMemory] = field(default_factory=dict)
+    memories: dict[str, InMemoryStore] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ring = Keyring.of([one.card for one in self.known])
         length = len(next(iter(self.vectors.values())))
-        self.server = Summing(self.request, self.ring, length)
-        self.memories = self.memories or {one.name: DictMemory() for one in self.known}
+        self.server = SecAggServer(self.request, self.ring, length)
+        self.memories = self.memories or {one.name: InMemoryStore() for one in self.known}
 
     @classmethod
     def of(cls, count: int, length: int = 5, threshold: int | None = None, seed: int = 0) -> Party:
@@ -64,12 +64,12 @@ class Party:
         vectors = {one.name: generator.integers(0, 2**40, length).astype(np.uint64) for one in known}
         return cls(known, vectors, private_request([one.name for one in known], threshold))
 
-    def site(self, name: str) -> Site:
+    def site(self, name: str) -> SecAggClient:
         """As a process that starts anew at every step: what it knows is in its memory."""
         identity = next(one for one in self.known if one.name == name)
-        return Site(self.request, identity, self.ring, self.memories[name])
+        return SecAggClient(self.request, identity, self.ring, self.memories[name])
 
-    def step(self, name: str, told: Passed | None) -> Message:
+    def step(self, name: str, told: ServerMessage | None) -> ClientMessage:
         """What a site answers."""
         site = self.site(name)
         stage = self.server.stage
@@ -81,7 +81,7 @@ class Party:
             return site.mask(told, self.vectors[name])  # type: ignore[arg-type]
         return [None, site.share, None, site.confirm, site.reveal][stage](told)  # type: ignore[misc]
 
-    def stage(self, without: set[str] = frozenset(), changed: Mapping[str, Change] = {}) -> dict[str, Message]:  # type: ignore[assignment]
+    def stage(self, without: set[str] = frozenset(), changed: Mapping[str, Change] = {}) -> dict[str, ClientMessage]:  # type: ignore[assignment]
         """One stage: everybody who is there answers; what some are told may be changed on the way."""
         answers = {}
         for name in sorted(self.server.asked - without):

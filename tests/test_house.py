@@ -13,17 +13,20 @@ import pytest
 import fedcert
 
 SOURCE = Path(fedcert.__file__).parent
-ALWAYS = {"errors", "version"}
+ALWAYS = {"errors", "version", "_files", "_schema"}
 MAY_IMPORT: dict[str, set[str]] = {
+    "_schema": set(),
+    "_files": set(),
     "report": set(),
     "certification": {"report"},
     "estimation": {"report"},
     "show": {"report", "estimation"},
-    "privacy": {"report", "estimation"},
-    "rounds": {"report", "estimation", "privacy"},
-    "engines": {"report", "certification", "estimation", "privacy", "show", "rounds"},
-    "lab": {"report", "certification", "estimation", "privacy", "show", "rounds"},
-    "cli": {"report", "certification", "estimation", "privacy", "show", "rounds", "engines", "lab"},
+    "privacy": {"report"},
+    "secagg": {"report", "estimation", "privacy"},
+    "rounds": {"report", "estimation", "privacy", "secagg"},
+    "engines": {"report", "certification", "estimation", "privacy", "secagg", "show", "rounds"},
+    "lab": {"report", "certification", "estimation", "privacy", "secagg", "show", "rounds"},
+    "cli": {"report", "certification", "estimation", "privacy", "secagg", "show", "rounds", "engines", "lab"},
 }
 
 

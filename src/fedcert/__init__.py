@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fedcert.version import __version__
 
 if TYPE_CHECKING:
-    from fedcert.certification.models import onnx_classifier
+    from fedcert.certification.models.loading import onnx_classifier
     from fedcert.certification.run import certify
     from fedcert.errors import (
         CallError,
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
         ModelProblem,
     )
     from fedcert.estimation.compare import Comparison, compare
+    from fedcert.estimation.estimate import estimate, what_if
     from fedcert.estimation.result import Estimate, WhatIf
-    from fedcert.estimation.run import estimate, what_if
     from fedcert.report import Report, Request, Smoothing, Sums, Target, read_reports
     from fedcert.show.figures import plot
 
 # Loaded when first used: the command line answers at once, and a client never loads the server's half.
 _HOMES = {
-    "fedcert.certification.models": ["onnx_classifier"],
+    "fedcert.certification.models.loading": ["onnx_classifier"],
     "fedcert.certification.run": ["certify"],
     "fedcert.errors": [
         "CallError", "CannotCombine", "DataProblem", "DeviceProblem", "EstimationProblem", "FedcertError",
@@ -41,7 +41,7 @@ _HOMES = {
     ],
     "fedcert.estimation.compare": ["Comparison", "compare"],
     "fedcert.estimation.result": ["Estimate", "WhatIf"],
-    "fedcert.estimation.run": ["estimate", "what_if"],
+    "fedcert.estimation.estimate": ["estimate", "what_if"],
     "fedcert.report": ["Report", "Request", "Smoothing", "Sums", "Target", "read_reports"],
     "fedcert.show.figures": ["plot"],
 }  # fmt: skip

@@ -108,7 +108,7 @@ class InvalidValue(FedcertError, ValueError):
         return type(self)(self.field, self.expected, self.came, remedy=self.remedy or remedy, place=self.place or place)
 
     def _sentence(self) -> str:
-        came = "is missing" if self.came is self.MISSING else f"is {shown(self.came)}"
+        came = "is missing" if self.came is self.MISSING else f"is {preview(self.came)}"
         sentence = f"{self.field} must be {self.expected}, but {came}"
         if self.place:
             sentence = f"{self.place}: {sentence}"
@@ -193,7 +193,7 @@ class Refused(FedcertError, ValueError):
     """An answer that a certification round does not take."""
 
 
-class Withheld(Refused):
+class ConfidentialRefusal(Refused):
     """Why a site does not take part in a private sum, where saying so would tell of its data: others are told less."""
 
     TOLD = "this site does not take part, for reasons that it keeps to itself"
@@ -243,13 +243,13 @@ def require(package: str, feature: str, extra: str) -> Any:
         raise MissingExtra(feature, package, extra) from None
 
 
-def shown(value: Any, limit: int = 60) -> str:
+def preview(value: Any, limit: int = 60) -> str:
     """A value as one short line of printable ASCII-safe text, whatever it holds.
 
     Examples:
-        >>> shown("a" * 100)
+        >>> preview("a" * 100)
         "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'"
-        >>> shown("evil\\x1b[2J")
+        >>> preview("evil\\x1b[2J")
         "'evil\\\\x1b[2J'"
     """
     if isinstance(value, str):

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from fedcert import CallError
-from fedcert.certification.bounds import lower_bound, miss_bound
-from fedcert.certification.noise import Gaussian
+from fedcert.certification.bounds import error_upper_bound, lower_bound
+from fedcert.certification.perturbation import Gaussian
 
 
 @pytest.mark.parametrize("failure_probability", [1e-9, 0.001, 0.05, 0.5])
@@ -37,20 +37,22 @@ def test_the_bound_exceeds_p_no_more_often_than_it_may(trials: int, failure_prob
 
 def test_the_two_tails_agree() -> None:
     k = np.arange(1001)
-    assert lower_bound(k, 1000, 0.001) + miss_bound(k, 1000, 0.001) == pytest.approx(np.ones(1001), abs=1e-12)
+    assert lower_bound(k, 1000, 0.001) + error_upper_bound(k, 1000, 0.001) == pytest.approx(np.ones(1001), abs=1e-12)
 
 
 def test_the_tail_keeps_its_digits_where_all_samples_agree() -> None:
     trials, failure_probability = 10**9, 0.001
-    assert float(miss_bound(trials, trials, failure_probability)) == pytest.approx(-np.log(0.001) / trials, rel=1e-8)
+    assert float(error_upper_bound(trials, trials, failure_probability)) == pytest.approx(
+        -np.log(0.001) / trials, rel=1e-8
+    )
     # The neighbour has no closed form; it must be continuous with the end: (1-p)^n + n p (1-p)^(n-1) ~ e^-x (1+x).
-    x = float(miss_bound(trials - 1, trials, failure_probability)) * trials
+    x = float(error_upper_bound(trials - 1, trials, failure_probability)) * trials
     assert np.exp(-x) * (1 + x) == pytest.approx(failure_probability, rel=1e-6)
 
 
 def test_no_success_certifies_nothing() -> None:
     assert float(lower_bound(0, 5, 0.05)) == 0.0
-    assert float(miss_bound(0, 5, 0.05)) == 1.0
+    assert float(error_upper_bound(0, 5, 0.05)) == 1.0
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(-1, 5), (6, 5), (0, 0), (2.5, 5)])
@@ -62,7 +64,7 @@ def test_impossible_counts_are_refused(successes: float, trials: int) -> None:
 @pytest.mark.parametrize("failure_probability", [0.0, 1.0, -0.1, np.nan])
 def test_impossible_probabilities_are_refused(failure_probability: float) -> None:
     with pytest.raises(CallError, match="failure_probability must be above 0 and below 1"):
-        miss_bound(1, 2, failure_probability)
+        error_upper_bound(1, 2, failure_probability)
 
 
 def test_the_radius_is_the_normal_quantile_and_zero_where_half_is_not_reached() -> None:

@@ -11,10 +11,10 @@ import torch
 from scipy import stats
 
 from fedcert import FedcertWarning, certify
-from fedcert.certification.classifiers import classifier_of
-from fedcert.certification.noise import Gaussian, Phase, Streams
-from fedcert.certification.procedures import certificates
-from fedcert.certification.sampler import draws_of
+from fedcert.certification.certify import certificates
+from fedcert.certification.models.classifiers import classifier_of
+from fedcert.certification.perturbation import Gaussian, Phase, Streams
+from fedcert.certification.samplers.protocol import draws_of
 from fedcert.lab.networks import mobilenet_v2_cifar10, resnet18_cifar10
 from fedcert.report import Smoothing
 

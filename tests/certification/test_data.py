@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedcert import CallError, DataProblem
-from fedcert.certification.data import data_of, load_data
+from fedcert.certification.data.sources import data_of, load_data
 
 X = np.random.default_rng(0).random((50, 3, 4)).astype(np.float32)
 Y = np.arange(50) % 3
@@ -35,7 +35,7 @@ def test_an_npz_file_holds_what_was_saved(tmp_path: Path, x: np.ndarray) -> None
 
 
 def test_every_kth_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedcert.certification.local_data._BYTES_PER_PIECE", 4 * 12 * 4)  # pieces of four examples
+    monkeypatch.setattr("fedcert.certification.data.local_data._BYTES_PER_PIECE", 4 * 12 * 4)  # pieces of four examples
     data = load_data(save(tmp_path / "d.npz", x=X, y=Y))
     pieces = list(data.pieces(every=7))
     assert len(pieces) == 8
@@ -234,7 +234,7 @@ def test_images_of_other_sizes_are_named(tmp_path: Path) -> None:
 
 
 def test_examples_from_an_offset_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedcert.certification.local_data._BYTES_PER_PIECE", 4 * 12 * 4)
+    monkeypatch.setattr("fedcert.certification.data.local_data._BYTES_PER_PIECE", 4 * 12 * 4)
     data = load_data(save(tmp_path / "d.npz", x=X, y=Y))
     for every, offset in ((7, 3), (16, 15), (50, 49), (3, 0), (64, 60)):
         found = [index for indices, _ in data.pieces(every, offset) for index in indices]

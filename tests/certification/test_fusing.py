@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from fedcert.certification.classifiers import digest_of_module
-from fedcert.certification.fusing import FusedConvolution, alike, fused, shifted_sum
+from fedcert.certification.models.classifiers import digest_of_module
+from fedcert.certification.samplers.fusion import FusedConvolution, fused, scores_match, shifted_sum
 from fedcert.lab.networks import mobilenet_v2_cifar10, resnet18_cifar10
 
 
@@ -78,8 +78,8 @@ def test_a_convolution_that_is_used_twice_or_read_twice_stays_right() -> None:
 
 def test_scores_that_differ_are_told_apart() -> None:
     scores = torch.rand((8, 10), generator=torch.Generator().manual_seed(1))
-    assert alike(scores, scores * 1.001)
-    assert not alike(scores, scores.flip(0))
+    assert scores_match(scores, scores * 1.001)
+    assert not scores_match(scores, scores.flip(0))
 
 
 @pytest.mark.parametrize("stride", [1, (2, 1)])

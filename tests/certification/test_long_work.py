@@ -16,13 +16,13 @@ import pyarrow.parquet as parquet
 import pytest
 
 from fedcert import CallError, FedcertWarning, FileProblem, certify
-from fedcert.certification.campaign import Outcome
-from fedcert.certification.classifiers import ArrayClassifier
+from fedcert.certification.data.local_data import data_of
 from fedcert.certification.examples import write_examples
-from fedcert.certification.journal import _RECORD, _SUM, Journal, Standing
-from fedcert.certification.local_data import data_of
-from fedcert.certification.plan import Plan, make_plan
-from fedcert.certification.run import Watcher, _before_the_first_unfinished, carry_out
+from fedcert.certification.journal import _RECORD, _SUM, ExampleState, Journal
+from fedcert.certification.models.classifiers import ArrayClassifier
+from fedcert.certification.plan import CertificationPlan, plan_certification
+from fedcert.certification.run import ProgressListener, _before_the_first_unfinished, certify_dataset
+from fedcert.certification.scheduler import Certificate
 from fedcert.report import Smoothing
 
 RANDOM = np.random.default_rng(0)
@@ -34,13 +34,15 @@ def threshold(batch: np.ndarray) -> np.ndarray:
     return (batch[:, 0] > 0.5).astype(np.int64)
 
 
-def plan(**changes: Any) -> Plan:
-    return Plan("site", Smoothing(sigma=0.25, **changes.pop("smoothing", {})), classes=("low", "high"), **changes)
+def plan(**changes: Any) -> CertificationPlan:
+    return CertificationPlan(
+        "site", Smoothing(sigma=0.25, **changes.pop("smoothing", {})), classes=("low", "high"), **changes
+    )
 
 
-def standing(index: int, **changes: Any) -> Standing:
+def standing(index: int, **changes: Any) -> ExampleState:
     values = {"selected": 1, "drawn": 100, "successes": 90, "look": 1, "miss": 0.2, "samples": 200, "image": 7}
-    return Standing(index, **{**values, "estimated": True, "done": False, **changes})
+    return ExampleState(index, **{**values, "estimated": True, "done": False, **changes})
 
 
 def test_a_journal_remembers_the_last_word_on_each_example(tmp_path: Path) -> None:
@@ -122,7 +124,9 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
 def test_a_run_that_breaks_off_goes_on_and_ends_the_same(
     tmp_path: Path, smoothing: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedcert.certification.campaign._SECONDS_PER_ITERATION", 0.0)  # as little at a time as possible
+    monkeypatch.setattr(
+        "fedcert.certification.scheduler._SECONDS_PER_ITERATION", 0.0
+    )  # as little at a time as possible
     calls = 0
 
     def breaks(batch: np.ndarray) -> np.ndarray:
@@ -132,14 +136,16 @@ def test_a_run_that_breaks_off_goes_on_and_ends_the_same(
             raise KeyboardInterrupt
         return threshold(batch)
 
-    undisturbed = carry_out(plan(smoothing=smoothing), ArrayClassifier(threshold, "t"), data_of(X, Y), Watcher())
+    undisturbed = certify_dataset(
+        plan(smoothing=smoothing), ArrayClassifier(threshold, "t"), data_of(X, Y), ProgressListener()
+    )
     for _ in range(400):
         try:
-            done = carry_out(
+            done = certify_dataset(
                 plan(smoothing=smoothing, batch_size=500),
                 ArrayClassifier(breaks, "t"),
                 data_of(X, Y),
-                Watcher(),
+                ProgressListener(),
                 tmp_path / "j",
             )
             break
@@ -153,7 +159,7 @@ def test_a_run_that_breaks_off_goes_on_and_ends_the_same(
 
 
 def test_an_example_that_was_changed_is_certified_anew(tmp_path: Path) -> None:
-    carry_out(plan(), ArrayClassifier(threshold, "t"), data_of(X, Y), Watcher(), tmp_path / "j")
+    certify_dataset(plan(), ArrayClassifier(threshold, "t"), data_of(X, Y), ProgressListener(), tmp_path / "j")
     other = np.roll(X, 1, axis=0)
     other[:5] = X[:5]
     calls: list[int] = []
@@ -162,8 +168,10 @@ def test_an_example_that_was_changed_is_certified_anew(tmp_path: Path) -> None:
         calls.append(len(batch))
         return threshold(batch)
 
-    done = carry_out(plan(), ArrayClassifier(counting, "t"), data_of(other, Y), Watcher(), tmp_path / "j")
-    plain = carry_out(plan(), ArrayClassifier(threshold, "t"), data_of(other, Y), Watcher())
+    done = certify_dataset(
+        plan(), ArrayClassifier(counting, "t"), data_of(other, Y), ProgressListener(), tmp_path / "j"
+    )
+    plain = certify_dataset(plan(), ArrayClassifier(threshold, "t"), data_of(other, Y), ProgressListener())
     assert done.outcomes == plain.outcomes
     assert sum(calls) >= 55 * 1100
 
@@ -226,12 +234,16 @@ def test_a_time_budget_ends_in_time_with_examples_that_are_wholly_certified(proc
     smoothing = {"n": 5000, "procedure": procedure}
     x, y = np.tile(X, (50, 1)), np.tile(Y, 50)
     began = time.monotonic()
-    done = carry_out(plan(smoothing=smoothing, time_budget=2.0), ArrayClassifier(slow, "t"), data_of(x, y), Watcher())
+    done = certify_dataset(
+        plan(smoothing=smoothing, time_budget=2.0), ArrayClassifier(slow, "t"), data_of(x, y), ProgressListener()
+    )
     assert time.monotonic() - began < 20
     assert not done.complete
     assert 0 < len(done.outcomes) < 3000
     assert done.report.examples == len(done.outcomes)
-    plain = carry_out(plan(smoothing=smoothing), ArrayClassifier(threshold, "t"), data_of(x, y), Watcher())
+    plain = certify_dataset(
+        plan(smoothing=smoothing), ArrayClassifier(threshold, "t"), data_of(x, y), ProgressListener()
+    )
     whole = {outcome.index: outcome for outcome in plain.outcomes}
     assert all(outcome == whole[outcome.index] for outcome in done.outcomes)
 
@@ -244,11 +256,11 @@ def test_runs_with_a_time_budget_and_a_journal_certify_more_and_more(tmp_path: P
     smoothing = {"n": 1000, "procedure": "sequential"}
     seen: list[set[int]] = [set()]
     for _ in range(60):
-        done = carry_out(
+        done = certify_dataset(
             plan(smoothing=smoothing, time_budget=0.4),
             ArrayClassifier(slow, "t"),
             data_of(X, Y),
-            Watcher(),
+            ProgressListener(),
             tmp_path / "j",
         )
         seen.append({outcome.index for outcome in done.outcomes})
@@ -259,7 +271,9 @@ def test_runs_with_a_time_budget_and_a_journal_certify_more_and_more(tmp_path: P
     assert len(seen) > 2
     assert (
         done.outcomes
-        == carry_out(plan(smoothing=smoothing), ArrayClassifier(threshold, "t"), data_of(X, Y), Watcher()).outcomes
+        == certify_dataset(
+            plan(smoothing=smoothing), ArrayClassifier(threshold, "t"), data_of(X, Y), ProgressListener()
+        ).outcomes
     )
 
 
@@ -277,7 +291,7 @@ def test_a_time_budget_that_is_too_short_for_one_example_says_so() -> None:
 
 
 def test_only_examples_before_the_first_unfinished_one_count() -> None:
-    made = [Outcome(index, 1, 0.3, 500, True) for index in (7, 2, 9)]
+    made = [Certificate(index, 1, 0.3, 500, True) for index in (7, 2, 9)]
     assert [one.index for one in _before_the_first_unfinished([2, 7, 4, 9], made)] == [2, 7]
     assert _before_the_first_unfinished([4, 2, 7, 9], made) == []
 
@@ -299,27 +313,27 @@ def test_a_journal_belongs_to_its_looks_and_its_share_of_the_data(
 ) -> None:
     def work(**changes: Any) -> None:
         made = plan(smoothing={"n": 3000, "procedure": "sequential"}, **changes)
-        carry_out(made, ArrayClassifier(threshold, "t"), data_of(X, Y), Watcher(), tmp_path / "j")
+        certify_dataset(made, ArrayClassifier(threshold, "t"), data_of(X, Y), ProgressListener(), tmp_path / "j")
 
     work()
     with pytest.raises(CallError, match="is the journal of a run with other settings"):
         work(every=2)
-    monkeypatch.setattr("fedcert.certification.looks._GROWTH", 1.5)
+    monkeypatch.setattr("fedcert.certification.sequential._GROWTH", 1.5)
     with pytest.raises(CallError, match="is the journal of a run with other settings"):
         work()
 
 
 def test_with_a_time_budget_examples_are_spread_over_the_data() -> None:
     budgeted = plan(time_budget=100.0)
-    done = carry_out(budgeted, ArrayClassifier(threshold, "t"), data_of(X, Y), Watcher())
+    done = certify_dataset(budgeted, ArrayClassifier(threshold, "t"), data_of(X, Y), ProgressListener())
     assert [outcome.index for outcome in done.outcomes] == list(range(60))
-    plain = carry_out(plan(), ArrayClassifier(threshold, "t"), data_of(X, Y), Watcher())
+    plain = certify_dataset(plan(), ArrayClassifier(threshold, "t"), data_of(X, Y), ProgressListener())
     assert done.outcomes == plain.outcomes  # in whatever order they come
 
 
 def test_certificates_of_single_examples_go_to_parquet(tmp_path: Path) -> None:
     made = plan(smoothing={"n": 2000, "procedure": "sequential"})
-    done = carry_out(made, ArrayClassifier(threshold, "t"), data_of(X, Y), Watcher())
+    done = certify_dataset(made, ArrayClassifier(threshold, "t"), data_of(X, Y), ProgressListener())
     write_examples(tmp_path / "e.parquet", done, Y)
     table = parquet.read_table(tmp_path / "e.parquet")
     rows = table.to_pylist()
@@ -336,13 +350,13 @@ def test_settings_that_do_not_go_together_are_refused() -> None:
     with pytest.raises(CallError, match="precision must be 'float32' for this model, but is 'bfloat16'"):
         certify(threshold, X, Y, client="a", model_id="t", sigma=0.25, precision="bfloat16")
     with pytest.raises(CallError, match="sigma is needed"):
-        make_plan("a", None, {"procedure": "sequential"})
+        plan_certification("a", None, {"procedure": "sequential"})
 
 
 def test_a_watcher_is_told_how_it_goes(tmp_path: Path) -> None:
     told: dict[str, int] = {"finished": 0, "at most": 0, "samples": 0}
 
-    class Telling(Watcher):
+    class Telling(ProgressListener):
         def forecast_at_most(self, samples: int, rate: float, examples: int) -> None:
             told["at most"] += samples
             assert rate > 0
@@ -354,7 +368,7 @@ def test_a_watcher_is_told_how_it_goes(tmp_path: Path) -> None:
         def advance(self, samples: int) -> None:
             told["samples"] += samples
 
-    done = carry_out(
+    done = certify_dataset(
         plan(smoothing={"n": 2000, "procedure": "sequential"}),
         ArrayClassifier(threshold, "t"),
         data_of(X, Y),

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedcert.certification.campaign import Course
-from fedcert.certification.classifiers import ArrayClassifier
-from fedcert.certification.looks import Aim, Looks
-from fedcert.certification.noise import Gaussian, Streams, Uniform
-from fedcert.certification.procedures import Certificates, certificates
+from fedcert.certification.certify import CertificateTable, certificates
+from fedcert.certification.models.classifiers import ArrayClassifier
+from fedcert.certification.perturbation import Gaussian, Streams, Uniform
+from fedcert.certification.scheduler import SamplingPolicy
+from fedcert.certification.sequential import LookSchedule, StoppingRule
 from fedcert.report import Smoothing
 
 RADII = tuple(np.arange(0, 1.01, 0.05).round(9).tolist())
@@ -19,7 +19,7 @@ RADII = tuple(np.arange(0, 1.01, 0.05).round(9).tolist())
 @pytest.mark.parametrize("n", [1, 99, 100, 101, 1000, 10_000, 100_000])
 @pytest.mark.parametrize("step", [1, 7, 100])
 def test_looks_grow_to_n_and_spend_what_they_may(n: int, step: int) -> None:
-    looks = Looks.of(n, 0.001, step)
+    looks = LookSchedule.of(n, 0.001, step)
     assert looks.sizes[-1] == n
     assert list(looks.sizes) == sorted(set(looks.sizes))
     assert all(size % step == 0 for size in looks.sizes[:-1])
@@ -36,14 +36,14 @@ def test_looks_grow_to_n_and_spend_what_they_may(n: int, step: int) -> None:
 @pytest.mark.parametrize("step", [1, 7, 100])
 def test_no_look_certifies_more_than_the_settings_say(n: int, failure: float, step: int) -> None:
     settings = Smoothing(sigma=0.5, n=n, failure_probability=failure, procedure="sequential")
-    looks = Looks.of(n, failure, step)
+    looks = LookSchedule.of(n, failure, step)
     assert sum(looks.shares) <= failure * (1 + 1e-12)
     best = [float(Gaussian(0.5).radius(looks.miss(look, size))) for look, size in enumerate(looks.sizes)]
     assert max(best) <= settings.largest_radius + 1e-9
     assert best[-1] == pytest.approx(settings.largest_radius)
 
 
-def ever_exceeds(looks: Looks, p: float) -> float:
+def ever_exceeds(looks: LookSchedule, p: float) -> float:
     """The probability that the bound of some look exceeds the true p, by dynamic programming over the looks.
 
     The state is the number of successes so far, of runs whose bounds have all held; those that exceed are taken out.
@@ -63,7 +63,7 @@ def ever_exceeds(looks: Looks, p: float) -> float:
 @pytest.mark.parametrize("n", [300, 3000])
 def test_the_bound_ever_exceeds_p_no_more_often_than_allowed(n: int, failure: float) -> None:
     """Exactly, for a fine grid of p: whatever rule stops early, it cannot do worse than the worst look."""
-    looks = Looks.of(n, failure, 100)
+    looks = LookSchedule.of(n, failure, 100)
     worst = max(
         ever_exceeds(looks, p) for p in np.concatenate([np.linspace(0.5, 0.999, 60), 1 - np.geomspace(1e-6, 1e-3, 15)])
     )
@@ -73,7 +73,7 @@ def test_the_bound_ever_exceeds_p_no_more_often_than_allowed(n: int, failure: fl
 
 def linear(
     margins: np.ndarray, smoothing: Smoothing, radii: tuple[float, ...], seed: int
-) -> tuple[Certificates, np.ndarray]:
+) -> tuple[CertificateTable, np.ndarray]:
     """Certify x -> [w·x > 0] at points of given distances from its plane; also their exact radii."""
     direction = np.random.default_rng(99).normal(size=4)
     direction /= np.linalg.norm(direction)
@@ -122,8 +122,8 @@ def test_wrong_examples_cost_no_estimation() -> None:
 
 def test_the_allowed_misses_are_the_most_that_the_last_look_certifies() -> None:
     smoothing = Smoothing(sigma=0.5, n=2000, procedure="sequential")
-    course = Course.of(smoothing, (*RADII, 2.0), 100)
-    aim: Aim = course.aim
+    course = SamplingPolicy.of(smoothing, (*RADII, 2.0), 100)
+    aim: StoppingRule = course.aim
     last = len(aim.looks.sizes) - 1
     for radius, allowed in zip(aim.radii, aim._allowed, strict=True):
         if allowed >= 0:

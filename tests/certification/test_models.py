@@ -15,8 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 from safetensors.torch import save_file, save_model
 
 from fedcert import CallError, FileProblem, MissingExtra, ModelProblem, certify, onnx_classifier
-from fedcert.certification.classifiers import classifier_of, digest_of_module
-from fedcert.certification.models import digest_of_file, load_classifier
+from fedcert.certification.models.classifiers import classifier_of, digest_of_module
+from fedcert.certification.models.loading import digest_of_file, load_classifier
 from fedcert.lab.networks import digits_network
 
 WEIGHT = np.array([[1.0, -1.0], [0.5, 0.5], [-1.0, 1.0]], dtype=np.float32)

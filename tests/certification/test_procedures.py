@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 from fedcert.certification.bounds import lower_bound
-from fedcert.certification.classifiers import ArrayClassifier
-from fedcert.certification.noise import Gaussian, Phase, Streams
-from fedcert.certification.procedures import Certificates, certificates
-from fedcert.certification.sampler import Draw, draws_of
+from fedcert.certification.certify import CertificateTable, certificates
+from fedcert.certification.models.classifiers import ArrayClassifier
+from fedcert.certification.perturbation import Gaussian, Phase, Streams
+from fedcert.certification.samplers.protocol import Draw, draws_of
 from fedcert.report import Smoothing
 
 SETTINGS = Smoothing(sigma=0.5, n0=100, n=1000, failure_probability=0.001)
@@ -64,7 +64,9 @@ def test_it_abstains_unless_the_bound_is_above_one_half() -> None:
 
 
 def test_only_right_and_certified_examples_count() -> None:
-    made = Certificates(np.array([0, 0, 1, 1]), np.array([0.3, 0.0, 0.3, 0.1]), np.zeros(4, np.int64), np.ones(4, bool))
+    made = CertificateTable(
+        np.array([0, 0, 1, 1]), np.array([0.3, 0.0, 0.3, 0.1]), np.zeros(4, np.int64), np.ones(4, bool)
+    )
     labels = np.array([0, 0, 0, 1])
     assert made.certified(labels, [0.0, 0.1, 0.3, 0.4]).tolist() == [
         [True, True, True, False],
@@ -76,7 +78,7 @@ def test_only_right_and_certified_examples_count() -> None:
 
 def certify_linear(
     margins: npt.NDArray[np.float64], dimension: int, settings: Smoothing, seed: int
-) -> tuple[Certificates, npt.NDArray[np.float64]]:
+) -> tuple[CertificateTable, npt.NDArray[np.float64]]:
     """Certify x -> [w·x > 0] at points of given signed distances from its plane; also their exact radii."""
     direction = np.random.default_rng(99).normal(size=dimension)
     direction /= np.linalg.norm(direction)

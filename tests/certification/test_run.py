@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from fedcert import CallError, DataProblem, FedcertWarning, InvalidValue, ModelProblem, Report, Request, certify
-from fedcert.certification.noise import block_size
-from fedcert.certification.run import Watcher
+from fedcert.certification.perturbation import block_size
+from fedcert.certification.run import ProgressListener
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.random((40, 6)).astype(np.float32)
@@ -105,7 +105,7 @@ def test_a_range_that_makes_sigma_look_wrong_is_warned_of(scale: float, sigma: f
 
 
 def test_the_forecast_comes_before_the_work_and_the_samples_add_up() -> None:
-    class Noting(Watcher):
+    class Noting(ProgressListener):
         def __init__(self) -> None:
             self.events: list[tuple[str, int]] = []
 

@@ -12,11 +12,11 @@ import torch
 from scipy import stats
 
 from fedcert import DeviceProblem, ModelProblem
-from fedcert.certification.classifiers import ArrayClassifier, classifier_of
-from fedcert.certification.cpu_sampler import CpuSampler
-from fedcert.certification.device_sampler import DeviceSampler
-from fedcert.certification.noise import Gaussian, Phase, Streams
-from fedcert.certification.sampler import ArraySampler, Draw, Sampler, batches, draws_of, fitting_batch
+from fedcert.certification.models.classifiers import ArrayClassifier, classifier_of
+from fedcert.certification.perturbation import Gaussian, Phase, Streams
+from fedcert.certification.samplers.protocol import ArraySampler, Draw, Sampler, batches, draws_of, fitting_batch
+from fedcert.certification.samplers.torch_cpu import CpuSampler
+from fedcert.certification.samplers.torch_gpu import DeviceSampler
 
 STREAMS = Streams(7, "site-07")
 

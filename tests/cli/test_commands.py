@@ -345,9 +345,9 @@ def test_class_names_from_a_windows_editor(site: Path) -> None:
 
 
 def test_progress_comes_with_every_batch(site: Path) -> None:
-    from fedcert.certification.run import Watcher
+    from fedcert.certification.run import ProgressListener
 
-    class Noting(Watcher):
+    class Noting(ProgressListener):
         calls = 0
 
         def advance(self, samples: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from drawing import drawn_reports
 from fedcert.cli import console
-from fedcert.cli.grouping import GROUPS
+from fedcert.cli.help_groups import GROUPS
 from fedcert.cli.main import app, run
 
 

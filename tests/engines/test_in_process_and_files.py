@@ -10,11 +10,11 @@ import pytest
 from torch import nn
 
 from fedcert import Report, Request, Smoothing, certify
-from fedcert.certification.classifiers import classifier_of
+from fedcert._files.documents import read_one
+from fedcert.certification.models.classifiers import classifier_of
 from fedcert.engines.files import take_files
 from fedcert.engines.in_process import ask_clients
-from fedcert.report.reading import read_one
-from fedcert.rounds import Round, ask
+from fedcert.rounds import CertificationRound, make_request
 
 RANDOM = np.random.default_rng(0)
 NAMES = [f"site-{number}" for number in range(10)]
@@ -24,7 +24,7 @@ NETWORK = nn.Sequential(nn.Linear(3, 2)).eval()
 
 def asked() -> Request:
     smoothing = Smoothing(sigma=0.25, n=300, procedure="sequential", tolerance=0.005)
-    return ask(classifier_of(NETWORK).identity, smoothing, ["low", "high"], roster=NAMES, seconds=600)
+    return make_request(classifier_of(NETWORK).identity, smoothing, ["low", "high"], roster=NAMES, seconds=600)
 
 
 def answered(name: str, request: Request) -> Report:
@@ -38,7 +38,7 @@ def counts(report: Report) -> tuple[object, ...]:
 
 def test_in_process_and_through_files_the_counts_are_the_same(tmp_path: Path) -> None:
     request = asked()
-    one = Round(request)
+    one = CertificationRound(request)
     ask_clients(one, {name: lambda req, name=name: answered(name, req) for name in NAMES})  # type: ignore[misc]
     assert one.missing == {}
 
@@ -49,7 +49,7 @@ def test_in_process_and_through_files_the_counts_are_the_same(tmp_path: Path) ->
     back.mkdir()
     for name in NAMES:
         (back / f"{name}.json").write_text(answered(name, carried).dumps())
-    other = Round(carried)
+    other = CertificationRound(carried)
     assert take_files(other, [back]) == {}
     assert {name: counts(one.reports[name]) for name in NAMES} == {name: counts(other.reports[name]) for name in NAMES}
     assert one.conclude().certified_accuracy == other.conclude().certified_accuracy
@@ -57,7 +57,7 @@ def test_in_process_and_through_files_the_counts_are_the_same(tmp_path: Path) ->
 
 def test_a_client_that_raises_is_missing_and_the_others_count() -> None:
     request = asked()
-    one = Round(request)
+    one = CertificationRound(request)
 
     def broken(_: Request) -> Report:
         raise MemoryError("no more")
@@ -74,7 +74,7 @@ def test_a_client_that_raises_is_missing_and_the_others_count() -> None:
 
 def test_another_model_is_found_out_at_the_client() -> None:
     other = nn.Sequential(nn.Linear(3, 2)).eval()
-    one = Round(asked())
+    one = CertificationRound(asked())
     x, y = DATA["site-0"]
     ask_clients(one, {"site-0": lambda req: certify(other, x, y, client="site-0", request=req)})
     assert one.missing["site-0"].startswith("the request asks for the model sha256:")
@@ -82,7 +82,7 @@ def test_another_model_is_found_out_at_the_client() -> None:
 
 def test_broken_files_hide_no_others(tmp_path: Path) -> None:
     request = asked()
-    one = Round(request)
+    one = CertificationRound(request)
     (tmp_path / "a.json").write_text("{")
     (tmp_path / "b.json").write_text(answered("site-0", request).dumps())
     (tmp_path / "c.ndjson").write_text(
@@ -104,14 +104,14 @@ def test_a_report_that_says_it_is_late_is_refused(tmp_path: Path) -> None:
     request = asked()
     report = answered("site-0", request).to_json() | {"created": "2999-01-01T00:00:00Z"}
     (tmp_path / "late.json").write_text(json.dumps(report))
-    (why,) = take_files(Round(request), [tmp_path / "late.json"]).values()
+    (why,) = take_files(CertificationRound(request), [tmp_path / "late.json"]).values()
     assert "came after the deadline" in why
 
 
 def test_a_table_of_reports_is_taken(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("fedcert.report.parquet")
+    parquet = pytest.importorskip("fedcert.report.table.parquet")
     request = asked()
     parquet.write_parquet(tmp_path / "all.parquet", (answered(name, request) for name in NAMES[:3]))
-    one = Round(request)
+    one = CertificationRound(request)
     refused = take_files(one, [tmp_path / "all.parquet"])
     assert (sorted(one.reports), refused) == (NAMES[:3], {})

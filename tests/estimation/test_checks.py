@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from fedcert import Report, estimate
-from fedcert.estimation.federation import Federation
-from fedcert.estimation.label_shift import _placed, label_shift_test
+from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.diagnostics.label_shift import _placed, label_shift_test
 from simulation import World, dirichlet, federation, limited, ordinary, pareto
 
 
@@ -45,7 +45,7 @@ def test_little_information_is_said(make_report: Callable[..., Report], size: in
 
 def shifted_federation(
     seed: int, partition: Any, effect: float, classes: int = 10, opens: bool = False, clients: int = 100
-) -> Federation:
+) -> ReportedClients:
     """Clients whose accuracies differ by a normal effect on the logit scale."""
     generator = np.random.default_rng(seed)
     labels = partition(classes, generator)[:clients]
@@ -61,7 +61,7 @@ def shifted_federation(
     return federation(labels, np.stack(cells), opens)
 
 
-def probability(made: Federation) -> float:
+def probability(made: ReportedClients) -> float:
     found = label_shift_test(made).probability
     assert found is not None
     return found

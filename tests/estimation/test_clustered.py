@@ -9,9 +9,9 @@ import pytest
 from scipy import special, stats
 
 from fedcert import Report, estimate, what_if
-from fedcert.estimation.bounded import bounded
-from fedcert.estimation.clustered import effects_of, folded_student_quantile
-from fedcert.estimation.methods import Settings, estimator
+from fedcert.estimation.intervals.cluster_robust import effects_of, folded_student_quantile
+from fedcert.estimation.intervals.statement import make_interval
+from fedcert.estimation.methods.registry import Settings, estimator
 from federations import reports_of
 from simulation import RADII, World, dirichlet, federation, limited, ordinary, pareto
 
@@ -134,8 +134,8 @@ def test_cluster_robust_intervals_cover_where_others_fail(name: str, method: str
         truth = (target @ average(accuracy, effect))[4]
         uncertainty = estimator(method)(made, target, settings).uncertainty
         assert uncertainty is not None
-        wide = bounded(uncertainty, target, made, settings, effects_of(made, method == "poststratified"))
-        narrow = bounded(uncertainty, target, made, settings)
+        wide = make_interval(uncertainty, target, made, settings, effects_of(made, method == "poststratified"))
+        narrow = make_interval(uncertainty, target, made, settings)
         covered += int(wide.lower[4] <= truth <= wide.upper[4])
         plain += int(narrow.lower[4] <= truth <= narrow.upper[4])
     assert stats.binomtest(covered, runs, 0.93, alternative="less").pvalue > 0.001, covered / runs

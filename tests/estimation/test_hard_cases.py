@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from fedcert import EstimationProblem, InvalidValue, Report, Sums, estimate, what_if
-from fedcert.estimation.evidence import Evidence
-from fedcert.estimation.interval import hoeffding_deviations
-from fedcert.estimation.ridge import ridge_rules
-from fedcert.estimation.shortest import shortest
+from fedcert.estimation.clients.statistics import SufficientStatistics
+from fedcert.estimation.intervals.half_lengths import hoeffding_deviations
+from fedcert.estimation.methods.minimax_solver import shortest
+from fedcert.estimation.methods.ridge import ridge_rules
 
 RADII = (0.0, 0.5)
 
@@ -89,7 +89,7 @@ def test_ridge_rules_are_never_better_than_the_best() -> None:
         labels = generator.multinomial(
             generator.integers(1, 10**6, clients), generator.dirichlet(np.full(classes, 0.4), clients)
         )
-        evidence = Evidence.of_clients(labels, np.zeros((clients, 1)))
+        evidence = SufficientStatistics.of_clients(labels, np.zeros((clients, 1)))
         mix = generator.dirichlet(np.ones(classes))
         (rule,) = ridge_rules(evidence, mix[None, :], z)
         weights = labels @ rule.coefficients

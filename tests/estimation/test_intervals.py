@@ -11,11 +11,11 @@ import pytest
 from scipy import stats
 
 from fedcert import EstimationProblem, Report, estimate
-from fedcert.estimation.bounded import bounded
-from fedcert.estimation.interval import asymptotic, ends, finite_sample, folded_quantile
-from fedcert.estimation.linear_model import fit
-from fedcert.estimation.methods import Settings, estimator
-from fedcert.estimation.uncertainty import Uncertainty, of_weights
+from fedcert.estimation.intervals.half_lengths import asymptotic, ends, finite_sample, folded_quantile
+from fedcert.estimation.intervals.ingredients import Uncertainty, of_weights
+from fedcert.estimation.intervals.statement import make_interval
+from fedcert.estimation.methods.linear_model import fit
+from fedcert.estimation.methods.registry import Settings, estimator
 from fedcert.estimation.what_if import curves_for
 from simulation import RADII, World, dirichlet, federation, limited, ordinary
 
@@ -184,7 +184,7 @@ def test_intervals_cover_as_often_as_they_say(name: str, method: str) -> None:
             else:  # these weights look at the labels alone, which stay the same
                 uncertainty = of_weights(made, target, weights[settings], fitted)
             assert uncertainty is not None
-            bounds = bounded(uncertainty, target, made, settings)
+            bounds = make_interval(uncertainty, target, made, settings)
             inside = (bounds.lower <= truth + 1e-12) & (truth <= bounds.upper + 1e-12)
             key = (settings.interval, settings.simultaneous)
             covered[key] = covered.get(key, 0) + int(inside.all() if settings.simultaneous else inside[4])
@@ -236,7 +236,7 @@ def test_the_lower_end_allows_for_certificates_that_fail(method: str, interval: 
         made = replace(made, smoothing=replace(made.smoothing, failure_probability=failure))
         answer = estimator(method)(made, target, settings)
         assert answer.uncertainty is not None
-        bounds = bounded(answer.uncertainty, target, made, settings)
+        bounds = make_interval(answer.uncertainty, target, made, settings)
         covered += int(bounds.lower[4] <= truth[4])
         naive += int(bounds.reach[0][4] <= truth[4])
     assert stats.binomtest(covered, runs, 0.95, alternative="less").pvalue > 0.001

@@ -9,23 +9,23 @@ import pytest
 from scipy import stats
 
 from fedcert import Report, Sums, estimate
-from fedcert.estimation.blup import blup
-from fedcert.estimation.evidence import Evidence
-from fedcert.estimation.federation import Federation
-from fedcert.estimation.linear_model import Fit, decreasing, fit
-from fedcert.estimation.methods import Settings
-from fedcert.estimation.spectrum import Spectrum
+from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.clients.statistics import SufficientStatistics
+from fedcert.estimation.methods.blup import blup
+from fedcert.estimation.methods.linear_model import Fit, decreasing, fit
+from fedcert.estimation.methods.linear_weights import MixEigenbasis
+from fedcert.estimation.methods.registry import Settings
 from simulation import dirichlet, federation, limited, ordinary
 
 
-def made_up(seed: int, classes: int = 6, opens: bool = False, partition: object = None) -> Federation:
+def made_up(seed: int, classes: int = 6, opens: bool = False, partition: object = None) -> ReportedClients:
     """A federation of 100 clients."""
     generator = np.random.default_rng(seed)
     labels = (partition or dirichlet(0.3))(classes, generator)  # type: ignore[operator]
     return federation(labels, ordinary(classes, generator).draw(labels, generator), opens)
 
 
-def dense(made: Federation, ratio: float) -> tuple[np.ndarray, float]:
+def dense(made: ReportedClients, ratio: float) -> tuple[np.ndarray, float]:
     """Class accuracies by generalised least squares over all clients, and the criterion for the ratio.
 
     That is REML, radii weighted by the variance of one example, with the prior Beta(1, 9) on ratio/(1 + ratio).
@@ -52,7 +52,7 @@ def dense(made: Federation, ratio: float) -> tuple[np.ndarray, float]:
 def test_class_accuracies_are_those_of_dense_gls(ratio: float) -> None:
     for seed in range(5):
         made = made_up(seed)
-        fitted = Fit(made.evidence, ratio, Spectrum.of(made.evidence))
+        fitted = Fit(made.evidence, ratio, MixEigenbasis.of(made.evidence))
         assert fitted.class_accuracy == pytest.approx(dense(made, ratio)[0], abs=1e-8)
 
 
@@ -112,11 +112,11 @@ def test_evidence_merges_and_reads_the_same_from_sums(make_report: Callable[...,
         labels = generator.multinomial(generator.integers(0, 80), [0.5, 0.3, 0.2])
         first = generator.binomial(labels.sum(), 0.6)
         reports.append(make_report(f"site {index:02d}", labels.tolist(), [int(first), int(first // 2)]))
-    whole = Federation.of(reports).evidence
-    parts = Federation.of(reports[:15]).evidence + Federation.of(reports[15:]).evidence
+    whole = ReportedClients.of(reports).evidence
+    parts = ReportedClients.of(reports[:15]).evidence + ReportedClients.of(reports[15:]).evidence
     sums = Sums.of(reports)
     assert sums.moments is not None
-    from_sums = Evidence.of_moments(sums.label_counts, sums.certified_counts, sums.moments)
+    from_sums = SufficientStatistics.of_moments(sums.label_counts, sums.certified_counts, sums.moments)
     for name in ("clients", "labels", "certified", "labels_labels", "labels_certified", "certified_squared"):
         assert getattr(parts, name) == pytest.approx(getattr(whole, name), rel=1e-12)
         assert getattr(from_sums, name) == pytest.approx(getattr(whole, name), abs=40 / sums.moments.scale)
@@ -133,12 +133,12 @@ def test_counts_per_class_enter_the_same_model_as_curves() -> None:
         target = generator.dirichlet(np.full(10, 0.5))
         half = labels.copy()
         half[50:] = 0
-        closed = Evidence.of_clients(labels[50:], cells[50:].sum(axis=1))
-        opened = Evidence.of_classes(half.sum(axis=0).astype(float), cells[:50].sum(axis=0).astype(float))
+        closed = SufficientStatistics.of_clients(labels[50:], cells[50:].sum(axis=1))
+        opened = SufficientStatistics.of_classes(half.sum(axis=0).astype(float), cells[:50].sum(axis=0).astype(float))
         truth = target @ world.accuracy
         for name, evidence in (
             ("both", closed + opened),
-            ("curves", Evidence.of_clients(labels, cells.sum(axis=1))),
+            ("curves", SufficientStatistics.of_clients(labels, cells.sum(axis=1))),
             ("classes", opened),
         ):
             errors[name].append(float(np.mean((target @ fit(evidence).class_accuracy - truth) ** 2)))

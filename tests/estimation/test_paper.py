@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedcert import Report, estimate
-from fedcert.estimation.paper import theorem_1_bound, worst_spread
+from fedcert.estimation.methods.paper.estimators import theorem_1_bound, worst_spread
 
 RANDOM = np.random.default_rng(0)
 

@@ -11,7 +11,7 @@ import pytest
 
 from fedcert import EstimationProblem, Report, estimate
 from fedcert.cli.main import run
-from fedcert.estimation.plan import make_plan
+from fedcert.estimation.plan import plan_precision
 
 CLASSES = ("cat", "dog")
 UNIFORM = np.array([0.5, 0.5])
@@ -19,7 +19,7 @@ SITES = {"a": {"cat": 80, "dog": 20}, "b": {"cat": 10, "dog": 90}, "empty": {"ca
 
 
 def test_with_counts_per_class_it_is_a_closed_form() -> None:
-    plan = make_plan(SITES, UNIFORM, CLASSES, 0.95, 0.02)
+    plan = plan_precision(SITES, UNIFORM, CLASSES, 0.95, 0.02)
     z = np.sqrt(np.log(2 / 0.05) / 2)
     assert plan.class_half_length == pytest.approx(z * np.sqrt(0.25 / 90 + 0.25 / 110))
     assert plan.class_needed == pytest.approx(200 * (plan.class_half_length / 0.02) ** 2)
@@ -29,33 +29,33 @@ def test_with_counts_per_class_it_is_a_closed_form() -> None:
 
 
 def test_what_is_needed_reaches_what_is_wanted() -> None:
-    plan = make_plan(SITES, UNIFORM, CLASSES, 0.95, 0.05)
+    plan = plan_precision(SITES, UNIFORM, CLASSES, 0.95, 0.05)
     assert plan.needed is not None
     factor = plan.needed / 200
     grown = {name: {label: round(count * factor) for label, count in row.items()} for name, row in SITES.items()}
-    assert make_plan(grown, UNIFORM, CLASSES, 0.95, None).half_length == pytest.approx(0.05, rel=0.01)
+    assert plan_precision(grown, UNIFORM, CLASSES, 0.95, None).half_length == pytest.approx(0.05, rel=0.01)
 
 
 def test_the_gain_of_a_client_is_what_growing_it_saves() -> None:
-    plan = make_plan(SITES, UNIFORM, CLASSES, 0.95, None)
+    plan = plan_precision(SITES, UNIFORM, CLASSES, 0.95, None)
     large = {"a": {"cat": 80_000, "dog": 20_000}, "b": {"cat": 10_000, "dog": 90_000}}
     more = {"a": {"cat": 80_800, "dog": 20_200}, "b": {"cat": 10_000, "dog": 90_000}}
-    before, after = (make_plan(some, UNIFORM, CLASSES, 0.95, None) for some in (large, more))
+    before, after = (plan_precision(some, UNIFORM, CLASSES, 0.95, None) for some in (large, more))
     assert before.half_length - after.half_length == pytest.approx(before.clients["a"], rel=0.02)
     assert plan.needed is None
 
 
 def test_a_class_that_nobody_holds_cannot_be_made_up_for() -> None:
-    plan = make_plan({"a": {"cat": 1000}}, UNIFORM, CLASSES, 0.95, 0.1)
+    plan = plan_precision({"a": {"cat": 1000}}, UNIFORM, CLASSES, 0.95, 0.1)
     assert plan.missing == {"dog": 0.5}
     assert plan.class_half_length > 0.25
     assert plan.needed == plan.class_needed == np.inf
     with pytest.raises(EstimationProblem, match="no client has any test example, so there is nothing to plan with"):
-        make_plan({"a": {"cat": 0}}, UNIFORM, CLASSES, 0.95, None)
+        plan_precision({"a": {"cat": 0}}, UNIFORM, CLASSES, 0.95, None)
 
 
 def test_the_interval_that_follows_is_the_one_that_was_planned(make_report: Callable[..., Report]) -> None:
-    plan = make_plan(SITES, UNIFORM, CLASSES, 0.95, None)
+    plan = plan_precision(SITES, UNIFORM, CLASSES, 0.95, None)
     reports = [make_report("a", [80, 20], [50], classes=CLASSES), make_report("b", [10, 90], [50], classes=CLASSES)]
     result = estimate(reports, "uniform", "minimax")
     assert result.lower is not None

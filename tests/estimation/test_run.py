@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from fedcert import CallError, CannotCombine, Estimate, EstimationProblem, InvalidValue, Report, compare, estimate
-from fedcert.estimation import methods
-from fedcert.estimation.methods import Answer
+from fedcert.estimation.methods import registry as methods
+from fedcert.estimation.methods.registry import PointEstimate
 
 
 @pytest.fixture
@@ -233,8 +233,8 @@ def test_reports_may_be_paths(reports: list[Report], tmp_path: Path) -> None:
 
 
 def test_a_registered_estimator_is_found(reports: list[Report], monkeypatch: pytest.MonkeyPatch) -> None:
-    def half(federation: Any, target: Any, settings: Any) -> Answer:
-        return Answer(np.full(len(federation.radii), 0.5), None, weights_note="it does not look at anybody")
+    def half(federation: Any, target: Any, settings: Any) -> PointEstimate:
+        return PointEstimate(np.full(len(federation.radii), 0.5), None, weights_note="it does not look at anybody")
 
     entry = EntryPoint("half", "somewhere:half", "fedcert.estimators")
     monkeypatch.setattr(EntryPoint, "load", lambda self: half)
@@ -254,9 +254,9 @@ def test_a_registered_estimator_is_found(reports: list[Report], monkeypatch: pyt
     ("function", "sentence"),
     [
         (lambda *_: 1 / 0, r"the method 'odd' \(somewhere:odd\) failed: ZeroDivisionError: division by zero"),
-        (lambda *_: 7, "the method 'odd' must give an Answer, but gave int"),
+        (lambda *_: 7, "the method 'odd' must give a PointEstimate, but gave int"),
         (
-            lambda federation, *_: Answer(np.zeros(2), np.full(len(federation.clients), 0.5)),
+            lambda federation, *_: PointEstimate(np.zeros(2), np.full(len(federation.clients), 0.5)),
             "the weights of 'odd' must add up to 1, but add up to 15.0",
         ),
     ],

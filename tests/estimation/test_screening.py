@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fedcert import EstimationProblem, Report, Sums, estimate
-from fedcert.estimation.federation import Federation
-from fedcert.estimation.methods import Settings, estimator
-from fedcert.estimation.screening import deviations, screen
+from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.diagnostics.screening import deviations, screen
+from fedcert.estimation.methods.registry import Settings, estimator
 from federations import reports_of
 from simulation import RADII, TARGET_EXAMPLES, dirichlet, federation, limited, ordinary, pareto, shifted
 
@@ -86,7 +86,7 @@ def test_a_huge_client_is_cut_to_size_and_told_of() -> None:
             "certified_counts": tuple(factor * count for count in big.certified_counts),
         }
     )
-    screened = screen(Federation.of(reports))
+    screened = screen(ReportedClients.of(reports))
     assert "it has more than 3 times the median client's examples" in screened.reduced[big.client]
     position = screened.federation.clients.index(big.client)
     sizes = np.array([report.examples for report in reports])

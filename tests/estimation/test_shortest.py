@@ -8,9 +8,9 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from fedcert.estimation.interval import hoeffding_deviations
-from fedcert.estimation.methods import Settings, estimator
-from fedcert.estimation.shortest import shortest, shortest_convex
+from fedcert.estimation.intervals.half_lengths import hoeffding_deviations
+from fedcert.estimation.methods.minimax_solver import shortest, shortest_convex
+from fedcert.estimation.methods.registry import Settings, estimator
 from simulation import dirichlet, federation, ordinary
 
 Z = hoeffding_deviations(0.95)

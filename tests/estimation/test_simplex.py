@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from fedcert.estimation.simplex import closest_mixture, distance_bounds, kkt_residual, mismatch
+from fedcert.estimation.methods.paper.simplex import closest_mixture, distance_bounds, kkt_residual, mismatch
 
 Problem = tuple[np.ndarray, np.ndarray, np.ndarray]
 SHAPES = {

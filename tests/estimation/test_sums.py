@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fedcert import CannotCombine, EstimationProblem, Report, Sums, estimate
-from fedcert.estimation.federation import Federation
-from fedcert.estimation.pool import Pool
-from fedcert.estimation.summed import Summed
+from fedcert.estimation.clients.aggregated import AggregatedClients
+from fedcert.estimation.clients.protocol import Clients
+from fedcert.estimation.clients.reported import ReportedClients
 from federations import reports_of
 
 MODES = ("closed", "open", "partly open")
@@ -57,8 +57,8 @@ def test_asymptotic_intervals_from_sums_are_no_shorter(mode: str) -> None:
 def test_a_pool_by_reports_and_by_sums_say_the_same() -> None:
     for mode in MODES:
         reports = reports_of(3, mode)
-        federation: Pool = Federation.of(reports)
-        summed: Pool = Summed(Sums.of(reports))
+        federation: Clients = ReportedClients.of(reports)
+        summed: Clients = AggregatedClients(Sums.of(reports))
         for name in (
             "classes",
             "radii",

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from fedcert import CallError, EstimationProblem, InvalidValue, Sums, estimate, what_if
-from fedcert.estimation.evidence import Evidence
-from fedcert.estimation.federation import Federation
-from fedcert.estimation.interval import hoeffding_deviations
-from fedcert.estimation.ridge import ridge_rules
-from fedcert.estimation.shortest import shortest
+from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.clients.statistics import SufficientStatistics
+from fedcert.estimation.intervals.half_lengths import hoeffding_deviations
+from fedcert.estimation.methods.minimax_solver import shortest
+from fedcert.estimation.methods.ridge import ridge_rules
 from federations import reports_of
 from simulation import dirichlet
 
@@ -64,7 +64,7 @@ def test_ridge_rules_never_beat_the_exact_weights_and_come_close_with_many_clien
         labels = dirichlet(0.5)(classes, generator)
         labels = labels[labels.sum(axis=1) > 0]
         sizes = labels.sum(axis=1, keepdims=True)
-        curves = Evidence.of_clients(labels, np.zeros((len(labels), 1)))
+        curves = SufficientStatistics.of_clients(labels, np.zeros((len(labels), 1)))
         mixes = generator.dirichlet(np.ones(classes), size=5)
         for mix, rule in zip(mixes, ridge_rules(curves, mixes, z), strict=True):
             weights = labels @ rule.coefficients
@@ -84,7 +84,7 @@ def test_an_estimate_tells_the_curve_of_each_class() -> None:
         single = estimate(reports, {name: 1}, "poststratified")
         assert made.by_class.certified_accuracy[index] == pytest.approx(single.certified_accuracy, abs=1e-12)
         assert made.by_class.lower[index] == pytest.approx(single.lower, abs=1e-12)
-    labels, certified = Federation.of(reports).class_totals or (np.zeros(5), np.zeros((5, 21)))
+    labels, certified = ReportedClients.of(reports).class_totals or (np.zeros(5), np.zeros((5, 21)))
     assert np.array(made.by_class.certified_accuracy) == pytest.approx(certified / labels[:, None], abs=1e-12)
     assert estimate(reports_of(3, "closed"), "uniform", "ga").by_class is None
     closed = estimate(reports_of(3, "closed"), "uniform").by_class

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from fedcert import DataProblem, InvalidValue
-from fedcert.lab.central import CentralTraining, accuracy, noisy_batch, random_crop, train_centrally
+from fedcert.lab.central import CentralTraining, accuracy, augmented_batch, random_crop, train_centrally
 
 SMALL = CentralTraining(epochs=4, sigma=0.25, batch_size=32, learning_rate=0.1)
 
@@ -136,7 +136,7 @@ def test_colours_stay_together_when_cropped() -> None:
 def test_the_noise_has_the_asked_for_deviation_and_differs_between_examples() -> None:
     images = torch.full((64, 3, 32, 32), 51, dtype=torch.uint8)
     settings = CentralTraining(epochs=1, sigma=0.5, padding=0, channels_last=True)
-    batch = noisy_batch(images, settings, drawn(0))
+    batch = augmented_batch(images, settings, drawn(0))
     assert batch.is_contiguous(memory_format=torch.channels_last)
     assert float(batch.mean()) == pytest.approx(0.2, abs=0.01)
     assert float(batch.std()) == pytest.approx(0.5, abs=0.01)

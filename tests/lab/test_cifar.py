@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from fedcert import CallError, DataProblem
-from fedcert.lab.datasets.cifar import CIFAR10, CIFAR100, Layout, read_cifar
+from fedcert.lab.datasets.cifar import CIFAR10, CIFAR100, CifarFormat, read_cifar
 
 # The real data sets, in the folders that their archives unpack to, for whoever has them.
 REAL = Path(os.environ.get("FEDCERT_CIFAR", "/nowhere"))
@@ -20,7 +20,7 @@ REAL = Path(os.environ.get("FEDCERT_CIFAR", "/nowhere"))
 Images = npt.NDArray[np.uint8]
 
 
-def made(folder: Path, layout: Layout) -> tuple[Layout, list[Images]]:
+def made(folder: Path, layout: CifarFormat) -> tuple[CifarFormat, list[Images]]:
     """Write a folder of three random images per file; its layout, and its arrays with colours last."""
     generator = np.random.default_rng(0)
     folder.mkdir()
@@ -40,7 +40,7 @@ def made(folder: Path, layout: Layout) -> tuple[Layout, list[Images]]:
 
 
 @pytest.mark.parametrize("layout", [CIFAR10, CIFAR100], ids=["CIFAR-10", "CIFAR-100"])
-def test_a_folder_is_read_as_it_was_written(tmp_path: Path, layout: Layout) -> None:
+def test_a_folder_is_read_as_it_was_written(tmp_path: Path, layout: CifarFormat) -> None:
     tiny, arrays = made(tmp_path / "data", layout)
     data = read_cifar(tmp_path / "data", tiny)
     assert data.train_images.shape == (3 * len(layout.train), 3, 32, 32)
@@ -108,7 +108,7 @@ def test_names_must_be_as_many_as_classes(tmp_path: Path, names: str, count: int
 
 
 @pytest.mark.parametrize("layout", [CIFAR10, CIFAR100], ids=["CIFAR-10", "CIFAR-100"])
-def test_the_real_data_are_read_and_normalised_by_the_networks_constants(layout: Layout) -> None:
+def test_the_real_data_are_read_and_normalised_by_the_networks_constants(layout: CifarFormat) -> None:
     folder = REAL / layout.folder
     if not folder.is_dir():
         pytest.skip(f"no {folder}: name the folder above it in FEDCERT_CIFAR")

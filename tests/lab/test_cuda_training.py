@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from fedcert.lab.networks import resnet18_cifar10
-from fedcert.lab.training.batches import Course
-from fedcert.lab.training.graphs import GraphSimulator
-from fedcert.lab.training.plain import PlainSimulator
+from fedcert.lab.training.batches import ClientBatches
+from fedcert.lab.training.graph_simulator import GraphSimulator
+from fedcert.lab.training.plain_simulator import PlainSimulator
 from fedcert.lab.training.replica import Task
-from fedcert.lab.training.rounds import Federation
+from fedcert.lab.training.rounds import FederatedTraining
 from fedcert.lab.training.settings import Training
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU on this machine")
@@ -36,12 +36,12 @@ def float32() -> Iterator[None]:
     torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
 
 
-def federation(fast: bool, **changes: Any) -> Federation:
+def federation(fast: bool, **changes: Any) -> FederatedTraining:
     """A federation on the GPU, not yet trained."""
     torch.manual_seed(0)
     images, labels = torch.from_numpy(IMAGES).cuda(), torch.from_numpy(LABELS).cuda()
     network = resnet18_cifar10().cuda()
-    made = Federation(network, images, labels, PARTS, Training(**{**SMALL, **changes}))
+    made = FederatedTraining(network, images, labels, PARTS, Training(**{**SMALL, **changes}))
     assert isinstance(made.simulator, GraphSimulator)
     if not fast:
         made.simulator = PlainSimulator(Task(network, images, labels, made.settings, made.algorithm))
@@ -65,8 +65,8 @@ def test_after_one_step_both_simulators_agree(algorithm: str) -> None:
     rows = []
     for fast in (True, False):
         made = federation(fast, algorithm=algorithm, momentum=0.9)
-        courses = [Course.of(made.settings, PARTS[client], client, 1) for client in range(4)]
-        short = [Course(course.examples[:1], course.shifts[:1], course.seed) for course in courses]
+        courses = [ClientBatches.of(made.settings, PARTS[client], client, 1) for client in range(4)]
+        short = [ClientBatches(course.examples[:1], course.shifts[:1], course.seed) for course in courses]
         rows.append([answer.row for answer in made.simulator.run(made.row, range(4), short)])
     for fast_row, plain_row in zip(*rows, strict=True):
         assert (fast_row - plain_row).abs().max() < 1e-5
@@ -87,7 +87,7 @@ def test_after_three_rounds_they_differ_no_more_than_summation_orders_do(algorit
 
 def test_rounds_of_fewer_clients_and_clients_of_other_sizes_work() -> None:
     made = federation(True, clients_per_round=5)
-    courses = [Course.of(made.settings, PARTS[0][:size], 0, 1) for size in (3, 40)]
+    courses = [ClientBatches.of(made.settings, PARTS[0][:size], 0, 1) for size in (3, 40)]
     answers = made.simulator.run(made.row, [0, 1], courses)
     assert len(answers) == 2
     assert all(torch.isfinite(answer.row).all() for answer in answers)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from fedcert.certification.models import load_classifier
+from fedcert.certification.models.loading import load_classifier
 from fedcert.lab import networks
 from fedcert.lab.networks import Normalised
 

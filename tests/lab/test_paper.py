@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.compare import compare
-from fedcert.estimation.federation import Federation
-from fedcert.estimation.methods import Settings, estimator
+from fedcert.estimation.methods.registry import Settings, estimator
 from fedcert.estimation.target import distribution_of
 from fedcert.lab.experiment import Experiment
-from fedcert.lab.paper.judging import judge
+from fedcert.lab.paper.evaluation import evaluate
 from fedcert.lab.paper.published import TABLE_1, TABLE_2, TABLE_4, TABLES, settings
 from fedcert.lab.populations.partition import partition_of
-from fedcert.lab.traces.federations import drawn
+from fedcert.lab.traces.federations import draw_federation
 from fedcert.lab.traces.trace import Examples, Trace
 
 
@@ -66,24 +66,24 @@ def test_every_setting_is_an_experiment_as_the_paper_has_it(setting: object) -> 
 
 def test_errors_are_those_of_the_estimates_and_the_better_methods_are_better() -> None:
     trace = made_up()
-    plain = judge(trace, draws=4)
-    shifted = judge(trace, draws=4, shift=0.4)
+    plain = evaluate(trace, draws=4)
+    shifted = evaluate(trace, draws=4, shift=0.4)
     assert set(plain) == {"ap", "ga", "vw", "blup", "minimax", "poststratified"}
     assert all(len(errors.rmse) == 4 for errors in plain.values())
     assert plain["vw"].mean[0] < 0.02  # the pool has the target's mix
     assert shifted["vw"].mean[0] > 2 * shifted["poststratified"].mean[0]
     assert shifted["blup"].mean[0] < shifted["ap"].mean[0]
-    assert judge(trace, ("ga",), draws=2)["ga"].rmse == plain["ga"].rmse[:2]
+    assert evaluate(trace, ("ga",), draws=2)["ga"].rmse == plain["ga"].rmse[:2]
     assert plain["vw"].spread[0] >= 0
-    assert judge(trace, ("vw",), draws=1)["vw"].spread == (0.0, 0.0)
+    assert evaluate(trace, ("vw",), draws=1)["vw"].spread == (0.0, 0.0)
 
 
 def test_only_post_stratification_is_told_counts_per_class() -> None:
     trace = made_up()
-    found = judge(trace, draws=1)
+    found = evaluate(trace, draws=1)
     for method, told in (("blup", False), ("minimax", False), ("poststratified", True)):
-        made = drawn(trace, np.random.default_rng([0, 0]), class_counts=told)
-        pool = Federation.of(made.reports)
+        made = draw_federation(trace, np.random.default_rng([0, 0]), class_counts=told)
+        pool = ReportedClients.of(made.reports)
         assert (pool.class_totals is not None) == told
         answer = estimator(method)(pool, distribution_of(made.target, pool.classes), Settings(threshold=50))
         errors = compare(answer.certified_accuracy.tolist(), made.truth.tolist())

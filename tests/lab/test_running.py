@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from fedcert import CallError, DataProblem, FileProblem, Smoothing
-from fedcert.certification.run import Watcher
+from fedcert.certification.run import ProgressListener
 from fedcert.lab.datasets.digits import read_digits
 from fedcert.lab.experiment import Experiment
-from fedcert.lab.running import trace_experiment, train_experiment
+from fedcert.lab.run import trace_experiment, train_experiment
 from fedcert.lab.traces.trace import read_trace
-from fedcert.lab.training.rounds import Round
+from fedcert.lab.training.rounds import TrainingRound
 from fedcert.lab.training.settings import Training
 
 CPU = torch.device("cpu")
@@ -84,7 +84,7 @@ def test_a_trace_tells_how_it_was_made(tmp_path: Path) -> None:
 def test_an_interrupted_run_keeps_its_rounds(tmp_path: Path) -> None:
     data = read_digits()
 
-    def stop(made: Round) -> None:
+    def stop(made: TrainingRound) -> None:
         if made.number == 3:
             raise KeyboardInterrupt
 
@@ -123,12 +123,12 @@ def test_certificates_are_kept_until_the_trace_is_written(tmp_path: Path, monkey
         raise FileProblem("No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("fedcert.lab.running.write_trace", full)
+        patched.setattr("fedcert.lab.run.write_trace", full)
         with pytest.raises(FileProblem, match="No space left"):
             trace_experiment(EXPERIMENT, data, trained, tmp_path / "t.parquet", journals=tmp_path)
     assert {file.name for file in tmp_path.glob("*.journal")} == {"clients.journal", "target.journal"}
 
-    class Counting(Watcher):
+    class Counting(ProgressListener):
         drawn, kept = 0, 0
 
         def advance(self, samples: int) -> None:

@@ -13,17 +13,17 @@ import pytest
 import torch
 
 from fedcert import CallError, DataProblem, FileProblem, InvalidValue, Smoothing
-from fedcert.estimation import federation as estimation
-from fedcert.estimation.methods import Settings, estimator
+from fedcert.estimation.clients import reported as estimation
+from fedcert.estimation.methods.registry import Settings, estimator
 from fedcert.estimation.target import distribution_of
 from fedcert.lab.datasets.dataset import Dataset
 from fedcert.lab.datasets.digits import read_digits
 from fedcert.lab.experiment import Experiment, build_network, read_experiment
 from fedcert.lab.populations.partition import partition_of
-from fedcert.lab.traces.federations import drawn, redrawn, table_of, target_of
-from fedcert.lab.traces.making import make_trace
+from fedcert.lab.traces.certify_trace import make_trace
+from fedcert.lab.traces.federations import draw_federation, draw_target, resample_clients, table_of
 from fedcert.lab.traces.trace import Trace, read_trace, write_trace
-from fedcert.lab.training.rounds import Federation
+from fedcert.lab.training.rounds import ReportedClients
 from fedcert.lab.training.settings import Training
 
 EXPERIMENT = Experiment(
@@ -46,7 +46,7 @@ def trace(data: Dataset) -> Trace:
     network = build_network(EXPERIMENT.network, data)
     images, labels = torch.from_numpy(data.train_images), torch.from_numpy(data.train_labels)
     parts = [train for train, _ in EXPERIMENT.spread(data.train_labels)]
-    for _ in Federation(network, images, labels, parts, EXPERIMENT.training).rounds():
+    for _ in ReportedClients(network, images, labels, parts, EXPERIMENT.training).rounds():
         pass
     return make_trace(
         EXPERIMENT, data, network, rounds=15, accuracy={"clean": 0.9, "noisy": 0.8}, about={"note": "ours"}
@@ -93,9 +93,9 @@ def test_reports_and_truth_are_what_the_examples_say(trace: Trace) -> None:
             of_class = trace.clients.label[held] == label
             assert reports.label_counts[client, label] == of_class.sum()
             assert reports.class_rows[client, label].tolist() == certified[of_class].sum(axis=0).tolist()
-    target, truth = target_of(trace, None, np.random.default_rng(0))
+    target, truth = draw_target(trace, None, np.random.default_rng(0))
     assert truth.tolist() == trace.target.certified(EXPERIMENT.radii).mean(axis=0).tolist()
-    pool = estimation.Federation.of(reports)
+    pool = estimation.ReportedClients.of(reports)
     made = estimator("poststratified")(pool, distribution_of(target, pool.classes), Settings())
     assert np.abs(made.certified_accuracy - truth).max() < 0.15
     assert not table_of(trace, class_counts=False).opens.any()
@@ -103,10 +103,10 @@ def test_reports_and_truth_are_what_the_examples_say(trace: Trace) -> None:
 
 def test_federations_are_redrawn_and_targets_shifted(trace: Trace) -> None:
     generator = np.random.default_rng(1)
-    parts = redrawn(trace, partition_of("pareto:2"), 30, generator)
+    parts = resample_clients(trace, partition_of("pareto:2"), 30, generator)
     assert sorted(np.concatenate(parts).tolist()) == list(range(len(trace.clients)))
     mix = np.array([4, 1, 1, 1, 1, 1, 1, 1, 1, 4]) / 16
-    made = drawn(trace, generator, parts=parts, mix=mix)
+    made = draw_federation(trace, generator, parts=parts, mix=mix)
     assert len(made.reports) == 30
     shares = np.array(list(made.target.distribution.values()))
     assert np.abs(shares - mix).max() < 0.01

@@ -13,14 +13,14 @@ from torch import nn
 
 from fedcert import CallError, DataProblem, FileProblem, InvalidValue
 from fedcert.lab.training.algorithms import Scaffold, algorithm_of
-from fedcert.lab.training.batches import Course, chosen_clients, pictures
+from fedcert.lab.training.batches import ClientBatches, chosen_clients, pictures
 from fedcert.lab.training.checkpoint import load_checkpoint, save_checkpoint
-from fedcert.lab.training.plain import PlainSimulator
+from fedcert.lab.training.plain_simulator import PlainSimulator
 from fedcert.lab.training.replica import Task
-from fedcert.lab.training.rounds import Federation
-from fedcert.lab.training.rows import Layout
+from fedcert.lab.training.rounds import FederatedTraining
 from fedcert.lab.training.settings import Training
-from fedcert.lab.training.threads import ThreadSimulator
+from fedcert.lab.training.state_layout import StateLayout
+from fedcert.lab.training.thread_simulator import ThreadSimulator
 
 RANDOM = np.random.default_rng(0)
 IMAGES = torch.from_numpy(RANDOM.integers(0, 256, size=(90, 3, 8, 8), dtype=np.uint8))
@@ -49,9 +49,9 @@ def network(seed: int = 0) -> nn.Module:
     )  # fmt: skip
 
 
-def trained(parts: list[np.ndarray] | None = None, *, still: bool = False, **changes: Any) -> Federation:
+def trained(parts: list[np.ndarray] | None = None, *, still: bool = False, **changes: Any) -> FederatedTraining:
     """A federation after its last round; `still` holds SCAFFOLD's variates at zero."""
-    federation = Federation(network(), IMAGES, LABELS, parts or PARTS, Training(**{**SMALL, **changes}))
+    federation = FederatedTraining(network(), IMAGES, LABELS, parts or PARTS, Training(**{**SMALL, **changes}))
     if still:
         assert isinstance(federation.algorithm, Scaffold)
         federation.algorithm.still = True
@@ -62,7 +62,7 @@ def trained(parts: list[np.ndarray] | None = None, *, still: bool = False, **cha
 
 def test_a_row_holds_a_networks_state_and_gives_it_back() -> None:
     first, second = network(0), network(1)
-    layout = Layout.of(first)
+    layout = StateLayout.of(first)
     row = layout.read(first, torch.device("cpu"))
     assert len(row) == layout.size == sum(t.numel() for t in first.state_dict().values() if t.is_floating_point())
     layout.write(row, second)
@@ -80,7 +80,7 @@ def test_fedavg_with_one_client_is_sgd_to_the_bit(extra: dict[str, float]) -> No
     settings = Training(**{**SMALL, "rounds": 1, "epochs": 3, **extra})
     federation = trained([part], **{"rounds": 1, "epochs": 3, **extra})
     plain = network().to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
-    course = Course.of(settings, part, 0, 1)
+    course = ClientBatches.of(settings, part, 0, 1)
     generator = torch.Generator().manual_seed(course.seed)
     optimizer = torch.optim.SGD(
         plain.parameters(), settings.learning_rate, settings.momentum, weight_decay=settings.weight_decay
@@ -105,7 +105,7 @@ def test_algorithms_that_correct_nothing_are_fedavg() -> None:
 
 
 def test_fedprox_pulls_towards_the_server() -> None:
-    start = Layout.of(network()).read(network(), torch.device("cpu"))
+    start = StateLayout.of(network()).read(network(), torch.device("cpu"))
     free, pulled = trained(), trained(algorithm="fedprox", figures={"proximal": 5.0})
     own = free.layout.trained
     assert (pulled.row - start)[:own].norm() < 0.9 * (free.row - start)[:own].norm()
@@ -114,7 +114,7 @@ def test_fedprox_pulls_towards_the_server() -> None:
 def test_scaffold_follows_its_formulas() -> None:
     """Two rounds against the algorithm written out with plain autograd."""
     settings = Training(**{**SMALL, "rounds": 2, "algorithm": "scaffold"})
-    federation = Federation(network(), IMAGES, LABELS, PARTS, settings)
+    federation = FederatedTraining(network(), IMAGES, LABELS, PARTS, settings)
     layout = federation.layout
     server, common = federation.row.double().clone(), torch.zeros(layout.trained)
     own = torch.zeros(len(PARTS), layout.trained)
@@ -124,7 +124,7 @@ def test_scaffold_follows_its_formulas() -> None:
         for client in clients:
             local = network().to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
             layout.write(server.float(), local)
-            course = Course.of(settings, PARTS[client], client, number)
+            course = ClientBatches.of(settings, PARTS[client], client, number)
             generator = torch.Generator().manual_seed(course.seed)
             correction = layout.views(common - own[client], layout.parameters)
             for examples, shifts in zip(course.examples, course.shifts, strict=True):
@@ -151,10 +151,10 @@ def test_scaffold_follows_its_formulas() -> None:
 
 
 def test_the_server_takes_the_weighted_mean_of_all_clients_batchnorm_included() -> None:
-    federation = Federation(network(), IMAGES, LABELS, PARTS, Training(**{**SMALL, "clients_per_round": 9}))
+    federation = FederatedTraining(network(), IMAGES, LABELS, PARTS, Training(**{**SMALL, "clients_per_round": 9}))
     clients = chosen_clients(federation.settings, federation.sizes, 1)
     assert clients == [0, 1, 3]  # the third has nothing to train on
-    courses = [Course.of(federation.settings, PARTS[client], client, 1) for client in clients]
+    courses = [ClientBatches.of(federation.settings, PARTS[client], client, 1) for client in clients]
     answers = federation.simulator.run(federation.row.clone(), clients, courses)
     mean = sum(len(PARTS[client]) / 90 * answer.row.double() for client, answer in zip(clients, answers, strict=True))
     next(federation.rounds())
@@ -165,15 +165,15 @@ def test_the_server_takes_the_weighted_mean_of_all_clients_batchnorm_included() 
 @pytest.mark.parametrize("algorithm", ["fedavg", "fedprox", "scaffold"])
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path: Path, algorithm: str) -> None:
     settings = {**SMALL, "rounds": 5, "algorithm": algorithm}
-    whole = Federation(network(), IMAGES, LABELS, PARTS, Training(**settings))
+    whole = FederatedTraining(network(), IMAGES, LABELS, PARTS, Training(**settings))
     for _ in whole.rounds():
         pass
-    first = Federation(network(), IMAGES, LABELS, PARTS, Training(**settings))
+    first = FederatedTraining(network(), IMAGES, LABELS, PARTS, Training(**settings))
     for made in first.rounds():
         save_checkpoint(first, tmp_path / "c.safetensors")
         if made.number == 2:
             break
-    second = Federation(network(3), IMAGES, LABELS, PARTS, Training(**settings))
+    second = FederatedTraining(network(3), IMAGES, LABELS, PARTS, Training(**settings))
     load_checkpoint(second, tmp_path / "c.safetensors")
     assert [made.number for made in second.rounds()] == [3, 4, 5]
     assert torch.equal(whole.row, second.row)
@@ -184,13 +184,13 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path: Path, algo
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     save_checkpoint(trained(rounds=1), tmp_path / "c.safetensors")
-    other = Federation(network(), IMAGES, LABELS, PARTS, Training(**{**SMALL, "learning_rate": 0.1}))
+    other = FederatedTraining(network(), IMAGES, LABELS, PARTS, Training(**{**SMALL, "learning_rate": 0.1}))
     with pytest.raises(CallError, match="is the checkpoint of a run with other settings, data, clients or network"):
         load_checkpoint(other, tmp_path / "c.safetensors")
     # As many examples for each client, but others: what is held out now may have been trained on.
     swapped = [part[::-1] for part in PARTS]
     for parts, subject in ((swapped, ""), (PARTS, "other data")):
-        again = Federation(network(), IMAGES, LABELS, parts, Training(**{**SMALL, "rounds": 1}))
+        again = FederatedTraining(network(), IMAGES, LABELS, parts, Training(**{**SMALL, "rounds": 1}))
         with pytest.raises(CallError, match="other settings, data, clients or network"):
             load_checkpoint(again, tmp_path / "c.safetensors", subject)
     (tmp_path / "d.safetensors").write_bytes(b"no")
@@ -200,14 +200,14 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("held", "steps"), [(0, 0), (1, 1), (7, 1), (8, 2), (30, 7), (53, 13)])
 def test_a_courses_batches_are_full_and_every_example_comes_as_often_as_any_other(held: int, steps: int) -> None:
-    course = Course.of(Training(**SMALL), np.arange(100, 100 + held), 1, 1)
+    course = ClientBatches.of(Training(**SMALL), np.arange(100, 100 + held), 1, 1)
     assert course.examples.shape == (steps, 8)
     if held >= 8:
         seen = np.bincount(course.examples.flatten().numpy() - 100, minlength=held)
         assert set(seen.tolist()) <= {1, 2}
-    again = Course.of(Training(**SMALL), np.arange(100, 100 + held), 1, 1)
+    again = ClientBatches.of(Training(**SMALL), np.arange(100, 100 + held), 1, 1)
     assert torch.equal(course.examples, again.examples)
-    assert course.seed == again.seed != Course.of(Training(**SMALL), np.arange(100, 100 + held), 1, 2).seed
+    assert course.seed == again.seed != ClientBatches.of(Training(**SMALL), np.arange(100, 100 + held), 1, 2).seed
 
 
 def test_pictures_are_moved_mirrored_and_noisy() -> None:
@@ -229,13 +229,13 @@ def test_pictures_are_moved_mirrored_and_noisy() -> None:
 @pytest.mark.parametrize("algorithm", ["fedavg", "fedprox", "scaffold"])
 def test_clients_at_the_same_time_end_as_one_after_the_other_to_the_bit(algorithm: str) -> None:
     settings = Training(**{**SMALL, "clients_per_round": 3, "algorithm": algorithm})
-    plain = Federation(network(), IMAGES, LABELS, PARTS, settings)
+    plain = FederatedTraining(network(), IMAGES, LABELS, PARTS, settings)
     plain.simulator = PlainSimulator(Task(plain.network, IMAGES, LABELS, settings, plain.algorithm))
     for _ in plain.rounds():
         pass
     for threads in (1, 3):
         torch.set_num_threads(threads)
-        federation = Federation(network(), IMAGES, LABELS, PARTS, settings)
+        federation = FederatedTraining(network(), IMAGES, LABELS, PARTS, settings)
         assert isinstance(federation.simulator, ThreadSimulator)
         assert len(federation.simulator.replicas) == threads
         for _ in federation.rounds():
@@ -247,14 +247,14 @@ def test_clients_at_the_same_time_end_as_one_after_the_other_to_the_bit(algorith
 def test_training_learns() -> None:
     bright = (LABELS[:, None, None, None] * 60 + IMAGES.int() // 8).to(torch.uint8)
     settings = Training(**{**SMALL, "rounds": 12, "clients_per_round": 3, "sigma": 0.05, "learning_rate": 0.1})
-    federation = Federation(network(), bright, LABELS, PARTS, settings)
+    federation = FederatedTraining(network(), bright, LABELS, PARTS, settings)
     losses = [made.loss for made in federation.rounds()]
     assert losses[-1] < 0.6 * losses[0]
 
 
 def test_what_cannot_be_trained_is_refused() -> None:
     with pytest.raises(DataProblem, match="no client has any example to train on"):
-        Federation(network(), IMAGES, LABELS, [np.zeros(0, dtype=np.int64)], Training())
+        FederatedTraining(network(), IMAGES, LABELS, [np.zeros(0, dtype=np.int64)], Training())
     with pytest.raises(CallError, match="algorithm must be one of fedavg, fedprox, scaffold, but is 'sgd'"):
         algorithm_of("sgd")
     with pytest.raises(CallError, match="the algorithm fedavg has no figure 'proximal', it has none"):

@@ -15,8 +15,8 @@ import fedcert
 from browsing import Opened
 from drawing import drawn_reports
 from fedcert.cli.main import run
-from fedcert.estimation.methods import Settings
-from fedcert.report import Report, Sums, gather
+from fedcert.estimation.methods.registry import Settings
+from fedcert.report import Report, Sums, load
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import rendered
 
@@ -26,7 +26,7 @@ Open = Callable[..., Opened]
 
 
 def written(path: Path, source: Any, target: object = "uniform", method: str = "auto", **settings: Any) -> Path:
-    contents = Contents.of_reports(gather(source), target, method, Settings(**settings))
+    contents = Contents.of_reports(load(source), target, method, Settings(**settings))
     path.write_text(rendered(contents), encoding="utf-8")
     return path
 
@@ -98,11 +98,11 @@ def test_from_sums(tells: float, tmp_path: Path, opened: Open) -> None:
 
 
 def test_from_noisy_sums(tmp_path: Path, opened: Open) -> None:
-    from fedcert.privacy.noise import released
-    from fedcert.report.privacy import Budget
+    from fedcert.privacy.dp.mechanism import released
+    from fedcert.report.privacy import PrivacyBudget
 
     (report,) = drawn_reports(1, 4, 5, seed=1, tells=1.0, examples=5000)
-    source = released(report, Budget(epsilon=1.0, delta=1e-6, noise="each site"))
+    source = released(report, PrivacyBudget(epsilon=1.0, delta=1e-6, noise="each site"))
     for settings in ({}, {"interval": "asymptotic"}, {"interval": "asymptotic", "simultaneous": True}):
         page = opened(written(tmp_path / "page.html", source, **settings))
         slide(page, 1, 80.0)
@@ -167,7 +167,7 @@ def test_hostile_names_run_nothing(tmp_path: Path, opened: Open) -> None:
     from dataclasses import replace
 
     source = [replace(report, client=name) for report, name in zip(base, HOSTILE, strict=True)]
-    contents = Contents.of_reports(gather(source), "uniform", "blup", Settings())
+    contents = Contents.of_reports(load(source), "uniform", "blup", Settings())
     path = tmp_path / "page.html"
     path.write_text(rendered(contents, title="<script>alert(0)</script>"), encoding="utf-8")
     page = opened(path)
@@ -283,7 +283,7 @@ def test_sums_of_fewer_clients_than_classes_agree_too(seed: int, tmp_path: Path,
 
 def test_what_missing_clients_could_change_is_told(tmp_path: Path, opened: Open) -> None:
     source = drawn_reports(4, 3, 5, seed=1)
-    contents = Contents.of_reports(gather(source), "uniform", "auto", Settings())
+    contents = Contents.of_reports(load(source), "uniform", "auto", Settings())
     made = contents.estimates[0]
     worst = {"clients": 2, "examples_each": 50, "lower": [0.125] * 5, "upper": [0.875] * 5}
     more = {**made.details, "missing": worst, "comparison": {"rmse": 0.0125, "mape": None}}

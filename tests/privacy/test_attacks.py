@@ -11,16 +11,16 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy import stats
 
-import fedcert.privacy.site
+import fedcert.secagg.client
+from fedcert._schema.encoding import decoded, encoded
 from fedcert.errors import Refused
-from fedcert.privacy.binding import mask_seed
-from fedcert.privacy.encoding import decoded, encoded
-from fedcert.privacy.keyring import Keyring
-from fedcert.privacy.masks import agreed, stream
-from fedcert.privacy.messages import SEALED_BYTES, Confirmations, Delivery, Keys, Masked, Survivors
-from fedcert.privacy.shamir import SHARE_BYTES, secret_of
-from fedcert.privacy.site import HOLDERS, Site
-from fedcert.privacy.summing import Summing
+from fedcert.privacy.keys.keyring import Keyring
+from fedcert.secagg.binding import mask_seed
+from fedcert.secagg.client import HOLDERS, SecAggClient
+from fedcert.secagg.masks import agreed, stream
+from fedcert.secagg.messages import SEALED_BYTES, Confirmations, Delivery, Keys, Masked, Survivors
+from fedcert.secagg.server import SecAggServer
+from fedcert.secagg.shamir import SHARE_BYTES, secret_of
 from secure_sums import Party, private_request
 
 VICTIM, FRIEND = "site-000", "site-001"
@@ -174,7 +174,7 @@ def test_a_server_that_swaps_all_keys_gets_shares_that_it_cannot_open() -> None:
     stranger = Party.of(4).known[1]
     cards = [keys.card for keys in party.known if keys.name != FRIEND]
     theirs = Keyring.of([*cards, replace(stranger, name=FRIEND).card])
-    fake = Site(party.request, replace(stranger, name=FRIEND), theirs, type(party.memories[VICTIM])())
+    fake = SecAggClient(party.request, replace(stranger, name=FRIEND), theirs, type(party.memories[VICTIM])())
     fake.join()
     fake._state["secret"] = encoded(made[FRIEND].private_bytes_raw())
     keys = swapped(party.server.told(VICTIM))  # type: ignore[arg-type]
@@ -223,7 +223,7 @@ def test_another_roster_under_the_same_nonce_is_refused() -> None:
     with pytest.raises(
         Refused, match="^this site has taken part in a sum with the same nonce and another roster or other"
     ):
-        Site(smaller, party.known[0], party.ring, party.memories[VICTIM])
+        SecAggClient(smaller, party.known[0], party.ring, party.memories[VICTIM])
 
 
 def test_two_overlapping_rosters_cannot_be_subtracted() -> None:
@@ -340,7 +340,7 @@ def test_who_is_not_in_the_keyring_is_named() -> None:
     party = Party.of(4)
     ring = party.ring.without([FRIEND])
     with pytest.raises(Refused) as caught:
-        Site(party.request, party.known[0], ring, party.memories[VICTIM])
+        SecAggClient(party.request, party.known[0], ring, party.memories[VICTIM])
     assert str(caught.value) == (
         "1 on the roster are not in the keyring ('site-001'); take their cards in, if you trust them: fedcert keys trust"
     )
@@ -366,12 +366,12 @@ def test_what_sites_hold_and_what_they_count_are_over_the_same_sites() -> None:
     party = Party.of(5, threshold=4)
     party.run([{VICTIM}, set(), set(), set(), set()])
     request = private_request([one.name for one in party.known], 4)
-    server = Summing(request, party.ring, 4, purpose=HOLDERS)
+    server = SecAggServer(request, party.ring, 4, purpose=HOLDERS)
     bits = np.array([1, 0], dtype=np.uint64)
 
     def step(name: str) -> Any:
         identity = next(one for one in party.known if one.name == name)
-        site = Site(request, identity, party.ring, party.memories[name], purpose=HOLDERS, checked=True)
+        site = SecAggClient(request, identity, party.ring, party.memories[name], purpose=HOLDERS, checked=True)
         told = server.told(name)
         if told is None:
             return site.join()
@@ -414,14 +414,14 @@ def test_a_share_that_is_none_is_found_by_whoever_gets_it() -> None:
     party.stage()
     false = party.site(FRIEND)
     told = party.server.told(FRIEND)
-    original = fedcert.privacy.site.shares_of
+    original = fedcert.secagg.client.shares_of
     try:
-        fedcert.privacy.site.shares_of = lambda *given: {  # type: ignore[assignment]
+        fedcert.secagg.client.shares_of = lambda *given: {  # type: ignore[assignment]
             point: b"\xff" * len(share) for point, share in original(*given).items()
         }
         party.server.take(false.share(told))  # type: ignore[arg-type]
     finally:
-        fedcert.privacy.site.shares_of = original
+        fedcert.secagg.client.shares_of = original
     for name in sorted(party.server.waiting_for):
         party.server.take(party.step(name, party.server.told(name)))
     party.server.close()

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from fedcert._schema.encoding import Encoded, decoded, encoded
 from fedcert.errors import InvalidValue
-from fedcert.privacy.encoding import Encoded, decoded, encoded
 
 
 @given(some.binary(max_size=200))

@@ -13,12 +13,12 @@ from tests.privacy.test_private_rounds import FEW, KEYS, NAMES, RING, asked, in_
 
 from fedcert.cli.main import run
 from fedcert.engines import shared_folder
-from fedcert.engines.shared_folder import FolderCourier, take_part
-from fedcert.privacy.memory import DictMemory
-from fedcert.privacy.replying import PrivateSite
+from fedcert.engines.shared_folder import FolderTransport, take_part
+from fedcert.privacy.state_store import InMemoryStore
 from fedcert.report import Request
 from fedcert.rounds.folder import file_name
 from fedcert.rounds.private import private_sums
+from fedcert.secagg.participant import Participant
 
 
 def told(capsys: pytest.CaptureFixture[str]) -> str:
@@ -27,17 +27,17 @@ def told(capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_a_site_that_overcomes_its_trouble_is_in_the_sum(tmp_path: Path) -> None:
     request = asked()
-    own, memories = reports(request), {name: DictMemory() for name in NAMES}
+    own, memories = reports(request), {name: InMemoryStore() for name in NAMES}
     lacking = RING.without(["site-4"])
     with pytest.raises(Exception, match="1 on the roster are not in the keyring"):
         take_part(
             tmp_path, "site-0",
-            lambda: PrivateSite(request, KEYS["site-0"], lacking, DictMemory(), lambda: own["site-0"], policy=FEW),
+            lambda: Participant(request, KEYS["site-0"], lacking, InMemoryStore(), lambda: own["site-0"], policy=FEW),
             once=True,
         )  # fmt: skip
 
     def step() -> tuple[object, dict[str, str]]:
-        return private_sums(FolderCourier(tmp_path), request, RING, folder=tmp_path / "run", once=True)
+        return private_sums(FolderTransport(tmp_path), request, RING, folder=tmp_path / "run", once=True)
 
     def visit(names: tuple[str, ...]) -> None:
         for name in names:
@@ -57,8 +57,8 @@ def test_a_site_that_overcomes_its_trouble_is_in_the_sum(tmp_path: Path) -> None
 
 def test_why_a_site_was_left_out_is_known_to_the_end(tmp_path: Path) -> None:
     request = asked()
-    own, memories = reports(request), {name: DictMemory() for name in NAMES}
-    courier = FolderCourier(tmp_path)
+    own, memories = reports(request), {name: InMemoryStore() for name in NAMES}
+    courier = FolderTransport(tmp_path)
     place = tmp_path / "from" / Path(file_name("site-0")).stem
     place.mkdir(parents=True)
     (place / "0-trouble.json").write_text(json.dumps({"trouble": "no data yet"}))
@@ -66,7 +66,7 @@ def test_why_a_site_was_left_out_is_known_to_the_end(tmp_path: Path) -> None:
     for number in range(5):
         for name in NAMES[1:]:
             take_part(tmp_path, name, lambda name=name: site(name, own[name], memories[name])(request), once=True)
-        courier = FolderCourier(tmp_path)  # each time a program of its own
+        courier = FolderTransport(tmp_path)  # each time a program of its own
         made, missing = private_sums(courier, request, RING, folder=tmp_path / "run", once=True, go_on=number == 0)
     assert missing == {"site-0": "no data yet"}
     assert made == in_process(request, own, {"site-0"})[0]
@@ -75,7 +75,7 @@ def test_why_a_site_was_left_out_is_known_to_the_end(tmp_path: Path) -> None:
 def test_half_a_file_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = asked()
     take_part(tmp_path, "site-0", lambda: site("site-0", reports(request)["site-0"])(request), once=True)
-    courier = FolderCourier(tmp_path)
+    courier = FolderTransport(tmp_path)
     courier.tell(0, {"site-0": request.dumps()})
     file = next(tmp_path.rglob("0.json"))
     whole = file.read_text()
@@ -84,13 +84,13 @@ def test_half_a_file_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     old = time.time() - 3600
     file.write_text(whole)
     assert [reply.answer for reply in courier.poll(0)] == [whole]
-    other = FolderCourier(tmp_path)
+    other = FolderTransport(tmp_path)
     other.tell(0, {"site-0": request.dumps()})
     file.write_text(whole[:-5])
     os.utime(file, (old, old))
     assert [reply.answer for reply in other.poll(0)] == [whole[:-5]], "it has been like this for an hour"
     monkeypatch.setattr(shared_folder, "_TORN", 7200.0)
-    third = FolderCourier(tmp_path)
+    third = FolderTransport(tmp_path)
     third.tell(0, {"site-0": request.dumps()})
     assert list(third.poll(0)) == []
 

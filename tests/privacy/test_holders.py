@@ -10,25 +10,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcert.engines.in_process import Sites
-from fedcert.engines.shared_folder import FolderCourier, take_part
+from fedcert._files.strict_json import parse
+from fedcert._schema.encoding import decoded, encoded
+from fedcert.engines.in_process import InProcessTransport
+from fedcert.engines.shared_folder import FolderTransport, take_part
 from fedcert.errors import InvalidValue, QuorumMissed, Refused
-from fedcert.privacy.checking import common_key, holds, with_tags
-from fedcert.privacy.encoding import decoded, encoded
-from fedcert.privacy.holders import Held
-from fedcert.privacy.identity import Identity
-from fedcert.privacy.keyring import Keyring
-from fedcert.privacy.memory import DictMemory, FolderMemory
-from fedcert.privacy.messages import Holders
+from fedcert.privacy.keys.identity import Identity
+from fedcert.privacy.keys.keyring import Keyring
+from fedcert.privacy.keys.signing import sign
 from fedcert.privacy.policy import Policy
-from fedcert.privacy.replying import PrivateSite
-from fedcert.privacy.signing import sign
-from fedcert.privacy.spread import SpreadOf
+from fedcert.privacy.state_store import FolderStore, InMemoryStore
 from fedcert.report import Report, Request, Sums
-from fedcert.report.parsing import parse
-from fedcert.report.privacy import Budget
+from fedcert.report.privacy import PrivacyBudget
 from fedcert.report.request import PrivateSum
 from fedcert.rounds.private import concluded, private_sums
+from fedcert.secagg.class_support import ClassSupport
+from fedcert.secagg.messages import Holders
+from fedcert.secagg.participant import Participant
+from fedcert.secagg.second_sum import SecondSum
+from fedcert.secagg.verification import common_key, holds, with_tags
 from secure_sums import private_request
 
 NAMES = tuple(f"site-{number}" for number in range(5))
@@ -58,16 +58,16 @@ def reports(request: Request) -> dict[str, Report]:
     return made
 
 
-def site(name: str, own: Report, memory: Any) -> Callable[[Request], PrivateSite]:
-    return lambda request: PrivateSite(request, KEYS[name], RING, memory, lambda: own, policy=FEW)
+def site(name: str, own: Report, memory: Any) -> Callable[[Request], Participant]:
+    return lambda request: Participant(request, KEYS[name], RING, memory, lambda: own, policy=FEW)
 
 
-def courier(own: Mapping[str, Report], kind: type[Sites] = Sites) -> Sites:
-    return kind({name: site(name, own[name], DictMemory()) for name in NAMES})
+def courier(own: Mapping[str, Report], kind: type[InProcessTransport] = InProcessTransport) -> InProcessTransport:
+    return kind({name: site(name, own[name], InMemoryStore()) for name in NAMES})
 
 
 def without_yaks(own: Mapping[str, Report]) -> list[Report]:
-    held = Held((5, 3, 2), 3, 5)
+    held = ClassSupport((5, 3, 2), 3, 5)
     return [held.restricted(report) for report in own.values()]
 
 
@@ -98,7 +98,7 @@ def test_what_enters_the_sum_is_zero_for_them() -> None:
     own = reports(request)
     seen = []
 
-    class Watching(PrivateSite):
+    class Watching(Participant):
         def _counts(self) -> Any:
             made = super()._counts()
             if made is None:
@@ -106,9 +106,9 @@ def test_what_enters_the_sum_is_zero_for_them() -> None:
             return made._replace(pack=lambda report: seen.append(made.pack(report)) or made.pack(report))
 
     private_sums(
-        Sites(
+        InProcessTransport(
             {
-                name: lambda request, name=name: Watching(request, KEYS[name], RING, DictMemory(), lambda: own[name])
+                name: lambda request, name=name: Watching(request, KEYS[name], RING, InMemoryStore(), lambda: own[name])
                 for name in NAMES
             }
         ),
@@ -122,7 +122,7 @@ def test_what_enters_the_sum_is_zero_for_them() -> None:
         assert not vector[8:10].any()
 
 
-class Lying(Sites):
+class Lying(InProcessTransport):
     """A server that says of yaks what it likes."""
 
     change: Callable[[Holders], Holders] = staticmethod(lambda told: told)
@@ -171,7 +171,7 @@ def test_who_leaves_in_between_may_have_been_a_holder() -> None:
     request = asked()
     own = reports(request)
 
-    class Leaving(Sites):
+    class Leaving(InProcessTransport):
         def tell(self, stage: int, letters: Mapping[str, str]) -> None:
             if stage >= 6:
                 letters = {name: text for name, text in letters.items() if name != "site-4"}
@@ -201,14 +201,14 @@ def test_over_files_step_by_step_with_a_second_sum(tmp_path: Path) -> None:
     folder.mkdir()
 
     def go(name: str) -> bool:
-        memory = FolderMemory(tmp_path / name)
+        memory = FolderStore(tmp_path / name)
         try:
             return take_part(folder, name, lambda: site(name, own[name], memory)(request), once=True)
         finally:
             memory.close()
 
     def add_up() -> Any:
-        return private_sums(FolderCourier(folder), request, RING, folder=tmp_path / "run", once=True)
+        return private_sums(FolderTransport(folder), request, RING, folder=tmp_path / "run", once=True)
 
     for stage in range(15):
         assert add_up()[0] is None
@@ -216,7 +216,7 @@ def test_over_files_step_by_step_with_a_second_sum(tmp_path: Path) -> None:
     sums, missing = add_up()
     assert missing == {}
     restricted = without_yaks(own)
-    about = SpreadOf.of(Sums.of(restricted), (1 / 3,) * 3)
+    about = SecondSum.of(Sums.of(restricted), (1 / 3,) * 3)
     assert sums.spread == about.spread(np.sum([about.pack(one) for one in restricted], axis=0, dtype=np.uint64))
     assert add_up()[0] == sums
 
@@ -225,15 +225,15 @@ def test_what_nobody_asked_for_or_comes_too_early_is_refused() -> None:
     plain = asked(fewest=None)
     told = Holders(session="0" * 64, holders=(5, 3, 2), tags=encoded(bytes(24)))
     with pytest.raises(Refused, match="^the request asks for no number of holders$"):
-        site("site-0", reports(plain)["site-0"], DictMemory())(plain).reply(told.dumps())
+        site("site-0", reports(plain)["site-0"], InMemoryStore())(plain).reply(told.dumps())
     request = asked()
     with pytest.raises(Refused, match="^counts come after the sum of holders, which is not done$"):
-        site("site-0", reports(request)["site-0"], DictMemory())(request).reply(told.dumps())
+        site("site-0", reports(request)["site-0"], InMemoryStore())(request).reply(told.dumps())
     with pytest.raises(Refused, match="no sum of honest answers"):
-        Held.of(request, np.array([9, 0, 0], dtype=np.uint64), 5)
+        ClassSupport.of(request, np.array([9, 0, 0], dtype=np.uint64), 5)
     with pytest.raises(Refused, match="cannot be left out of a report without counts per class"):
-        Held((5, 3, 2), 3, 5).restricted(replace(reports(request)["site-0"], class_certified_counts=None))
-    for wrong in ({"budget": Budget(epsilon=1)}, {"class_counts": False, "moments": True}):
+        ClassSupport((5, 3, 2), 3, 5).restricted(replace(reports(request)["site-0"], class_certified_counts=None))
+    for wrong in ({"budget": PrivacyBudget(epsilon=1)}, {"class_counts": False, "moments": True}):
         with pytest.raises(InvalidValue, match="fewest_holders must be null where sums have noise, or no counts"):
             PrivateSum(threshold=3, fewest_holders=3, **wrong)  # type: ignore[arg-type]
 

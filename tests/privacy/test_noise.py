@@ -15,21 +15,21 @@ from scipy import stats
 from fedcert import CannotCombine, Report, Sums, estimate, what_if
 from fedcert.cli.main import run
 from fedcert.errors import EstimationProblem, InvalidValue, Refused
-from fedcert.estimation.bounded import bounded
-from fedcert.estimation.methods import Settings, estimator
-from fedcert.estimation.summed import Summed
-from fedcert.privacy.accounting import Share, epsilon_of, rho_of, rho_together, share_of
-from fedcert.privacy.noise import cells_of, in_words, released, with_noise
-from fedcert.privacy.vectors import Layout
-from fedcert.report.noisy import noisy_sums
-from fedcert.report.privacy import ALONE, TOGETHER, Budget, Noise
+from fedcert.estimation.clients.aggregated import AggregatedClients
+from fedcert.estimation.intervals.statement import make_interval
+from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.privacy.dp.accounting import Share, epsilon_of, rho_of, rho_together, share_of
+from fedcert.privacy.dp.mechanism import cells_of, describe_budget, released, with_noise
+from fedcert.report.privacy import ALONE, TOGETHER, AddedNoise, PrivacyBudget
 from fedcert.report.request import PrivateSum, Request
+from fedcert.report.sums.noisy import noisy_sums
+from fedcert.secagg.vectors import VectorLayout
 from federations import reports_of
 from secure_sums import private_request
 from simulation import RADII, dirichlet, ordinary
 
 dp.enable_features("contrib")
-LOCAL = Budget(epsilon=1.0, noise=ALONE)
+LOCAL = PrivacyBudget(epsilon=1.0, noise=ALONE)
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-3])
@@ -55,7 +55,7 @@ def test_one_site_alone_is_the_plain_discrete_gaussian() -> None:
 @pytest.mark.parametrize("sites", [2, 7, 34, 500])
 def test_shares_make_up_the_whole_and_hardly_more(sites: int, epsilon: float) -> None:
     """Where shares would be tiny they are drawn in fractions of an example."""
-    share = share_of(Budget(epsilon=epsilon), sites, 220)
+    share = share_of(PrivacyBudget(epsilon=epsilon), sites, 220)
     whole = rho_of(epsilon, 1e-6)
     assert share.rho <= whole * (1 + 1e-9)
     assert share.variance >= 4.0
@@ -65,11 +65,11 @@ def test_shares_make_up_the_whole_and_hardly_more(sites: int, epsilon: float) ->
 
 
 def test_what_a_unit_moves() -> None:
-    assert Budget(epsilon=1).sensitivity == 1
-    assert Budget(epsilon=1, adjacency="replace").sensitivity == pytest.approx(2**0.5)
-    assert Budget(epsilon=1, unit="group", most_per_unit=5).sensitivity == 5
-    larger = share_of(Budget(epsilon=1, unit="group", most_per_unit=5), 1, 10)
-    assert larger.of_examples == pytest.approx(25 * share_of(Budget(epsilon=1), 1, 10).of_examples, rel=1e-6)
+    assert PrivacyBudget(epsilon=1).sensitivity == 1
+    assert PrivacyBudget(epsilon=1, adjacency="replace").sensitivity == pytest.approx(2**0.5)
+    assert PrivacyBudget(epsilon=1, unit="group", most_per_unit=5).sensitivity == 5
+    larger = share_of(PrivacyBudget(epsilon=1, unit="group", most_per_unit=5), 1, 10)
+    assert larger.of_examples == pytest.approx(25 * share_of(PrivacyBudget(epsilon=1), 1, 10).of_examples, rel=1e-6)
 
 
 def test_each_example_is_in_one_cell() -> None:
@@ -109,7 +109,7 @@ def test_a_release_says_what_it_protects_and_tells_nothing_without_noise() -> No
     assert Sums.from_json(json.loads(sums.dumps())) == sums
     assert sums.moments is None
     assert released(report, LOCAL).private != sums.private
-    words = in_words(Budget(epsilon=2, unit="group", most_per_unit=3, adjacency="replace"))
+    words = describe_budget(PrivacyBudget(epsilon=2, unit="group", most_per_unit=3, adjacency="replace"))
     assert words.endswith("differential privacy for what one group of at most 3 examples holds")
 
 
@@ -141,14 +141,14 @@ def test_releases_of_different_sites_merge_and_others_do_not() -> None:
         sums[0].merged(released(reports[1], replace(LOCAL, epsilon=2.0)))
 
 
-def private_noise(reports: list[Report], epsilon: float, threshold: int | None = None) -> tuple[Layout, Request]:
+def private_noise(reports: list[Report], epsilon: float, threshold: int | None = None) -> tuple[VectorLayout, Request]:
     names = [report.client for report in reports]
-    private = PrivateSum(threshold=threshold or 2 * len(names) // 3 + 1, budget=Budget(epsilon=epsilon))
+    private = PrivateSum(threshold=threshold or 2 * len(names) // 3 + 1, budget=PrivacyBudget(epsilon=epsilon))
     request = private_request(
         names, radii=reports[0].radii, classes=reports[0].classes, private=private, model=reports[0].model,
         smoothing=reports[0].smoothing,
     )  # fmt: skip
-    return Layout(request), request
+    return VectorLayout(request), request
 
 
 def test_noise_made_together_is_sized_for_the_fewest_honest_sites() -> None:
@@ -158,7 +158,7 @@ def test_noise_made_together_is_sized_for_the_fewest_honest_sites() -> None:
     total = np.sum([layout.pack(report) for report in reports], axis=0, dtype=np.uint64)
     sums = layout.sums(total, 60)
     assert sums.private is not None
-    share = share_of(Budget(epsilon=1.0), layout.fewest_honest, 5 * 22)
+    share = share_of(PrivacyBudget(epsilon=1.0), layout.fewest_honest, 5 * 22)
     assert sums.private.variance == pytest.approx(60 * share.of_examples)
     assert (sums.private.rho, sums.private.scale) == (share.rho, share.scale)
     assert share.scale > 1
@@ -170,12 +170,12 @@ def test_noise_made_together_is_sized_for_the_fewest_honest_sites() -> None:
 
 def test_what_cannot_be_asked_for() -> None:
     with pytest.raises(InvalidValue, match="moments must be false, and class_counts true"):
-        PrivateSum(threshold=3, moments=True, budget=Budget(epsilon=1))
+        PrivateSum(threshold=3, moments=True, budget=PrivacyBudget(epsilon=1))
     with pytest.raises(InvalidValue, match=f"budget.noise must be '{TOGETHER}' in a private sum"):
         PrivateSum(threshold=3, budget=LOCAL)
     for wrong in ({"epsilon": 0}, {"epsilon": -1}, {"epsilon": float("inf")}, {"epsilon": 1, "delta": 1.0}):
         with pytest.raises(InvalidValue):
-            Budget(**wrong)  # type: ignore[arg-type]
+            PrivacyBudget(**wrong)  # type: ignore[arg-type]
 
 
 def test_an_estimate_from_noisy_sums() -> None:
@@ -218,8 +218,8 @@ def noisy(cells: np.ndarray, share: Share) -> Sums:
         model="m", smoothing={"sigma": 0.5}, radii=tuple(RADII), classes=classes, contributors=100,  # type: ignore[arg-type]
         label_counts=(0,) * len(classes), certified_counts=(0,) * len(RADII),
     )  # fmt: skip
-    noise = Noise(
-        budget=Budget(epsilon=1.0), rho=share.rho, variance=share.of_examples, scale=share.scale,
+    noise = AddedNoise(
+        budget=PrivacyBudget(epsilon=1.0), rho=share.rho, variance=share.of_examples, scale=share.scale,
         cells=with_noise(cells, share).tolist(),
     )  # fmt: skip
     return noisy_sums(like, noise, 100, "noise")
@@ -238,19 +238,19 @@ def test_widened_intervals_cover_as_often_as_they_say(epsilon: float, classes: i
     target = generator.dirichlet(np.full(classes, 0.7))
     world = ordinary(classes, generator)
     truth = target @ world.accuracy
-    share = share_of(Budget(epsilon=epsilon), 67 - 33, classes * (len(RADII) + 1))
+    share = share_of(PrivacyBudget(epsilon=epsilon), 67 - 33, classes * (len(RADII) + 1))
     share, runs = replace(share, variance=100 * share.variance), 1000
     covered: dict[tuple[str, bool], int] = {}
     for _ in range(runs):
         certified = world.draw(labels, generator)
         cells = np.column_stack([labels - certified[:, 0], -np.diff(certified, axis=1), certified[:, -1]])
-        pool = Summed(noisy(cells, share))
+        pool = AggregatedClients(noisy(cells, share))
         for interval in ("finite-sample", "asymptotic"):
             for at_once in (False, True):
                 settings = Settings(interval=interval, simultaneous=at_once)
                 answer = estimator("poststratified")(pool, target, settings)
                 assert answer.uncertainty is not None
-                bounds = bounded(answer.uncertainty, target, pool, settings)
+                bounds = make_interval(answer.uncertainty, target, pool, settings)
                 inside = (bounds.lower <= truth + 1e-12) & (truth <= bounds.upper + 1e-12)
                 key = (interval, at_once)
                 covered[key] = covered.get(key, 0) + int(inside.all() if at_once else inside[4])
@@ -274,12 +274,14 @@ def test_many_classes_little_above_the_noise_are_covered(classes: int) -> None:
         noisy_cells = np.rint(cells + generator.normal(0, 10, cells.shape)).astype(np.int64)
         sums = noisy(cells, share)
         assert sums.private is not None
-        pool = Summed(replace(sums, private=replace(sums.private, cells=tuple(map(tuple, noisy_cells.tolist())))))
+        pool = AggregatedClients(
+            replace(sums, private=replace(sums.private, cells=tuple(map(tuple, noisy_cells.tolist()))))
+        )
         for interval in covered:
             settings = Settings(interval=interval)
             answer = estimator("poststratified")(pool, target, settings)
             assert answer.uncertainty is not None
-            bounds = bounded(answer.uncertainty, target, pool, settings)
+            bounds = make_interval(answer.uncertainty, target, pool, settings)
             covered[interval] += int(bounds.lower[-1] <= truth <= bounds.upper[-1])
     for interval, count in covered.items():
         nominal = 0.95 if interval == "finite-sample" else 0.94
@@ -307,7 +309,7 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert run([*ask, "--private", "--most-per-patient", "2", "--out", "r.json"]) == 2
     assert run([*ask, "--private", "--epsilon", "1", "--most-per-patient", "2", "--out", "r.json"]) == 0
     budget = Request.from_json(json.loads(Path("r.json").read_text())).private.budget  # type: ignore[union-attr]
-    assert budget == Budget(epsilon=1, unit="group", most_per_unit=2)
+    assert budget == PrivacyBudget(epsilon=1, unit="group", most_per_unit=2)
 
 
 def test_classes_within_the_noise_take_the_pooled_curve_in_the_point_and_nothing_in_the_interval() -> None:
@@ -316,7 +318,9 @@ def test_classes_within_the_noise_take_the_pooled_curve_in_the_point_and_nothing
     sums = noisy(cells, Share(36.0, 1, 0.1))
     assert sums.private is not None
     # As if chance had made the noise 0 everywhere: 100 examples are within four deviations of it, 10,000 are not.
-    pool = Summed(noisy_sums(sums, replace(sums.private, cells=tuple(map(tuple, cells.tolist()))), 100, "noise"))
+    pool = AggregatedClients(
+        noisy_sums(sums, replace(sums.private, cells=tuple(map(tuple, cells.tolist()))), 100, "noise")
+    )
     assert pool.class_totals is not None
     known = pool.class_totals[0] > 0
     assert known.tolist() == [True] + [False] * 49

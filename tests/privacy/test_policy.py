@@ -12,7 +12,7 @@ import pytest
 from fedcert.cli.main import run
 from fedcert.errors import InvalidValue, Refused
 from fedcert.privacy.policy import Policy, read_policy
-from fedcert.report.privacy import Budget
+from fedcert.report.privacy import PrivacyBudget
 from fedcert.report.request import PrivateSum
 from federations import reports_of
 from secure_sums import private_request
@@ -77,11 +77,11 @@ def test_reports_in_the_clear(rules: dict[str, Any], class_counts: bool, why: st
             "coordinator for one with --fewest-holders 3",
         ),
         ({"largest_epsilon": 1}, None, "this site's policy wants noise of at most epsilon 1, but none is asked"),
-        ({"largest_epsilon": 1}, Budget(epsilon=2), "epsilon is 2, but this site's policy allows at most 1"),
+        ({"largest_epsilon": 1}, PrivacyBudget(epsilon=2), "epsilon is 2, but this site's policy allows at most 1"),
         ({"minimum_examples": 10**6}, None, "its policy lets nothing out with fewer than 1000000"),
     ],
 )
-def test_private_sums(rules: dict[str, Any], budget: Budget | None, why: str) -> None:
+def test_private_sums(rules: dict[str, Any], budget: PrivacyBudget | None, why: str) -> None:
     report = reports_of(0, "open")[0]
     request = private_request(["a", "b", "c", "d"], private=PrivateSum(threshold=3, budget=budget))
     with pytest.raises(Refused, match=why):
@@ -94,10 +94,10 @@ def test_private_sums(rules: dict[str, Any], budget: Budget | None, why: str) ->
 def test_releases_with_noise() -> None:
     report = reports_of(0, "open")[0]
     with pytest.raises(Refused, match="never, not even with noise"):
-        Policy(class_counts="never").check_release(report, Budget(epsilon=1))
+        Policy(class_counts="never").check_release(report, PrivacyBudget(epsilon=1))
     with pytest.raises(Refused, match="epsilon is 2, but this site's policy allows at most 1"):
-        Policy(largest_epsilon=1).check_release(report, Budget(epsilon=2))
-    Policy(class_counts="in private sums", largest_epsilon=1).check_release(report, Budget(epsilon=1))
+        Policy(largest_epsilon=1).check_release(report, PrivacyBudget(epsilon=2))
+    Policy(class_counts="in private sums", largest_epsilon=1).check_release(report, PrivacyBudget(epsilon=1))
 
 
 def test_a_rule_that_is_misspelt_is_refused(tmp_path: Path) -> None:

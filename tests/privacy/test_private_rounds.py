@@ -12,24 +12,24 @@ import numpy as np
 import pytest
 
 from fedcert import estimate
+from fedcert._schema.encoding import decoded, encoded
 from fedcert.cli.main import run
 from fedcert.engines import shared_folder
-from fedcert.engines.in_process import Sites
-from fedcert.engines.shared_folder import FolderCourier, take_part
+from fedcert.engines.in_process import InProcessTransport
+from fedcert.engines.shared_folder import FolderTransport, take_part
 from fedcert.errors import CallError, FileProblem, QuorumMissed, Refused
-from fedcert.privacy.encoding import decoded, encoded
-from fedcert.privacy.identity import Identity
-from fedcert.privacy.keyring import Keyring
-from fedcert.privacy.memory import DictMemory, FolderMemory
-from fedcert.privacy.messages import Totals
+from fedcert.privacy.keys.identity import Identity
+from fedcert.privacy.keys.keyring import Keyring
+from fedcert.privacy.keys.signing import sign
 from fedcert.privacy.policy import Policy
-from fedcert.privacy.replying import PrivateSite
-from fedcert.privacy.signing import sign
-from fedcert.privacy.spread import SpreadOf
-from fedcert.privacy.vectors import Layout
+from fedcert.privacy.state_store import FolderStore, InMemoryStore
 from fedcert.report import Report, Request, Sums
 from fedcert.report.request import PrivateSum
 from fedcert.rounds.private import concluded, private_sums
+from fedcert.secagg.messages import Totals
+from fedcert.secagg.participant import Participant
+from fedcert.secagg.second_sum import SecondSum
+from fedcert.secagg.vectors import VectorLayout
 from secure_sums import private_request
 
 NAMES = tuple(f"site-{number}" for number in range(5))
@@ -58,14 +58,17 @@ def reports(request: Request, seed: int = 0, **changes: Any) -> dict[str, Report
     return made
 
 
-def site(name: str, own: Report, memory: Any = None) -> Callable[[Request], PrivateSite]:
-    held = memory if memory is not None else DictMemory()
-    return lambda request: PrivateSite(request, KEYS[name], RING, held, lambda: own, policy=FEW)
+def site(name: str, own: Report, memory: Any = None) -> Callable[[Request], Participant]:
+    held = memory if memory is not None else InMemoryStore()
+    return lambda request: Participant(request, KEYS[name], RING, held, lambda: own, policy=FEW)
 
 
 def in_process(request: Request, own: Mapping[str, Report], without: set[str] = frozenset()) -> Any:  # type: ignore[assignment]
     return private_sums(
-        Sites({name: site(name, own[name]) for name in NAMES if name not in without}), request, RING, patience=0.0
+        InProcessTransport({name: site(name, own[name]) for name in NAMES if name not in without}),
+        request,
+        RING,
+        patience=0.0,
     )
 
 
@@ -125,7 +128,7 @@ def test_a_report_without_counts_per_class_cannot_be_summed() -> None:
 
 def test_more_examples_than_a_sum_can_hold_are_refused() -> None:
     request = asked()
-    layout = Layout(request)
+    layout = VectorLayout(request)
     assert layout.most_examples == 2**62 // (2**24 * 5)
     own = reports(request)["site-0"]
     huge = Report(**{**own.__dict__, "label_counts": (2**51, 2**51), "class_certified_counts": None})
@@ -135,7 +138,7 @@ def test_more_examples_than_a_sum_can_hold_are_refused() -> None:
 
 def test_false_numbers_are_no_sum_of_honest_reports() -> None:
     request = asked()
-    layout = Layout(request)
+    layout = VectorLayout(request)
     total = np.sum([layout.pack(report) for report in reports(request).values()], axis=0, dtype=np.uint64)
     total[3] = 2**40  # certified examples of a class, more than it has
     with pytest.raises(
@@ -172,7 +175,7 @@ def test_over_a_shared_folder_it_is_the_same_sum(tmp_path: Path) -> None:
     request = asked()
     own = reports(request)
     threads = shared(tmp_path, request, own)
-    sums, missing = private_sums(FolderCourier(tmp_path), request, RING, folder=tmp_path / "run", patience=20.0)
+    sums, missing = private_sums(FolderTransport(tmp_path), request, RING, folder=tmp_path / "run", patience=20.0)
     for thread in threads:
         thread.join(20)
     expected, _ = in_process(request, own)
@@ -189,7 +192,7 @@ def test_step_by_step_as_people_carry_files(tmp_path: Path) -> None:
     memories = {name: tmp_path / f"memory-{name}" for name in NAMES}
 
     def go(name: str) -> bool:
-        memory = FolderMemory(memories[name])
+        memory = FolderStore(memories[name])
         try:
             return take_part(shared_folder, name, lambda: site(name, own[name], memory)(request), once=True)
         finally:
@@ -197,7 +200,7 @@ def test_step_by_step_as_people_carry_files(tmp_path: Path) -> None:
 
     def add_up(go_on: bool = False) -> Any:
         return private_sums(
-            FolderCourier(shared_folder), request, RING, folder=tmp_path / "run", once=True, go_on=go_on
+            FolderTransport(shared_folder), request, RING, folder=tmp_path / "run", once=True, go_on=go_on
         )
 
     for stage in range(5):
@@ -209,7 +212,7 @@ def test_step_by_step_as_people_carry_files(tmp_path: Path) -> None:
             assert waiting == (None, {"site-4": "it has not sent its masked numbers"})
             assert add_up(go_on=True)[0] is None
             with pytest.raises(CallError, match="is the folder of another private sum"):
-                private_sums(FolderCourier(shared_folder), asked(), RING, folder=tmp_path / "run", once=True)
+                private_sums(FolderTransport(shared_folder), asked(), RING, folder=tmp_path / "run", once=True)
     sums, missing = add_up()
     assert sums == in_process(request, own, {"site-4"})[0]
     assert set(missing) == {"site-4"}
@@ -233,12 +236,12 @@ def test_three_tenths_drop_out_over_files(tmp_path: Path, count: int, stage: int
     due = {name: number % 5 if stage is None else stage for number, name in enumerate(gone)}
 
     def go(name: str) -> None:
-        memory = FolderMemory(tmp_path / name)
+        memory = FolderStore(tmp_path / name)
         try:
             take_part(
                 folder,
                 name,
-                lambda: PrivateSite(request, keys[name], ring, memory, lambda: own[name], policy=FEW),
+                lambda: Participant(request, keys[name], ring, memory, lambda: own[name], policy=FEW),
                 once=True,
             )
         finally:
@@ -247,7 +250,7 @@ def test_three_tenths_drop_out_over_files(tmp_path: Path, count: int, stage: int
     sums = None
     for number in range(6):
         sums, missing = private_sums(
-            FolderCourier(folder), request, ring, folder=tmp_path / "run", once=True, go_on=number > 0
+            FolderTransport(folder), request, ring, folder=tmp_path / "run", once=True, go_on=number > 0
         )
         if sums is not None:
             break
@@ -289,12 +292,12 @@ def test_a_site_that_refuses_says_why(tmp_path: Path) -> None:
     own = reports(request)
     ring = RING.without(["site-4"])
 
-    def wary(given: Request) -> PrivateSite:
-        return PrivateSite(given, KEYS["site-0"], ring, DictMemory(), lambda: own["site-0"], policy=FEW)
+    def wary(given: Request) -> Participant:
+        return Participant(given, KEYS["site-0"], ring, InMemoryStore(), lambda: own["site-0"], policy=FEW)
 
     with pytest.raises(Refused, match="1 on the roster are not in the keyring"):
         take_part(tmp_path, "site-0", lambda: wary(request), once=True)
-    courier = FolderCourier(tmp_path)
+    courier = FolderTransport(tmp_path)
     courier.tell(0, dict.fromkeys(NAMES, request.dumps()))
     (reply,) = courier.poll(0)
     assert reply.client == "site-0"
@@ -314,7 +317,7 @@ def test_what_lies_in_the_folder_is_not_believed(tmp_path: Path, monkeypatch: py
     place = folder / Path(file_name("site-4")).stem
     place.mkdir(parents=True)
     (place / "0.json").write_text('{"schema": "fedcert/private-join/1", "evil": "\x1b[2J"')
-    sums, missing = private_sums(FolderCourier(tmp_path), request, RING, patience=20.0)
+    sums, missing = private_sums(FolderTransport(tmp_path), request, RING, patience=20.0)
     for thread in threads:
         thread.join(20)
     assert missing["site-4"].startswith("its message was refused: ")
@@ -389,21 +392,21 @@ def test_a_second_sum_tells_how_sites_differ(tmp_path: Path) -> None:
     own = reports(request)
     sums, _ = in_process(request, own)
     assert sums.spread is not None
-    about = SpreadOf.of(Sums.of(list(own.values())), (0.5, 0.5))
+    about = SecondSum.of(Sums.of(list(own.values())), (0.5, 0.5))
     clear = about.spread(np.sum([about.pack(report) for report in own.values()], axis=0, dtype=np.uint64))
     assert sums.spread == clear
     made = concluded(sums, request, {}, None, "poststratified")
     assert made.interval is not None
     assert made.interval.kind == "cluster-robust"
     threads = shared(tmp_path, request, own)
-    again, missing = private_sums(FolderCourier(tmp_path), request, RING, folder=tmp_path / "run", patience=20.0)
+    again, missing = private_sums(FolderTransport(tmp_path), request, RING, folder=tmp_path / "run", patience=20.0)
     for thread in threads:
         thread.join(20)
         assert not thread.is_alive()
     assert again == sums
     assert missing == {}
     # A coordinator that comes back has all it needs.
-    once, _ = private_sums(FolderCourier(tmp_path), request, RING, folder=tmp_path / "run", once=True)
+    once, _ = private_sums(FolderTransport(tmp_path), request, RING, folder=tmp_path / "run", once=True)
     assert once == sums
 
 
@@ -414,7 +417,7 @@ def test_who_is_not_there_any_more_costs_the_second_sum_only() -> None:
     )
     own = reports(request)
 
-    class Leaving(Sites):
+    class Leaving(InProcessTransport):
         def tell(self, stage: int, letters: Mapping[str, str]) -> None:
             if stage == 5:
                 letters = {name: text for name, text in letters.items() if name != "site-0"}
@@ -447,7 +450,7 @@ def test_totals_that_a_server_makes_up_are_refused_and_tell_nothing() -> None:
     )
     own, said = reports(request), set()
 
-    class Lying(Sites):
+    class Lying(InProcessTransport):
         def tell(self, stage: int, letters: Mapping[str, str]) -> None:
             if stage != 5:
                 super().tell(stage, letters)
@@ -479,8 +482,10 @@ def test_a_site_keeps_its_reasons_to_itself(tmp_path: Path) -> None:
     request = asked()
     few = Policy(fewest_for_squares=3, minimum_examples=10**6)
 
-    def begin() -> PrivateSite:
-        return PrivateSite(request, KEYS["site-0"], RING, DictMemory(), lambda: reports(request)["site-0"], policy=few)
+    def begin() -> Participant:
+        return Participant(
+            request, KEYS["site-0"], RING, InMemoryStore(), lambda: reports(request)["site-0"], policy=few
+        )
 
     with pytest.raises(Refused, match="its policy lets nothing out with fewer than 1000000"):
         take_part(tmp_path, "site-0", begin)
@@ -492,14 +497,14 @@ def test_who_asks_is_not_among_those_who_are_added_up() -> None:
     names = [*NAMES, "coordinator"]
     request = sign(private_request(names, private=PrivateSum(threshold=5)), COORDINATOR)
     with pytest.raises(Refused, match="^'coordinator' signed the request and is on its roster"):
-        PrivateSite(request, KEYS["site-0"], RING, DictMemory(), lambda: reports(request)["site-0"])
+        Participant(request, KEYS["site-0"], RING, InMemoryStore(), lambda: reports(request)["site-0"])
 
 
 def test_a_message_that_comes_again_does_not_spoil_the_folder(tmp_path: Path) -> None:
     request = asked()
     own = reports(request)
 
-    class Repeating(Sites):
+    class Repeating(InProcessTransport):
         def tell(self, stage: int, letters: Mapping[str, str]) -> None:
             super().tell(stage, letters)
             if stage == 0:
@@ -509,5 +514,5 @@ def test_a_message_that_comes_again_does_not_spoil_the_folder(tmp_path: Path) ->
 
     courier = Repeating({name: site(name, own[name]) for name in NAMES})
     sums, _ = private_sums(courier, request, RING, folder=tmp_path / "run", patience=0.0)
-    again, _ = private_sums(Sites({}), request, RING, folder=tmp_path / "run", once=True)
+    again, _ = private_sums(InProcessTransport({}), request, RING, folder=tmp_path / "run", once=True)
     assert again == sums

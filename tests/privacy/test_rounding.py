@@ -14,14 +14,14 @@ from scipy import stats
 from fedcert import CallError, CannotCombine, Report, Sums, estimate
 from fedcert.cli.main import run
 from fedcert.errors import InvalidValue, Refused
-from fedcert.estimation.bounded import bounded
-from fedcert.estimation.methods import Settings, estimator
-from fedcert.estimation.summed import Summed
-from fedcert.privacy.identity import Identity, write_identity
-from fedcert.privacy.noise import cells_of, released
+from fedcert.estimation.clients.aggregated import AggregatedClients
+from fedcert.estimation.intervals.statement import make_interval
+from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.privacy.dp.mechanism import cells_of, released
+from fedcert.privacy.keys.identity import Identity, write_identity
 from fedcert.privacy.policy import Policy
 from fedcert.privacy.rounding import rounded
-from fedcert.report.privacy import ALONE, Budget, Noise
+from fedcert.report.privacy import ALONE, AddedNoise, PrivacyBudget
 from federations import reports_of
 from simulation import RADII, ordinary
 
@@ -80,12 +80,12 @@ def test_intervals_allow_for_it() -> None:
             made = rounded(report_of(world.draw(own, generator), own, "s"), 10, keys[site])
             total = made if total is None else total.merged(made)
         assert total is not None
-        pool = Summed(total)
+        pool = AggregatedClients(total)
         for interval in covered:
             settings = Settings(interval=interval)
             answer = estimator("poststratified")(pool, target, settings)
             assert answer.uncertainty is not None
-            bounds = bounded(answer.uncertainty, target, pool, settings)
+            bounds = make_interval(answer.uncertainty, target, pool, settings)
             covered[interval] += int(bounds.lower[4] <= truth[4] + 1e-12 and truth[4] <= bounds.upper[4] + 1e-12)
     for interval, count in covered.items():
         nominal = 0.95 if interval == "finite-sample" else 0.94
@@ -97,13 +97,13 @@ def test_what_does_not_go_together() -> None:
     with pytest.raises(CannotCombine, match="rounded alike$"):
         plain.merged(other)
     with pytest.raises(CannotCombine, match="rounded alike$"):
-        plain.merged(released(REPORTS[1], Budget(epsilon=1, noise=ALONE)))
+        plain.merged(released(REPORTS[1], PrivacyBudget(epsilon=1, noise=ALONE)))
     with pytest.raises(CallError, match="multiples of 2 or more, but the base is 1"):
         rounded(REPORTS[0], 1, SITE)
     with pytest.raises(Refused, match="has no counts per class"):
         rounded(reports_of(0, "closed")[0], 5, SITE)
     with pytest.raises(InvalidValue, match="there, with rho, unless counts were rounded, but is null"):
-        Noise(variance=1.0, cells=((1,),))
+        AddedNoise(variance=1.0, cells=((1,),))
     grouped = replace(REPORTS[0], design_effect=(1.5,) * len(REPORTS[0].radii), largest_group=7)
     made = rounded(grouped, 5, SITE)
     assert made.largest_group == 10
@@ -121,8 +121,8 @@ def test_a_policy_of_rounding() -> None:
             policy.check_release(REPORTS[0], None, wrong)
     policy.check_release(REPORTS[0], None, 10)
     with pytest.raises(Refused, match="noise would do only if the policy named a largest_epsilon"):
-        policy.check_release(REPORTS[0], Budget(epsilon=1))
-    replace(policy, largest_epsilon=1.0).check_release(REPORTS[0], Budget(epsilon=1))
+        policy.check_release(REPORTS[0], PrivacyBudget(epsilon=1))
+    replace(policy, largest_epsilon=1.0).check_release(REPORTS[0], PrivacyBudget(epsilon=1))
 
 
 @pytest.mark.parametrize(
@@ -134,12 +134,12 @@ def test_a_policy_of_rounding() -> None:
     ],
 )
 def test_rounding_and_noise_of_any_size_do_not_get_round_other_rules(rules: dict[str, Any], why: str) -> None:
-    for budget, base in ((None, 2), (Budget(epsilon=100), None)):
+    for budget, base in ((None, 2), (PrivacyBudget(epsilon=100), None)):
         with pytest.raises(Refused, match=why):
             Policy(**rules).check_release(REPORTS[0], budget, base)
-    Policy(**rules, largest_epsilon=1.0).check_release(REPORTS[0], Budget(epsilon=1))
+    Policy(**rules, largest_epsilon=1.0).check_release(REPORTS[0], PrivacyBudget(epsilon=1))
     with pytest.raises(Refused, match="delta is 0.01, but this site's policy allows at most 1e-05"):
-        Policy(**rules, largest_epsilon=1.0).check_release(REPORTS[0], Budget(epsilon=1, delta=0.01))
+        Policy(**rules, largest_epsilon=1.0).check_release(REPORTS[0], PrivacyBudget(epsilon=1, delta=0.01))
 
 
 def test_what_others_know_does_not_tell_how_chance_fell() -> None:

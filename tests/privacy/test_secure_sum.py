@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedcert.errors import InvalidValue, QuorumMissed, Refused
-from fedcert.privacy.summing import STAGES
+from fedcert.secagg.server import STAGES
 from secure_sums import Party, identities, private_request
 
 
@@ -71,10 +71,10 @@ def test_a_site_may_want_more_than_three() -> None:
     party = Party(
         known, {one.name: np.zeros(1, np.uint64) for one in known}, private_request([o.name for o in known], 4)
     )
-    from fedcert.privacy.site import Site
+    from fedcert.secagg.client import SecAggClient
 
     with pytest.raises(Refused, match="as few as 4 clients, but this site wants at least 5"):
-        Site(party.request, known[0], party.ring, party.memories["site-000"], fewest=5)
+        SecAggClient(party.request, known[0], party.ring, party.memories["site-000"], fewest=5)
 
 
 @pytest.mark.parametrize("threshold", [1, 2, 5, 11])
@@ -121,7 +121,7 @@ def test_a_message_too_early_or_too_late() -> None:
         other.server.take(join)
     with pytest.raises(Refused, match="the delivery came before the list of keys"):
         party.site("site-000").mask(
-            __import__("fedcert.privacy.messages", fromlist=["Delivery"]).Delivery(
+            __import__("fedcert.secagg.messages", fromlist=["Delivery"]).Delivery(
                 session=party.server.session, client="site-000", sealed={}
             ),
             party.vectors["site-000"],

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from scipy import stats
 
-from fedcert.privacy.shamir import PRIME, SHARE_BYTES, secret_of, secrets_of, shares_of
+from fedcert.secagg.shamir import PRIME, SHARE_BYTES, secret_of, secrets_of, shares_of
 
 
 @given(

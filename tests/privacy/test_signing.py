@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 
 from asked import NOW, ROSTER, answer, request
+from fedcert._files.atomic import write_whole
 from fedcert.errors import CallError, InvalidValue, Refused
-from fedcert.privacy.identity import Card, Identity, read_identity, write_identity
-from fedcert.privacy.keyring import Keyring
-from fedcert.privacy.signing import sign, signer
+from fedcert.privacy.keys.identity import Card, Identity, read_identity, write_identity
+from fedcert.privacy.keys.keyring import Keyring
+from fedcert.privacy.keys.signing import sign, signer
 from fedcert.report import Report, Request
-from fedcert.report.writing import write_whole
-from fedcert.rounds import Round, RunFolder
+from fedcert.rounds import CertificationRound, RunFolder
 
 KEYS = {name: Identity.new(name) for name in (*ROSTER, "coordinator")}
 RING = Keyring.of(keys.card for keys in KEYS.values())
 
 
-def begun(**changes: Any) -> Round:
-    return Round(request(), clock=lambda: NOW, trusted=RING, **changes)
+def begun(**changes: Any) -> CertificationRound:
+    return CertificationRound(request(), clock=lambda: NOW, trusted=RING, **changes)
 
 
 def test_a_signature_survives_files_and_says_whose_it_is() -> None:
@@ -89,12 +89,12 @@ def test_everybody_who_signed_is_trusted_and_nobody_is_screened() -> None:
     assert "screen" not in made.interval.kind
 
 
-def liars_round(signing: bool) -> Round:
+def liars_round(signing: bool) -> CertificationRound:
     """Nine honest clients and one that claims that all is certified."""
     names = tuple(f"site-{number}" for number in range(10))
     keys = {name: Identity.new(name) for name in names}
     ring = Keyring.of(keys[name].card for name in (names if signing else names[1:]))
-    one = Round(request(roster=names), clock=lambda: NOW, trusted=ring)
+    one = CertificationRound(request(roster=names), clock=lambda: NOW, trusted=ring)
     for name in names:
         report = answer(
             one.request, name, label_counts=(300, 200), certified_counts=(300, 200),
@@ -137,17 +137,17 @@ def test_a_lone_liar_with_a_valid_signature_moves_the_estimate_by_its_capped_wei
 def test_a_run_folder_that_is_opened_again_checks_signatures_again(tmp_path: Path) -> None:
     asked = request()
     with RunFolder(tmp_path, asked) as folder:
-        one = Round(asked, folder, clock=lambda: NOW, trusted=RING)
+        one = CertificationRound(asked, folder, clock=lambda: NOW, trusted=RING)
         one.take(sign(answer(asked), KEYS["site-a"]))
     (file,) = (tmp_path / "reports").iterdir()
     document = json.loads(file.read_text())
     file.write_text(json.dumps(document | {"abstained": 2}))
     with RunFolder(tmp_path) as folder, pytest.warns(match="was changed after it was signed"):
-        one = Round(folder=folder, clock=lambda: NOW, trusted=RING)
+        one = CertificationRound(folder=folder, clock=lambda: NOW, trusted=RING)
     assert one.reports == {}
     file.write_text(json.dumps(document))
     with RunFolder(tmp_path) as folder:
-        one = Round(folder=folder, clock=lambda: NOW, trusted=RING)
+        one = CertificationRound(folder=folder, clock=lambda: NOW, trusted=RING)
     assert one.vouched == {"site-a"}
 
 

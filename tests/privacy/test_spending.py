@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from fedcert.errors import Refused
-from fedcert.privacy.accounting import epsilon_of, rho_of
-from fedcert.privacy.memory import DictMemory
-from fedcert.privacy.spending import spend
-from fedcert.report.privacy import Budget
+from fedcert.privacy.dp.accounting import epsilon_of, rho_of
+from fedcert.privacy.dp.ledger import spend
+from fedcert.privacy.state_store import InMemoryStore
+from fedcert.report.privacy import PrivacyBudget
 
 
 def test_sums_are_noted_once_and_add_up_until_the_bound() -> None:
-    memory, budget = DictMemory(), Budget(epsilon=1)
+    memory, budget = InMemoryStore(), PrivacyBudget(epsilon=1)
     for nonce in ("a", "b", "a", "b"):
         spend(memory, nonce, budget, 2.0)
     kept = memory.get("spent")

@@ -10,10 +10,10 @@ from scipy import stats
 
 from fedcert import Report, Sums, estimate
 from fedcert.errors import Refused
-from fedcert.estimation.clustered import ClassEffects
-from fedcert.estimation.federation import Federation
-from fedcert.privacy.spread import SpreadOf
+from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.intervals.cluster_robust import ClassEffects
 from fedcert.report import DEFAULT_RADII
+from fedcert.secagg.second_sum import SecondSum
 from federations import reports_of
 from simulation import dirichlet, ordinary
 
@@ -23,7 +23,7 @@ TARGET = (0.3, 0.1, 0.2, 0.25, 0.15)
 def summed(reports: list[Report], target: tuple[float, ...] = TARGET) -> Sums:
     """Sums and their spread, as two secure sums would give them."""
     sums = Sums.of(reports)
-    about = SpreadOf.of(sums, target)
+    about = SecondSum.of(sums, target)
     total = np.sum([about.pack(report) for report in reports], axis=0, dtype=np.uint64)
     return replace(sums, spread=about.spread(total))
 
@@ -33,7 +33,7 @@ def test_the_sandwich_is_that_of_the_reports_in_the_clear() -> None:
     sums = summed(reports)
     assert sums.spread is not None
     moves = (
-        ClassEffects.of(Federation.of(__import__("fedcert.report", fromlist=["Table"]).Table.of(reports)))
+        ClassEffects.of(ReportedClients.of(__import__("fedcert.report", fromlist=["Table"]).Table.of(reports)))
         .spread(np.array(TARGET), None)
         .moves
     )
@@ -51,7 +51,7 @@ def test_clients_of_equal_weight_are_worth_their_number() -> None:
 
 def test_ten_thousand_equal_sites_are_worth_their_number() -> None:
     """Nothing is rounded away, and the powers of weights fit."""
-    about = SpreadOf((1_000_000,), ((500_000, 400_000),), (1.0,))
+    about = SecondSum((1_000_000,), ((500_000, 400_000),), (1.0,))
     own = Report(
         client="c", model="m", smoothing={"sigma": 0.5}, radii=(0.0, 0.5), classes=("a",), label_counts=(100,),  # type: ignore[arg-type]
         certified_counts=(60, 30), class_certified_counts=((60, 30),),
@@ -79,12 +79,12 @@ def test_the_interval_is_wider_and_says_so_for_its_own_target_only() -> None:
 def test_what_it_cannot_be_about() -> None:
     reports = reports_of(0, "open")
     with pytest.raises(Refused, match="need exact sums with counts per class"):
-        SpreadOf.of(Sums.of(reports_of(0, "closed")), TARGET)
-    about = SpreadOf.of(Sums.of(reports[:3]), TARGET)
+        SecondSum.of(Sums.of(reports_of(0, "closed")), TARGET)
+    about = SecondSum.of(Sums.of(reports[:3]), TARGET)
     with pytest.raises(Refused, match="has no counts per class"):
         about.pack(replace(reports[0], class_certified_counts=None))
     with pytest.raises(Refused, match="than the first sum has: it was not in it"):
-        SpreadOf.of(Sums.of(reports[:1]), TARGET).pack(max(reports[1:], key=lambda report: report.examples))
+        SecondSum.of(Sums.of(reports[:1]), TARGET).pack(max(reports[1:], key=lambda report: report.examples))
 
 
 @pytest.mark.slow

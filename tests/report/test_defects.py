@@ -12,7 +12,7 @@ import pytest
 
 from documents import DOCUMENTS, KINDS, REMEDIES
 from fedcert import InvalidValue
-from fedcert.report.value import Value
+from fedcert._schema.record import Record
 
 TEXT = "a text of 1 to 200 characters without control characters"
 LONG_TEXT = "a text of 1 to 2000 characters without control characters"
@@ -610,7 +610,7 @@ CASES = [
 def test_a_defect_is_named_in_one_sentence(
     name: str, path: str, defect: str, wrong: Any, field: str, sentence: str
 ) -> None:
-    kind: type[Value] = KINDS[name]
+    kind: type[Record] = KINDS[name]
     document = damaged(DOCUMENTS[name], path, wrong)
     with pytest.raises(InvalidValue) as caught:
         kind.from_json(document, "file.json")

@@ -10,7 +10,8 @@ import pytest
 
 from documents import report_document
 from fedcert import CallError, FedcertWarning, FileProblem, InvalidValue, read_reports
-from fedcert.report import check_writable, read_documents, reading, write_whole
+from fedcert._files import documents as reading
+from fedcert.report import check_writable, read_documents, write_whole
 
 
 def save(path: Path, **changes: object) -> Path:

@@ -26,10 +26,10 @@ from fedcert import (
     Sums,
     read_reports,
 )
-from fedcert.report import Table, gather
-from fedcert.report import parquet as tables
-from fedcert.report.bulk import tables_of
-from fedcert.report.parquet import read_parquet, write_parquet
+from fedcert.report import Table, load
+from fedcert.report.table import parquet as tables
+from fedcert.report.table.bulk import tables_of
+from fedcert.report.table.parquet import read_parquet, write_parquet
 
 PLAIN = {"signature": None, "class_certified_counts": None, "design_effect": None, "largest_group": None}
 
@@ -73,9 +73,9 @@ def test_lines_and_parquet_give_the_table_of_the_single_reports(tmp_path: Path, 
     made = documents(20, **changes)
     reports = [Report.from_json(document) for document in made]
     expected = Table.of(reports)
-    assert same(gather(in_lines(tmp_path / "all.ndjson", made)).reports, expected)  # type: ignore[arg-type]
+    assert same(load(in_lines(tmp_path / "all.ndjson", made)).reports, expected)  # type: ignore[arg-type]
     file = in_parquet(tmp_path / "all.parquet", made)
-    assert same(gather(file).reports, expected)  # type: ignore[arg-type]
+    assert same(load(file).reports, expected)  # type: ignore[arg-type]
     assert read_reports(file) == tuple(reports)  # nothing is lost on the way
 
 
@@ -85,9 +85,9 @@ def test_a_plain_batch_is_checked_in_bulk(monkeypatch: pytest.MonkeyPatch, tmp_p
     read: list[str] = []
     whole = Report.from_json.__func__  # type: ignore[attr-defined]
     monkeypatch.setattr(Report, "from_json", classmethod(lambda cls, *rest: (read.append("one"), whole(cls, *rest))[1]))
-    assert len(gather(lines).reports or ()) == 50
+    assert len(load(lines).reports or ()) == 50
     assert len(read) == 1  # the header's
-    assert len(gather(file).reports or ()) == 50
+    assert len(load(file).reports or ()) == 50
     assert len(read) == 1
 
 
@@ -130,7 +130,7 @@ def test_a_broken_line_among_many_is_named_as_if_it_were_alone(tmp_path: Path, n
     with pytest.raises(FedcertError) as alone:
         Report.from_json(made[place], f"{path}, line {place + 1}")
     with pytest.raises(InvalidValue) as among:
-        gather(path)
+        load(path)
     assert str(among.value) == str(alone.value)
 
 
@@ -155,7 +155,7 @@ def test_a_broken_row_of_a_parquet_table_is_named(tmp_path: Path, name: str) -> 
     with pytest.raises(FedcertError) as alone:
         Report.from_json(made[7] | DEFECTS[name], f"{path}, row 8")
     with pytest.raises(InvalidValue) as among:
-        gather(path)
+        load(path)
     assert str(among.value) == str(alone.value)
 
 
@@ -189,7 +189,7 @@ def test_different_samples_may_stand_in_one_table(tmp_path: Path) -> None:
     made = documents(10)
     for index in (3, 5):
         made[index]["smoothing"] = {**made[index]["smoothing"], "n": 500, "failure_probability": 0.01}
-    table = gather(in_parquet(tmp_path / "a.parquet", made)).reports
+    table = load(in_parquet(tmp_path / "a.parquet", made)).reports
     assert table is not None
     assert [smoothing.n for smoothing in table.smoothings] == [1000, 500]
     assert table.settings.tolist() == [0, 0, 0, 1, 0, 1, 0, 0, 0, 0]
@@ -200,7 +200,7 @@ def test_a_client_in_two_files_is_named(tmp_path: Path) -> None:
     in_parquet(tmp_path / "a.parquet", documents(10))
     in_lines(tmp_path / "b.ndjson", documents(3))
     with pytest.raises(CannotCombine, match=r"several reports of 'site 000', 'site 001', 'site 002'; keep one of each"):
-        gather(tmp_path)
+        load(tmp_path)
 
 
 def test_a_table_of_another_model_is_named(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_table_of_another_model_is_named(tmp_path: Path) -> None:
     other = [document | {"client": f"x{index}", "model": "other"} for index, document in enumerate(documents(3))]
     in_parquet(tmp_path / "b.parquet", other)
     with pytest.raises(CannotCombine, match=r"'x0 and 2 more' has model 'other' where the rest has 'sha256:abab"):
-        gather(tmp_path)
+        load(tmp_path)
 
 
 def test_what_is_no_table_of_reports_is_said(tmp_path: Path) -> None:
@@ -217,29 +217,29 @@ def test_what_is_no_table_of_reports_is_said(tmp_path: Path) -> None:
     with pytest.raises(
         FileProblem, match=r"a\.parquet cannot be read as a Parquet table: .*; make it with 'fedcert merge"
     ):
-        gather(path)
+        load(path)
     parquet.write_table(arrow.table({"client": ["a"]}), path)
     with pytest.raises(FileProblem, match=r"must say in its metadata, under the key 'fedcert', what its rows share"):
-        gather(path)
+        load(path)
     in_parquet(path, documents(1))
     whole = parquet.read_table(path)
     parquet.write_table(whole.drop(["label_counts"]), path)
     with pytest.raises(FileProblem, match=r"must have the column 'label_counts', but has not; make it with"):
-        gather(path)
+        load(path)
     parquet.write_table(whole.slice(0, 0), path)
     with pytest.raises(FileProblem, match=r"a\.parquet holds no report"):
-        gather(path)
+        load(path)
     parquet.write_table(whole.replace_schema_metadata({"fedcert": "{"}), path)
     with pytest.raises(FileProblem, match=r"the metadata under the key 'fedcert' is not valid JSON"):
-        gather(path)
+        load(path)
     parquet.write_table(whole.replace_schema_metadata({"fedcert": '{"schema": "fedcert/table/2"}'}), path)
     with pytest.raises(InvalidValue, match=r"schema must be 'fedcert/table/1', .*; a newer fedcert wrote it"):
-        gather(path)
+        load(path)
     half = path.with_name("half.parquet")
     in_parquet(path, documents(50))
     half.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(FileProblem, match="cannot be read as a Parquet table"):
-        gather(half)
+        load(half)
 
 
 def test_other_integer_and_list_types_are_read(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_other_integer_and_list_types_are_read(tmp_path: Path) -> None:
         for name in ("label_counts", "certified_counts"):
             other = other.set_column(other.schema.get_field_index(name), name, other[name].cast(kind(count)))
         parquet.write_table(other, path)
-        assert same(gather(path).reports, Table.of([Report.from_json(document) for document in made]))  # type: ignore[arg-type]
+        assert same(load(path).reports, Table.of([Report.from_json(document) for document in made]))  # type: ignore[arg-type]
 
 
 def test_nothing_half_written(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_sums_of_a_table_are_the_sums_of_its_reports(tmp_path: Path) -> None:
         document["label_counts"] = [index, 20 - index % 20]
         document["certified_counts"] = [min(index, 5), min(index, 3), 0]
         document["abstained"] = None
-    table = gather(in_parquet(tmp_path / "a.parquet", made)).reports
+    table = load(in_parquet(tmp_path / "a.parquet", made)).reports
     assert table is not None
     assert Sums.of(table) == Sums.of([Report.from_json(document) for document in made])
 
@@ -306,7 +306,7 @@ def test_columns_of_other_types_end_in_a_sentence(tmp_path: Path, name: str, col
     whole = parquet.read_table(path)
     wrong = whole.set_column(whole.schema.get_field_index(name), name, arrow.array(column))
     parquet.write_table(wrong, path)
-    for read in (gather, read_reports):
+    for read in (load, read_reports):
         with pytest.raises((InvalidValue, FileProblem)) as caught:
             read(path)
         assert "a.parquet" in str(caught.value)
@@ -317,13 +317,13 @@ def test_odd_columns_are_told_of(tmp_path: Path) -> None:
     whole = parquet.read_table(path)
     parquet.write_table(whole.append_column("clients", arrow.array(["x"] * 9)), path)
     with pytest.warns(FedcertWarning, match=r"columns that reports do not have are not read \('clients'\)"):
-        assert len(gather(path).reports or ()) == 9
+        assert len(load(path).reports or ()) == 9
     twice = arrow.Table.from_arrays(
         [*whole.columns, whole["client"]], schema=whole.schema.append(whole.schema.field("client"))
     )
     parquet.write_table(twice, path)
     with pytest.raises(FileProblem, match="must have the column 'client' once, but has it 2 times"):
-        gather(path)
+        load(path)
 
 
 def test_in_a_folder_a_file_of_weights_is_passed_over(tmp_path: Path) -> None:
@@ -332,14 +332,14 @@ def test_in_a_folder_a_file_of_weights_is_passed_over(tmp_path: Path) -> None:
     table = table.replace_schema_metadata({"fedcert": '{"schema": "fedcert/weights/1"}'})
     parquet.write_table(table, tmp_path / "estimate.weights.parquet")
     with pytest.warns(FedcertWarning, match=r"passed over 1 file\(s\) that are not reports"):
-        assert len(gather(tmp_path).reports or ()) == 9
+        assert len(load(tmp_path).reports or ()) == 9
 
 
 def test_sums_beside_the_reports_that_they_add_up_are_told_of(tmp_path: Path) -> None:
     in_parquet(tmp_path / "a.parquet", documents(9))
     (tmp_path / "sums.json").write_text(Sums.of([Report.from_json(one) for one in documents(9)]).dumps())
     with pytest.warns(FedcertWarning, match="a client that is in two of them counts twice"):
-        gather(tmp_path)
+        load(tmp_path)
 
 
 @pytest.mark.parametrize("changes", [{"samples": False}, {"samples": []}, {"abstained": ""}, {"abstained": {}}])
@@ -347,11 +347,11 @@ def test_what_is_refused_does_not_depend_on_company(tmp_path: Path, changes: dic
     made = documents(20)
     made[11] |= changes
     with pytest.raises(InvalidValue):
-        gather(in_lines(tmp_path / "a.ndjson", made))
+        load(in_lines(tmp_path / "a.ndjson", made))
     flags = documents(20)
     flags[11]["smoothing"] = {**flags[11]["smoothing"], "n0": True}
     with pytest.raises(InvalidValue, match=r"smoothing\.n0"):
-        gather(
+        load(
             in_lines(
                 tmp_path / "b.ndjson",
                 [

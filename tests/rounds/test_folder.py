@@ -15,7 +15,7 @@ import pytest
 
 from asked import NOW, answer, request
 from fedcert.errors import CallError, FedcertWarning, FileProblem, QuorumMissed, Refused
-from fedcert.rounds import Round, RunFolder
+from fedcert.rounds import CertificationRound, RunFolder
 from fedcert.rounds.folder import file_name
 
 
@@ -26,9 +26,9 @@ def events(path: Path) -> list[str]:
 def test_a_round_that_is_opened_again_has_what_was_taken(tmp_path: Path) -> None:
     asked = request()
     with RunFolder(tmp_path / "run", asked) as folder:
-        Round(asked, folder, clock=lambda: NOW).take(answer(asked))
+        CertificationRound(asked, folder, clock=lambda: NOW).take(answer(asked))
     with RunFolder(tmp_path / "run") as folder:
-        one = Round(folder=folder, clock=lambda: NOW)
+        one = CertificationRound(folder=folder, clock=lambda: NOW)
         assert one.request.digest == asked.digest
         assert list(one.reports) == ["site-a"]
         one.take(answer(asked, "site-b"))
@@ -41,9 +41,9 @@ def test_a_round_that_is_opened_again_has_what_was_taken(tmp_path: Path) -> None
 def test_who_failed_in_an_earlier_run_is_waited_for_again(tmp_path: Path) -> None:
     asked = request()
     with RunFolder(tmp_path, asked) as folder:
-        Round(asked, folder, clock=lambda: NOW).trouble("site-b", "its memory is full")
+        CertificationRound(asked, folder, clock=lambda: NOW).trouble("site-b", "its memory is full")
     with RunFolder(tmp_path) as folder:
-        one = Round(folder=folder, clock=lambda: NOW)
+        one = CertificationRound(folder=folder, clock=lambda: NOW)
         assert one.waiting_for == ["site-a", "site-b", "site-c"]
         assert one.missing["site-b"] == "its memory is full"
         one.trouble("site-b", "its memory is full again")
@@ -55,7 +55,7 @@ def test_who_failed_in_an_earlier_run_is_waited_for_again(tmp_path: Path) -> Non
 def test_an_estimate_that_no_longer_follows_is_put_aside(tmp_path: Path) -> None:
     asked = request()
     with RunFolder(tmp_path, asked) as folder:
-        one = Round(asked, folder, clock=lambda: NOW)
+        one = CertificationRound(asked, folder, clock=lambda: NOW)
         one.take(answer(asked))
         folder.keep_estimate(one.conclude(quorum=1))
         assert (tmp_path / "estimate.json").exists()
@@ -69,7 +69,7 @@ def test_an_estimate_that_no_longer_follows_is_put_aside(tmp_path: Path) -> None
 def test_refusals_and_troubles_are_logged(tmp_path: Path) -> None:
     asked = request()
     with RunFolder(tmp_path, asked) as folder:
-        one = Round(asked, folder, clock=lambda: NOW)
+        one = CertificationRound(asked, folder, clock=lambda: NOW)
         with pytest.raises(Exception, match="no report"):
             one.take("{", sender="site-a")
         one.trouble("site-b", "x" * 10_000)
@@ -81,7 +81,7 @@ def test_refusals_and_troubles_are_logged(tmp_path: Path) -> None:
 def test_what_else_lies_in_the_folder_does_not_count(tmp_path: Path) -> None:
     asked = request()
     with RunFolder(tmp_path, asked) as folder:
-        Round(asked, folder, clock=lambda: NOW).take(answer(asked))
+        CertificationRound(asked, folder, clock=lambda: NOW).take(answer(asked))
     reports = tmp_path / "reports"
     (reports / file_name("site-b")).write_text(answer(asked, "site-b", request="sha256:" + "0" * 64).dumps())
     (reports / file_name("stranger")).write_text(answer(asked, "stranger").dumps())
@@ -90,21 +90,21 @@ def test_what_else_lies_in_the_folder_does_not_count(tmp_path: Path) -> None:
     (reports / "folder.json").mkdir()
     (reports / "._site.json").write_text("a file system's own")
     with RunFolder(tmp_path) as folder, pytest.warns(FedcertWarning, match="does not count") as told:
-        one = Round(folder=folder, clock=lambda: NOW)
+        one = CertificationRound(folder=folder, clock=lambda: NOW)
     assert list(one.reports) == ["site-a"]
     assert len(told) == 5
 
 
 def test_reasons_are_remembered(tmp_path: Path) -> None:
     with RunFolder(tmp_path, request()) as folder:
-        one = Round(folder=folder, clock=lambda: NOW)
+        one = CertificationRound(folder=folder, clock=lambda: NOW)
         one.trouble("site-b", "disk broke")
         with pytest.raises(Refused):
             one.take("{", sender="site-c")
     with (tmp_path / "log.ndjson").open("a") as log:
         log.write('{"event": "fail')
     with RunFolder(tmp_path) as folder:
-        one = Round(folder=folder, clock=lambda: NOW)
+        one = CertificationRound(folder=folder, clock=lambda: NOW)
     assert one.missing["site-a"] == "it has not answered"
     assert one.missing["site-b"] == "disk broke"
     assert one.missing["site-c"].startswith("its answer was refused: the answer is no report")
@@ -147,9 +147,9 @@ import sys, time
 from pathlib import Path
 sys.path[:0] = {paths}
 from asked import answer
-from fedcert.rounds import Round, RunFolder
+from fedcert.rounds import CertificationRound, RunFolder
 folder = RunFolder(Path({folder!r}))
-one = Round(folder=folder, clock=lambda: __import__("asked").NOW)
+one = CertificationRound(folder=folder, clock=lambda: __import__("asked").NOW)
 for number, client in enumerate(("site-a", "site-b", "site-c")):
     if client not in one.reports:
         one.take(answer(one.request, client))
@@ -179,4 +179,4 @@ def test_a_coordinator_that_is_killed_loses_no_answer(tmp_path: Path) -> None:
     out, _ = last.communicate(timeout=60)
     assert out.split() == ["site-c"]  # nobody is asked twice
     with RunFolder(tmp_path) as folder:
-        assert len(Round(folder=folder).reports) == 3
+        assert len(CertificationRound(folder=folder).reports) == 3

@@ -10,13 +10,13 @@ import pytest
 from asked import NOW, ROSTER, answer, clock, request
 from fedcert.errors import CallError, QuorumMissed, Refused
 from fedcert.report import Release, Target
-from fedcert.rounds import Reply, Round, ask, wait
+from fedcert.rounds import CertificationRound, Reply, make_request, wait
 from fedcert.rounds.quorum import needed
 from fedcert.rounds.round import steady_clock
 
 
-def begun(**changes: Any) -> Round:
-    return Round(request(**changes), clock=lambda: NOW)
+def begun(**changes: Any) -> CertificationRound:
+    return CertificationRound(request(**changes), clock=lambda: NOW)
 
 
 def test_answers_of_the_roster_are_taken_as_values_or_text() -> None:
@@ -63,7 +63,7 @@ def test_an_answer_to_an_earlier_request_is_refused_though_all_else_is_the_same(
     first, second = request(), request()
     assert first.nonce != second.nonce
     with pytest.raises(Refused, match="answers another request"):
-        Round(second, clock=lambda: NOW).take(answer(first))
+        CertificationRound(second, clock=lambda: NOW).take(answer(first))
 
 
 def test_a_late_answer_is_refused_and_named() -> None:
@@ -197,7 +197,7 @@ def test_deadlines_that_make_no_sense_are_refused(changes: dict[str, Any], why: 
 
 
 def test_a_request_can_be_open_ended() -> None:
-    assert ask("m", request().smoothing, ["a"]).deadline is None
+    assert make_request("m", request().smoothing, ["a"]).deadline is None
 
 
 def test_a_worst_case_needs_an_interval() -> None:

@@ -17,7 +17,7 @@ from fedcert.errors import CallError, FileProblem
 from fedcert.report import Sums
 from fedcert.show.figures import plot, plot_learning, plot_mixes, plot_partition, plot_weights
 from fedcert.show.figures.learning import read_learning
-from fedcert.show.figures.look import COLOURS, LINES, MARKERS
+from fedcert.show.figures.style import COLOURS, LINES, MARKERS
 
 REPORTS = drawn_reports(8, 4, 5, seed=1, names=("cat", "$dog$", "<owl>", "x" * 60))
 GA = fedcert.estimate(REPORTS, method="ga")

@@ -15,18 +15,18 @@ import fedcert
 from drawing import drawn_reports
 from fedcert.cli.main import run
 from fedcert.errors import CallError
-from fedcert.estimation.methods import Settings
-from fedcert.report import Sums, gather
+from fedcert.estimation.methods.registry import Settings
+from fedcert.report import Sums, load
 from fedcert.show.page.contents import COMPARED, Contents
 from fedcert.show.page.packing import as_script
 from fedcert.show.page.rendering import rendered
-from fedcert.show.sentences import at_radius, usual_radius, verdict
+from fedcert.show.sentences import at_radius, default_radius, verdict
 
 REPORTS = drawn_reports(6, 3, 5, seed=1)
 
 
 def page(**changes: object) -> str:
-    return rendered(Contents.of_reports(gather(REPORTS), "uniform", "auto", Settings(**changes)))  # type: ignore[arg-type]
+    return rendered(Contents.of_reports(load(REPORTS), "uniform", "auto", Settings(**changes)))  # type: ignore[arg-type]
 
 
 def data_in(text: str) -> dict[str, object]:
@@ -56,7 +56,7 @@ def test_only_its_own_script_and_style_may_do_anything() -> None:
 
 def test_the_answer_is_there_without_the_script() -> None:
     text, made = page(), fedcert.estimate(REPORTS)
-    assert html.escape(at_radius(made, usual_radius(made))) in text
+    assert html.escape(at_radius(made, default_radius(made))) in text
     assert html.escape(verdict(made)[1]) in text
 
 
@@ -69,19 +69,19 @@ def test_data_cannot_leave_its_script_tag() -> None:
 
 
 def test_all_methods_are_compared_or_their_absence_explained() -> None:
-    contents = Contents.of_reports(gather(REPORTS), "uniform", "auto", Settings())
+    contents = Contents.of_reports(load(REPORTS), "uniform", "auto", Settings())
     named = {one.method for one in contents.estimates} | set(contents.failed)
     assert named == {"auto", *COMPARED}
     assert "no report has counts per class" in contents.failed["poststratified"]
     assert set(contents.bases) == {"blup"}
-    sums = Contents.of_reports(gather(Sums.of(REPORTS)), "uniform", "auto", Settings())
+    sums = Contents.of_reports(load(Sums.of(REPORTS)), "uniform", "auto", Settings())
     assert set(sums.failed) == {"ap", "ga", "poststratified"}
     assert sums.contributors is None
 
 
 def test_very_many_classes_leave_other_mixes_to_the_command() -> None:
     many = drawn_reports(3, 201, 2, seed=1)
-    contents = Contents.of_reports(gather(many), "uniform", "auto", Settings())
+    contents = Contents.of_reports(load(many), "uniform", "auto", Settings())
     assert contents.bases == {}
     assert contents.no_basis is not None
     assert "fedcert what-if" in contents.no_basis
@@ -104,7 +104,7 @@ def test_estimates_on_one_page_belong_together() -> None:
 def test_the_gravest_check_decides(verdicts: list[str], begins: str) -> None:
     from dataclasses import replace
 
-    from fedcert.estimation.checks import Check
+    from fedcert.estimation.diagnostics.checks import Check
 
     checks = tuple(Check(name="x", verdict=one, figure=None, sentence="A sentence.") for one in verdicts)
     assert verdict(replace(fedcert.estimate(REPORTS), checks=checks))[1].startswith(begins)
@@ -161,7 +161,7 @@ def test_estimates_that_differ_in_what_they_are_about_are_not_set_side_by_side()
 
 def test_with_non_negative_weights_other_mixes_are_left_to_the_command() -> None:
     made = Contents.of_reports(
-        gather(drawn_reports(6, 3, 5, seed=1, tells=0.0)), "uniform", "blup", Settings(non_negative=True)
+        load(drawn_reports(6, 3, 5, seed=1, tells=0.0)), "uniform", "blup", Settings(non_negative=True)
     )
     assert not made.bases
     assert made.no_basis == "With non-negative weights, use 'fedcert estimate' for other class mixes."

@@ -10,7 +10,7 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedcert.engines.flower import answer
-from fedcert.privacy.membership import Membership
+from fedcert.secagg.participant_config import ParticipantConfig
 from ward.task import load_data, make_network
 
 app = ClientApp()
@@ -81,12 +81,12 @@ def certify(message: Message, context: Context) -> Message:
     return answer(message, context, make_network(), test, class_counts=True, membership=_membership(context))
 
 
-def _membership(context: Context) -> Membership | None:
+def _membership(context: Context) -> ParticipantConfig | None:
     """This client's keys, where it is to take part in private sums: its node names them, or, in simulation, the run."""
     node, folder = context.node_config, str(context.run_config["keys"])
     if "keys" in node:
-        return Membership.read(str(node["keys"]), str(node["trusted"]), str(node["memory"]))
+        return ParticipantConfig.read(str(node["keys"]), str(node["trusted"]), str(node["memory"]))
     if not folder:
         return None
     name = f"client-{node['partition-id']}"
-    return Membership.read(f"{folder}/{name}.keys.json", f"{folder}/ring.json", f"{folder}/memory-{name}")
+    return ParticipantConfig.read(f"{folder}/{name}.keys.json", f"{folder}/ring.json", f"{folder}/memory-{name}")

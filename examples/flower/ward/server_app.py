@@ -12,8 +12,8 @@ from safetensors.torch import load_file, save_file
 
 from fedcert import FedcertError, Smoothing
 from fedcert.engines.flower import certify_privately, certify_round, certifying
-from fedcert.privacy.identity import read_identity
-from fedcert.privacy.keyring import read_keyring
+from fedcert.privacy.keys.identity import read_identity
+from fedcert.privacy.keys.keyring import read_keyring
 from ward.scaffold import Scaffold
 from ward.task import CLASSES, make_network
 

@@ -33,7 +33,9 @@ def lower_bound(successes: npt.ArrayLike, trials: npt.ArrayLike, failure_probabi
     return np.asarray(np.where(k == 0, 0.0, np.where(k == n, every, inner)), dtype=np.float64)
 
 
-def miss_bound(successes: npt.ArrayLike, trials: npt.ArrayLike, failure_probability: float) -> npt.NDArray[np.float64]:
+def error_upper_bound(
+    successes: npt.ArrayLike, trials: npt.ArrayLike, failure_probability: float
+) -> npt.NDArray[np.float64]:
     """One minus `lower_bound`, with full relative precision where it is close to 0.
 
     Radii depend on this tail: 1 - p computed from a rounded p would lose the digits that large n buys.

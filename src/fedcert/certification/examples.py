@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fedcert.certification.run import Certified
+from fedcert._files.atomic import whole_file
+from fedcert.certification.run import CertificationResult
 from fedcert.errors import require
-from fedcert.report.writing import whole_file
 
 
-def write_examples(path: Path, done: Certified, labels: npt.NDArray[np.int64]) -> None:
+def write_examples(path: Path, done: CertificationResult, labels: npt.NDArray[np.int64]) -> None:
     """Write one row per example: index, label, selected class, certified radius, whether that counts, samples.
 
     The radius is null where nothing was bounded: selection was wrong, and the procedure is sequential.

@@ -19,9 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from fedcert._files.locks import take_lock
+from fedcert._files.paths import display_path
 from fedcert.errors import CallError, FedcertWarning, FileProblem
-from fedcert.report.locking import take_lock
-from fedcert.report.paths import named
 
 _MAGIC = b"fedcert journal 1\n"
 _RECORD = struct.Struct("<qqqqqdqI??")
@@ -30,7 +30,7 @@ _SECONDS_BETWEEN_SYNCS = 2.0
 
 
 @dataclass(frozen=True)
-class Standing:
+class ExampleState:
     """How far an example is.
 
     Attributes:
@@ -76,14 +76,14 @@ class Journal:
         self.path = path
         text = json.dumps(settings, sort_keys=True, default=str)
         self._header = _MAGIC + hashlib.sha256(text.encode()).hexdigest().encode() + b"\n"
-        self.standings: dict[int, Standing] = {}
+        self.standings: dict[int, ExampleState] = {}
         self._synced = time.monotonic()
         try:
             self._file: IO[bytes] = path.open("r+b" if path.exists() else "w+b")
             _lock(self._file, path)
             self.resumed = self._read()
         except OSError as error:
-            raise FileProblem(f"cannot use the journal {named(path)}: {error.strerror or error}") from None
+            raise FileProblem(f"cannot use the journal {display_path(path)}: {error.strerror or error}") from None
 
     def _read(self) -> bool:
         """Read what an earlier run left."""
@@ -95,14 +95,14 @@ class Journal:
             while place + size <= len(content):
                 record, check = content[place : place + _RECORD.size], content[place + _RECORD.size : place + size]
                 if _SUM.unpack(check)[0] == zlib.crc32(record):
-                    standing = Standing(*_RECORD.unpack(record))
+                    standing = ExampleState(*_RECORD.unpack(record))
                     self.standings[standing.index] = standing
                 else:
                     bad += 1
                 place += size
             if bad:
                 warnings.warn(
-                    f"{bad} records of the journal {named(self.path)} are damaged; what they told is done again",
+                    f"{bad} records of the journal {display_path(self.path)} are damaged; what they told is done again",
                     FedcertWarning,
                     stacklevel=3,
                 )
@@ -117,12 +117,12 @@ class Journal:
                 if content.startswith(_MAGIC)
                 else "is no journal of fedcert, or a damaged one"
             )
-            raise JournalInUse(f"{named(self.path)} {what}, give this one another --out, or remove the file")
+            raise JournalInUse(f"{display_path(self.path)} {what}, give this one another --out, or remove the file")
         self._file.truncate(place)
         self._file.seek(place)
         return bool(self.standings)
 
-    def write(self, standings: Iterable[Standing]) -> None:
+    def write(self, standings: Iterable[ExampleState]) -> None:
         """Append how far examples are; every other second it reaches the disk.
 
         Raises:
@@ -137,7 +137,8 @@ class Journal:
                 self._synced = time.monotonic()
         except OSError as error:
             raise FileProblem(
-                f"cannot write the journal {named(self.path)}: {error.strerror or error}; what was written before "
+                f"cannot write the journal {display_path(self.path)}: {error.strerror or error}; what was written "
+                "before "
                 "is kept: make room and run the same command again to go on"
             ) from None
 
@@ -170,5 +171,5 @@ def _lock(file: IO[bytes], path: Path) -> None:
     if not take_lock(file):
         file.close()
         raise JournalInUse(
-            f"another run is writing to {named(path)}; wait for it to end, or give this one another --out"
+            f"another run is writing to {display_path(path)}; wait for it to end, or give this one another --out"
         )

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fedcert.errors import DataProblem, FileProblem, shown
+from fedcert._files.paths import check_readable, display_path
+from fedcert.errors import DataProblem, FileProblem, preview
 from fedcert.report.fields import MOST_CLASSES
-from fedcert.report.paths import check_readable, named
 
 _COLUMNS = ("idx", "label", "predict", "radius", "correct")
 _LARGEST = 2**30
@@ -52,29 +52,29 @@ def read_log(path: Path) -> Log:
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
         if len(data) > _LARGEST:
-            raise FileProblem(f"{named(path)} is larger than {_LARGEST // 2**20} MiB; not read")
+            raise FileProblem(f"{display_path(path)} is larger than {_LARGEST // 2**20} MiB; not read")
         lines = data.decode().splitlines()
     except OSError as error:
-        raise FileProblem(f"cannot read {named(path)}: {error.strerror or error}") from None
+        raise FileProblem(f"cannot read {display_path(path)}: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise DataProblem(f"{named(path)} is not text; give the log that certify.py wrote") from None
+        raise DataProblem(f"{display_path(path)} is not text; give the log that certify.py wrote") from None
     names = lines[0].split("\t") if lines else []
     if tuple(names[: len(_COLUMNS)]) != _COLUMNS:
         raise DataProblem(
-            f"{named(path)} must begin with the line {' '.join(_COLUMNS)} (tabs between), but begins with "
-            f"{shown(lines[0] if lines else '')}; give the log that certify.py wrote"
+            f"{display_path(path)} must begin with the line {' '.join(_COLUMNS)} (tabs between), but begins with "
+            f"{preview(lines[0] if lines else '')}; give the log that certify.py wrote"
         )
     rows = [_row(line, number, path) for number, line in enumerate(lines[1:], start=2) if line.strip()]
     if not rows:
-        raise DataProblem(f"{named(path)} holds no example; give a log of a run that went further")
+        raise DataProblem(f"{display_path(path)} holds no example; give a log of a run that went further")
     indices, labels, predicted, radius, correct = (np.array(column) for column in zip(*rows, strict=True))
     if len(np.unique(indices)) < len(indices):
-        raise DataProblem(f"{named(path)} holds an example twice; give the log of one run")
+        raise DataProblem(f"{display_path(path)} holds an example twice; give the log of one run")
     log = Log(indices, labels, predicted, _rounded_down(radius))
     wrong = np.flatnonzero((predicted == labels) != (correct == 1))
     if len(wrong):
         raise DataProblem(
-            f"{named(path)}: example {indices[wrong[0]]} has label {labels[wrong[0]]} and prediction "
+            f"{display_path(path)}: example {indices[wrong[0]]} has label {labels[wrong[0]]} and prediction "
             f"{predicted[wrong[0]]}, which 'correct' contradicts; the log was changed or mixed up"
         )
     return log
@@ -96,6 +96,7 @@ def _row(line: str, number: int, path: Path) -> tuple[int, int, int, float, int]
             raise ValueError
     except (ValueError, IndexError):
         raise DataProblem(
-            f"{named(path)}, line {number}: must hold idx, label, predict, radius and correct, but is {shown(line)}"
+            f"{display_path(path)}, line {number}: must hold idx, label, predict, radius and correct, but is "
+            f"{preview(line)}"
         ) from None
     return index, label, predicted, radius, correct

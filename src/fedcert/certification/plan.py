@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from fedcert.errors import CallError, DataProblem, ModelProblem, shown
+from fedcert._schema.field_types import FieldType, Flag, Nullable, Number, Text, Whole
+from fedcert.errors import CallError, DataProblem, ModelProblem, preview
 from fedcert.report import DEFAULT_RADII, Request, Smoothing
 from fedcert.report.fields import CLASSES, RADII
-from fedcert.report.kinds import Flag, Kind, Nullable, Number, Text, Whole
 
 
 @dataclass(frozen=True)
-class Plan:
+class CertificationPlan:
     """What a client is going to do.
 
     Attributes:
@@ -48,7 +48,7 @@ class Plan:
             object.__setattr__(self, name, kind.take(getattr(self, name), name))
 
 
-_PLAN_KINDS: dict[str, Kind] = {
+_PLAN_KINDS: dict[str, FieldType] = {
     "client": Text(),
     "radii": RADII,
     "classes": Nullable(CLASSES),
@@ -60,7 +60,7 @@ _PLAN_KINDS: dict[str, Kind] = {
 }
 
 
-def make_plan(client: str, request: Request | None, given: dict[str, Any], **rest: Any) -> Plan:
+def plan_certification(client: str, request: Request | None, given: dict[str, Any], **rest: Any) -> CertificationPlan:
     """A plan from a request or from single settings, never from both.
 
     Raises:
@@ -72,13 +72,13 @@ def make_plan(client: str, request: Request | None, given: dict[str, Any], **res
                 f"the request already says {', '.join(given)}: leave {'it' if len(given) == 1 else 'them'} out"
             )
         settings = request.smoothing
-        return Plan(client, settings, request.radii, request.classes, request=request.digest, **rest)
+        return CertificationPlan(client, settings, request.radii, request.classes, request=request.digest, **rest)
     if "sigma" not in given:
         raise CallError("sigma is needed (or a request, which says it): the standard deviation of the noise")
     names = ("sigma", "n0", "n", "failure_probability", "noise", "procedure", "tolerance", "precision")
     smoothing = {name: given[name] for name in names if name in given}
     radii, classes = given.get("radii"), given.get("classes")
-    return Plan(
+    return CertificationPlan(
         client,
         Smoothing.usual(**smoothing),
         DEFAULT_RADII if radii is None else radii,
@@ -97,7 +97,7 @@ def check_request(request: Request, client: str, model: str, examples: int, now:
     """
     if request.roster is not None and client not in request.roster:
         raise CallError(
-            f"the client {shown(client)} is not on the request's roster; check its name with the coordinator"
+            f"the client {preview(client)} is not on the request's roster; check its name with the coordinator"
         )
     if request.late(now):
         raise CallError(f"the request's deadline {request.deadline} has passed; ask the coordinator for a new request")

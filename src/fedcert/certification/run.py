@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedcert.certification.campaign import Campaign, Course, Outcome
-from fedcert.certification.classifiers import Classifier, classifier_of
+from fedcert.certification.data.local_data import LocalData, data_of
 from fedcert.certification.journal import Journal
-from fedcert.certification.local_data import LocalData, data_of
-from fedcert.certification.models import onnx_classifier
-from fedcert.certification.noise import Streams, block_size, noise_of
-from fedcert.certification.plan import Plan, check_request, make_plan
-from fedcert.certification.sampler import Images, Sampler, check_width
-from fedcert.certification.speed import prepare
-from fedcert.certification.tally import Tally, grouping
+from fedcert.certification.models.classifiers import Classifier, classifier_of
+from fedcert.certification.models.loading import onnx_classifier
+from fedcert.certification.perturbation import Streams, block_size, perturbation_of
+from fedcert.certification.plan import CertificationPlan, check_request, plan_certification
+from fedcert.certification.samplers.protocol import Images, Sampler, check_width
+from fedcert.certification.samplers.warmup import warm_up
+from fedcert.certification.scheduler import Certificate, CertificationScheduler, SamplingPolicy
+from fedcert.certification.tally import Tally, design_effects
 from fedcert.errors import CallError, DataProblem, FedcertWarning
 from fedcert.report import Report, Request
 from fedcert.version import __version__
@@ -35,7 +35,7 @@ _SPREAD = (0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15)
 """Every sixteenth example, from these on: at any moment those begun are spread over all of the data."""
 
 
-class Watcher:
+class ProgressListener:
     """Told how certification goes; this one does not care."""
 
     def forecast(self, samples: int, rate: float) -> None:
@@ -86,7 +86,7 @@ def certify(
     precision: str | None = None,
     compile: bool | None = None,
     time_budget: float | None = None,
-    watcher: Watcher | None = None,
+    watcher: ProgressListener | None = None,
 ) -> Report:
     """Certify a model on local test data, and count: all that leaves is in the report.
 
@@ -150,7 +150,7 @@ def certify(
         "radii": radii, "classes": classes, "noise": noise, "procedure": procedure, "tolerance": tolerance,
         "precision": precision,
     }  # fmt: skip
-    plan = make_plan(
+    plan = plan_certification(
         client, request, {name: value for name, value in given.items() if value is not None},
         class_counts=class_counts, every=every, seed=seed, batch_size=batch_size, compile=compile,
         time_budget=time_budget,
@@ -158,12 +158,16 @@ def certify(
     data = data_of(x, y, groups)
     if request is not None:
         check_request(request, client, classifier.identity, -(-len(data) // plan.every), datetime.now(UTC))
-    return carry_out(plan, classifier, data, watcher or Watcher()).report
+    return certify_dataset(plan, classifier, data, watcher or ProgressListener()).report
 
 
-def carry_out(
-    plan: Plan, classifier: Classifier, data: LocalData, watcher: Watcher, journal: Path | None = None
-) -> Certified:
+def certify_dataset(
+    plan: CertificationPlan,
+    classifier: Classifier,
+    data: LocalData,
+    watcher: ProgressListener,
+    journal: Path | None = None,
+) -> CertificationResult:
     """Certify a client's data and count.
 
     Args:
@@ -185,14 +189,14 @@ def carry_out(
         _check_labels(data, len(classes))
         notes = None
         if journal is not None:
-            settings = _what_decides(plan, classifier.identity, classes, data)
+            settings = _fingerprint(plan, classifier.identity, classes, data)
             notes = stack.enter_context(Journal(journal, settings))
             watcher.keeping(journal)
             if notes.resumed:
                 watcher.resumed(sum(standing.done for standing in notes.standings.values()))
         streams = Streams(plan.seed, plan.client)
         sampler = classifier.sampler(
-            len(classes), noise_of(plan.smoothing), streams, plan.batch_size, plan.smoothing.precision
+            len(classes), perturbation_of(plan.smoothing), streams, plan.batch_size, plan.smoothing.precision
         )
         outcomes, complete = _outcomes(plan, sampler, data, watcher, notes, deadline)
         tally = Tally.of(outcomes, data.labels, len(classes), plan.radii)
@@ -210,13 +214,13 @@ def carry_out(
         samples=int(sum(outcome.samples for outcome in outcomes)),
         software=f"fedcert {__version__}",
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        **grouping(data, [outcome.index for outcome in outcomes], len(plan.radii)),
+        **design_effects(data, [outcome.index for outcome in outcomes], len(plan.radii)),
     )
-    return Certified(report, tuple(outcomes), complete)
+    return CertificationResult(report, tuple(outcomes), complete)
 
 
 @dataclass(frozen=True)
-class Certified:
+class CertificationResult:
     """The work done.
 
     Attributes:
@@ -226,19 +230,24 @@ class Certified:
     """
 
     report: Report
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Certificate, ...]
     complete: bool = True
 
 
 def _outcomes(
-    plan: Plan, sampler: Sampler, data: LocalData, watcher: Watcher, journal: Journal | None, deadline: float | None
-) -> tuple[list[Outcome], bool]:
+    plan: CertificationPlan,
+    sampler: Sampler,
+    data: LocalData,
+    watcher: ProgressListener,
+    journal: Journal | None,
+    deadline: float | None,
+) -> tuple[list[Certificate], bool]:
     """What becomes of each example, or, where time runs out, of those that were begun in time; whether it did not."""
-    campaign: Campaign | None = None
-    outcomes: list[Outcome] = []
+    campaign: CertificationScheduler | None = None
+    outcomes: list[Certificate] = []
     examples = -(-len(data) // plan.every)
 
-    def gather(some: Iterable[Outcome]) -> None:
+    def gather(some: Iterable[Certificate]) -> None:
         before = len(outcomes)
         outcomes.extend(some)
         watcher.finished(len(outcomes) - before)
@@ -272,7 +281,7 @@ def _outcomes(
     return sorted(outcomes, key=lambda outcome: outcome.index), len(outcomes) == examples
 
 
-def _before_the_first_unfinished(order: Sequence[int], outcomes: Sequence[Outcome]) -> list[Outcome]:
+def _before_the_first_unfinished(order: Sequence[int], outcomes: Sequence[Certificate]) -> list[Certificate]:
     """The outcomes that came in time, up to the first in order that did not.
 
     Hard examples take longer. So which ones count must not depend on how long each took itself.
@@ -281,7 +290,7 @@ def _before_the_first_unfinished(order: Sequence[int], outcomes: Sequence[Outcom
     return [done[index] for index in itertools.takewhile(done.__contains__, order)]
 
 
-def _too_short(plan: Plan, campaign: Campaign | None) -> str:
+def _too_short(plan: CertificationPlan, campaign: CertificationScheduler | None) -> str:
     most = plan.smoothing.n0 + plan.smoothing.n
     speed = (
         f"at {campaign.rate:,.3g} samples a second, one needs up to {most / campaign.rate:,.3g} s" if campaign else ""
@@ -292,14 +301,14 @@ def _too_short(plan: Plan, campaign: Campaign | None) -> str:
     )
 
 
-def _one_by_one(data: LocalData, plan: Plan) -> Iterator[tuple[int, Images, Images]]:
+def _one_by_one(data: LocalData, plan: CertificationPlan) -> Iterator[tuple[int, Images, Images]]:
     """Each example's index and image, and the piece of data that it came with."""
     for indices, images in _in_order(data, plan):
         for index, image in zip(indices, images, strict=True):
             yield index, image, images
 
 
-def _in_order(data: LocalData, plan: Plan) -> Iterator[tuple[list[int], Images]]:
+def _in_order(data: LocalData, plan: CertificationPlan) -> Iterator[tuple[list[int], Images]]:
     """The examples; with a time budget spread over the data, so that those done in time stand for all."""
     if plan.time_budget is None:
         yield from data.pieces(plan.every)
@@ -309,24 +318,29 @@ def _in_order(data: LocalData, plan: Plan) -> Iterator[tuple[list[int], Images]]
 
 
 def _begin(
-    plan: Plan, sampler: Sampler, images: Images, examples: int, watcher: Watcher, journal: Journal | None
-) -> Campaign:
+    plan: CertificationPlan,
+    sampler: Sampler,
+    images: Images,
+    examples: int,
+    watcher: ProgressListener,
+    journal: Journal | None,
+) -> CertificationScheduler:
     smoothing = plan.smoothing
     _check_range(images, smoothing.sigma)
     most = examples * (smoothing.n0 + smoothing.n)
-    rate = prepare(sampler, images, most, sequential=smoothing.procedure == "sequential", compile=plan.compile)
+    rate = warm_up(sampler, images, most, sequential=smoothing.procedure == "sequential", compile=plan.compile)
     if smoothing.procedure == "sequential":
         watcher.forecast_at_most(most, rate, examples)
     else:
         watcher.forecast(most, rate)
-    course = Course.of(smoothing, plan.radii, block_size(images.shape[1:]))
-    return Campaign(sampler, course, rate, journal, watcher.advance)
+    course = SamplingPolicy.of(smoothing, plan.radii, block_size(images.shape[1:]))
+    return CertificationScheduler(sampler, course, rate, journal, watcher.advance)
 
 
-def _what_decides(plan: Plan, model: str, classes: tuple[str, ...], data: LocalData) -> dict[str, Any]:
+def _fingerprint(plan: CertificationPlan, model: str, classes: tuple[str, ...], data: LocalData) -> dict[str, Any]:
     """All that the outcome of an example depends on: a journal of anything else is of no use."""
     block = block_size(data.shape)
-    looks = Course.of(plan.smoothing, plan.radii, block).aim.looks
+    looks = SamplingPolicy.of(plan.smoothing, plan.radii, block).aim.looks
     return {
         "model": model,
         "classes": classes,
@@ -342,7 +356,7 @@ def _what_decides(plan: Plan, model: str, classes: tuple[str, ...], data: LocalD
     }
 
 
-def _classes(plan: Plan, classifier: Classifier, data: LocalData) -> tuple[str, ...]:
+def _classes(plan: CertificationPlan, classifier: Classifier, data: LocalData) -> tuple[str, ...]:
     width = None
     for _, images in data.pieces():
         width = classifier.width(images[:1])

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedcert.certification.campaign import Outcome
-from fedcert.certification.local_data import LocalData
-from fedcert.certification.procedures import Certificates
+from fedcert.certification.certify import CertificateTable
+from fedcert.certification.data.local_data import LocalData
+from fedcert.certification.scheduler import Certificate
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Tally:
 
     @classmethod
     def of(
-        cls, outcomes: Sequence[Outcome], labels: npt.NDArray[np.int64], classes: int, radii: Sequence[float]
+        cls, outcomes: Sequence[Certificate], labels: npt.NDArray[np.int64], classes: int, radii: Sequence[float]
     ) -> Tally:
         """Count outcomes; `labels` are those of all of the client's examples."""
-        made = Certificates.of(outcomes)
+        made = CertificateTable.of(outcomes)
         mine = labels[[outcome.index for outcome in outcomes]] if outcomes else np.zeros(0, dtype=np.int64)
         counts, certified = np.zeros(classes, dtype=np.int64), np.zeros((classes, len(radii)), dtype=np.int64)
         np.add.at(counts, mine, 1)
@@ -41,7 +41,7 @@ class Tally:
         return cls(counts, certified, int(((made.selected == mine) & made.abstains).sum()))
 
 
-def grouping(data: LocalData, indices: Sequence[int], radii: int) -> dict[str, Any]:
+def design_effects(data: LocalData, indices: Sequence[int], radii: int) -> dict[str, Any]:
     """What a report tells of examples that come in groups.
 
     The design effect is Σ m²/n over the groups' sizes m: the most that examples which belong together can inflate a

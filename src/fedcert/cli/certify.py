@@ -9,11 +9,12 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress, TaskID
 
-from fedcert.certification.data import load_data
+from fedcert._schema.field_types import Text
+from fedcert.certification.data.sources import load_data
 from fedcert.certification.examples import write_examples
-from fedcert.certification.models import load_classifier
-from fedcert.certification.plan import check_request, make_plan
-from fedcert.certification.run import Watcher, carry_out
+from fedcert.certification.models.loading import load_classifier
+from fedcert.certification.plan import check_request, plan_certification
+from fedcert.certification.run import ProgressListener, certify_dataset
 from fedcert.cli.console import duration, print_json, progress, results, tell
 from fedcert.cli.inputs import files_among, names_in, option, radii_of, seconds_of, wrong_option
 from fedcert.cli.signing import check_asker, keys_in, signed_by
@@ -21,8 +22,7 @@ from fedcert.errors import CallError, InvalidValue, require
 from fedcert.privacy.policy import read_policy
 from fedcert.report import Report, Request, check_writable, read_one, write_whole
 from fedcert.report.fields import CLASSES, RADII
-from fedcert.report.kinds import Text
-from fedcert.show.terminal import plain, report_table
+from fedcert.show.terminal import printable, report_table
 
 
 def certify(
@@ -103,7 +103,7 @@ def certify(
     given["classes"] = names_in(classes, CLASSES, "classes") if classes is not None else None
     given = {name: value for name, value in given.items() if value is not None}
     try:
-        plan = make_plan(
+        plan = plan_certification(
             option("--client", Text(), client), asked, given,
             class_counts=class_counts, every=every, seed=seed, batch_size=batch_size, compile=compile_model,
             time_budget=seconds_of(time_budget) if time_budget is not None else None,
@@ -124,7 +124,7 @@ def certify(
     watcher = _Bar(asked)
     try:
         with progress() as watcher.bar:
-            done = carry_out(plan, classifier, local, watcher, journal)
+            done = certify_dataset(plan, classifier, local, watcher, journal)
         report = signed_by(keys, done.report)
         if asked is None or asked.private is None:
             rules.check_report(report.examples, class_counts)
@@ -159,11 +159,11 @@ def certify(
 def _summary(report: Report, out: Path | None, stays: bool) -> None:
     console = results()
     if not report.examples:
-        console.print(plain(f"{report.client} has no examples; its report says so. Wrote {out}."))
+        console.print(printable(f"{report.client} has no examples; its report says so. Wrote {out}."))
         return
     share, radius = report.certified_accuracy[0], report.radii[0]
     console.print(
-        plain(
+        printable(
             f"{report.client}: {share:.1%} of {report.examples} examples are predicted right "
             f"and certified to radius {radius:g}."
         )
@@ -173,12 +173,12 @@ def _summary(report: Report, out: Path | None, stays: bool) -> None:
     if cap < report.radii[-1]:
         console.print(f"Radii above {cap:.3f} are beyond what n = {report.smoothing.n} samples can certify.")
     if stays:
-        console.print(plain(f"Wrote {out}, which stays here. Next: fedcert private join {out} …"))
+        console.print(printable(f"Wrote {out}, which stays here. Next: fedcert private join {out} …"))
     else:
-        console.print(plain(f"Wrote {out}, which is all that needs to leave this machine."))
+        console.print(printable(f"Wrote {out}, which is all that needs to leave this machine."))
 
 
-class _Bar(Watcher):
+class _Bar(ProgressListener):
     """Shows the forecast, then a bar with the rate."""
 
     bar: Progress

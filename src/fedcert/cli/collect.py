@@ -12,18 +12,18 @@ from fedcert.cli.console import print_json, results, tell, working
 from fedcert.cli.estimate import show_estimate
 from fedcert.cli.inputs import files_among, number_of
 from fedcert.cli.signing import keyring_in
+from fedcert.engines.figure import draw_estimate
 from fedcert.engines.files import take_files
-from fedcert.engines.pictures import drawn
 from fedcert.errors import CallError, require
 from fedcert.estimation.files import weights_path, write_estimate
-from fedcert.estimation.methods import Settings
+from fedcert.estimation.methods.registry import Settings
 from fedcert.estimation.result import Estimate
-from fedcert.report import Request, check_writable, gather, read_one
-from fedcert.rounds import Round, RunFolder
+from fedcert.report import Request, check_writable, load, read_one
+from fedcert.rounds import CertificationRound, RunFolder
 from fedcert.show.figures import FORMATS, plot
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import SUFFIXES, write_page
-from fedcert.show.terminal import plain
+from fedcert.show.terminal import printable
 
 _SHOWN = 10
 
@@ -78,7 +78,7 @@ def collect(
         raise CallError(f"{request} asks for a private sum, not for reports: use fedcert private sum")
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(run, asked)) if run is not None else None
-        one = Round(asked, folder, trusted=keyring_in(trusted))
+        one = CertificationRound(asked, folder, trusted=keyring_in(trusted))
         with working("reading reports"):
             refused = take_files(one, reports or (), may_be_empty=bool(one.reports))
         for place, why in list(refused.items())[:_SHOWN]:
@@ -93,7 +93,7 @@ def collect(
         written = write_estimate(made, out) if out is not None else []
         if folder is not None:
             written += folder.keep_estimate(made)
-            drawn(made, folder.path)
+            draw_estimate(made, folder.path)
         if figure is not None:
             plot(made, figure)
             written.append(figure)
@@ -107,16 +107,16 @@ def collect(
     show_estimate(made)
     _show_worst_case(made)
     for path in written:
-        results().print(plain(f"Wrote {path}."))
+        results().print(printable(f"Wrote {path}."))
 
 
-def page_of(one: Round, made: Estimate) -> Contents:
+def page_of(one: CertificationRound, made: Estimate) -> Contents:
     """What a page tells of a round."""
     recorded = ("confidence", "interval", "simultaneous", "target_examples", "screen")
     given = {name: made.settings[name] for name in recorded}
     settings = Settings(**given, trusted=tuple(sorted(one.vouched)))
     reports = [one.reports[client] for client in sorted(one.reports)]
-    return Contents.of_reports(gather(reports), made.target, made.method, settings).about(made)
+    return Contents.of_reports(load(reports), made.target, made.method, settings).about(made)
 
 
 def _show_worst_case(made: Estimate) -> None:

@@ -12,9 +12,9 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from fedcert._schema.record import Record
 from fedcert.errors import FedcertWarning
-from fedcert.report.value import Value
-from fedcert.show.terminal import plain
+from fedcert.show.terminal import printable
 
 _PATIENCE = 2.0
 """Seconds after which people want to know what a program is doing."""
@@ -47,7 +47,7 @@ def complain(sentence: str) -> None:
 
 
 def _say(sentence: str) -> None:
-    sys.stderr.write(f"fedcert: {plain(sentence).plain}\n")
+    sys.stderr.write(f"fedcert: {printable(sentence).plain}\n")
     sys.stderr.flush()
 
 
@@ -57,7 +57,7 @@ def working(what: str) -> Iterator[None]:
     if _quiet or not sys.stderr.isatty():
         yield
         return
-    status = Console(stderr=True).status(plain(what))
+    status = Console(stderr=True).status(printable(what))
     lock, over = threading.Lock(), threading.Event()
 
     def show() -> None:
@@ -90,9 +90,9 @@ def show_warning(
         tell(f"note: {message}")
 
 
-def print_json(value: Value | list[Any] | dict[str, Any]) -> None:
+def print_json(value: Record | list[Any] | dict[str, Any]) -> None:
     """A value for a program to read."""
-    sys.stdout.write(value.dumps() if isinstance(value, Value) else json.dumps(value, indent=2) + "\n")
+    sys.stdout.write(value.dumps() if isinstance(value, Record) else json.dumps(value, indent=2) + "\n")
 
 
 @contextmanager

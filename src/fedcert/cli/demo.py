@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from fedcert.cli.console import progress, results
-from fedcert.show.sentences import at_radius, usual_radius
-from fedcert.show.terminal import curve_table, error_table, plain
+from fedcert.show.sentences import at_radius, default_radius
+from fedcert.show.terminal import curve_table, error_table, printable
 
 _FILES = (
     ("request.json", "what the coordinator asked of the clients"),
@@ -53,8 +53,10 @@ def demo(
         made = run_demo(out, seed, tell)
     examples = sum(report.examples for report in made.reports)
     best = next(one for one in made.estimates if one.method == BEST)
-    radius = usual_radius(best)
-    console.print(plain(f"{at_radius(best, radius)} The truth is {100 * made.truth.certified_accuracy[radius]:.1f}."))
+    radius = default_radius(best)
+    console.print(
+        printable(f"{at_radius(best, radius)} The truth is {100 * made.truth.certified_accuracy[radius]:.1f}.")
+    )
     console.print(
         f"\n{len(made.reports)} reports over {examples} test examples, {made.truth.examples} examples tell the truth.\n"
         "VW, AP and GA are the paper's methods, BLUP is fedcert's; RMSE and MAPE say how far each is from the truth:"

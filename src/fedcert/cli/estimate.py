@@ -12,16 +12,16 @@ from fedcert.cli.console import print_json, results, working
 from fedcert.cli.inputs import files_among, from_options
 from fedcert.errors import EstimationProblem, require
 from fedcert.estimation.compare import Comparison, compare
+from fedcert.estimation.estimate import estimate as run_estimate
 from fedcert.estimation.files import weights_path, write_estimate
-from fedcert.estimation.methods import Settings
+from fedcert.estimation.methods.registry import Settings
 from fedcert.estimation.result import Estimate
-from fedcert.estimation.run import estimate as run_estimate
-from fedcert.report import Gathered, Report, check_alike, check_writable, gather, read_one
+from fedcert.report import LoadedReports, Report, check_alike, check_writable, load, read_one
 from fedcert.show.figures import FORMATS, plot
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import SUFFIXES, write_page
-from fedcert.show.sentences import at_radius, method_of, share, usual_radius, verdict
-from fedcert.show.terminal import check_lines, class_table, curve_table, error_table, plain, weight_table
+from fedcert.show.sentences import at_radius, default_radius, method_of, share, verdict
+from fedcert.show.terminal import check_lines, class_table, curve_table, error_table, printable, weight_table
 
 
 def estimate(
@@ -61,7 +61,7 @@ def estimate(
     if out is not None:  # in case there are many
         check_writable(weights_path(out), (), inputs)
     with working("reading reports"):
-        gathered = gather(reports)
+        gathered = load(reports)
     true = _truth(truth, gathered) if truth is not None else None
     settings = from_options(
         Settings, subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed, confidence=confidence,
@@ -84,10 +84,10 @@ def estimate(
     else:
         show_estimate(made, true, by_class)
         for path in [*written, *(one for one in (figure, page) if one is not None)]:
-            results().print(plain(f"Wrote {path}."))
+            results().print(printable(f"Wrote {path}."))
 
 
-def _truth(path: Path, gathered: Gathered) -> Report:
+def _truth(path: Path, gathered: LoadedReports) -> Report:
     true: Report = read_one(path, Report)
     if not true.examples:
         raise EstimationProblem(f"--truth {path} has no examples, so it tells no truth")
@@ -105,15 +105,15 @@ def show_estimate(made: Estimate, true: Report | None = None, by_class: bool = F
     """Print an estimate: the conclusion, the curve, what it rests on."""
     console = results()
     console.print(
-        plain(
+        printable(
             f"Estimated certified accuracy of the target '{made.target.name}' by {method_of(made)}: "
             f"{made.certified_accuracy[0]:.1%} at radius {made.radii[0]:g}{_between(made)} "
             f"({made.clients} client{'s' if made.clients != 1 else ''}, {made.examples} examples)."
         )
     )
     if len(made.radii) > 1:
-        console.print(plain(at_radius(made, usual_radius(made))))
-    console.print(plain(verdict(made)[1]))
+        console.print(printable(at_radius(made, default_radius(made))))
+    console.print(printable(verdict(made)[1]))
     console.print(curve_table([made], true.certified_accuracy if true is not None else None))
     if true is not None:
         errors: dict[str, Comparison] = {made.method: compare(made.certified_accuracy, true.certified_accuracy)}
@@ -135,15 +135,15 @@ def show_estimate(made: Estimate, true: Report | None = None, by_class: bool = F
             f"(Theorem 1: {made.bias_bound.theorem_1:.4f})."
         )
     for client, why in list(made.excluded.items())[:10]:
-        console.print(plain(f"Left out: {client}, because {why}."))
+        console.print(printable(f"Left out: {client}, because {why}."))
     if len(made.excluded) > 10:
         console.print(f"Left out: {len(made.excluded) - 10} more.")
     reduced = made.details.get("screened", {})
     for client, why in list(reduced.items())[:10]:
-        console.print(plain(f"Counts for less: {client}, because {why}."))
+        console.print(printable(f"Counts for less: {client}, because {why}."))
     if len(reduced) > 10:
         console.print(f"Counts for less: {len(reduced) - 10} more.")
     if "chosen" in made.details:
-        console.print(plain(f"Method {made.details['chosen']}, because {made.details['because']}."))
+        console.print(printable(f"Method {made.details['chosen']}, because {made.details['because']}."))
     for line in check_lines(made):
         console.print(line)

@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from fedcert._schema.field_types import ModelName, Text
 from fedcert.certification.logs import read_log
 from fedcert.cli.console import results
 from fedcert.cli.inputs import from_options, names_in, option, radii_of
@@ -16,8 +17,7 @@ from fedcert.errors import DataProblem
 from fedcert.privacy.policy import read_policy
 from fedcert.report import DEFAULT_RADII, Report, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES, RADII
-from fedcert.report.kinds import ModelName, Text
-from fedcert.show.terminal import plain, report_table
+from fedcert.show.terminal import printable, report_table
 from fedcert.version import __version__
 
 
@@ -65,6 +65,6 @@ def import_log(
     write_whole(out, report.dumps())
     console = results()
     count = report.certified_counts[0]
-    console.print(plain(f"{report.client}: {report.examples} examples of {log}, of which {count} count."))
+    console.print(printable(f"{report.client}: {report.examples} examples of {log}, of which {count} count."))
     console.print(report_table(report))
-    console.print(plain(f"Wrote {out}."))
+    console.print(printable(f"Wrote {out}."))

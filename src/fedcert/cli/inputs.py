@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fedcert.errors import CallError, FileProblem, InvalidValue, shown
+from fedcert._files.paths import check_readable
+from fedcert._files.strict_json import parse
+from fedcert._schema.field_types import FieldType, ListOf
+from fedcert.errors import CallError, FileProblem, InvalidValue, preview
 from fedcert.report.fields import MOST_RADII
-from fedcert.report.kinds import Kind, ListOf
-from fedcert.report.parsing import parse
-from fedcert.report.paths import check_readable
 
 _LARGEST = 16 * 2**20
 _READ = {".json", ".npz", ".onnx", ".safetensors", ".txt"}
@@ -33,7 +33,7 @@ def radii_of(text: str) -> tuple[float, ...]:
             raise ValueError
     except ValueError:
         raise CallError(
-            f"--radii must be numbers such as 0,0.25,0.5 or first:last:step such as 0:1:0.05, but is {shown(text)}"
+            f"--radii must be numbers such as 0,0.25,0.5 or first:last:step such as 0:1:0.05, but is {preview(text)}"
         ) from None
     count = int((last - first) / step + 1e-9) + 1
     return tuple(round(first + index * step, 9) for index in range(count))
@@ -52,7 +52,7 @@ def seconds_of(text: str) -> float:
         if not 0 < seconds < float("inf"):
             raise ValueError
     except ValueError:
-        raise CallError(f"--time-budget must be a time such as 90s, 45m or 3h, but is {shown(text)}") from None
+        raise CallError(f"--time-budget must be a time such as 90s, 45m or 3h, but is {preview(text)}") from None
     return seconds
 
 
@@ -62,7 +62,7 @@ def files_among(*arguments: str | Path | None) -> list[Path]:
     return [Path(argument) for argument in given if Path(argument).suffix.lower() in _READ]
 
 
-def option(name: str, kind: Kind, value: Any) -> Any:
+def option(name: str, kind: FieldType, value: Any) -> Any:
     """An option's value, checked.
 
     Raises:
@@ -135,7 +135,7 @@ def number_of(name: str, text: str) -> int | float:
     try:
         return float(text)
     except ValueError:
-        raise CallError(f"{name} must be a number, but is {shown(text)}") from None
+        raise CallError(f"{name} must be a number, but is {preview(text)}") from None
 
 
 def text_of(argument: str) -> str:

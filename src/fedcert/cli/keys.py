@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
+from fedcert._files.documents import kind_of, read_documents
+from fedcert._files.paths import check_readable, kind_of_path
+from fedcert._schema.field_types import Text
 from fedcert.cli.console import results, tell
 from fedcert.cli.inputs import option
 from fedcert.errors import CallError
 from fedcert.report import check_writable, read_one, write_whole
-from fedcert.report.kinds import Text
-from fedcert.report.paths import check_readable, kind_of_path
-from fedcert.report.reading import kind_of, read_documents
-from fedcert.show.terminal import plain
+from fedcert.show.terminal import printable
 
 app = typer.Typer(help="Keys: who a site is, and whom it trusts.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -25,7 +25,7 @@ def new(
     card: Annotated[Path | None, typer.Option(help="The card to write (.json); it goes to the others.")] = None,
 ) -> None:
     """Make a site's keys: a secret file that stays, and a card for the others."""
-    from fedcert.privacy.identity import Identity, write_identity
+    from fedcert.privacy.keys.identity import Identity, write_identity
 
     card = card if card is not None else out.with_suffix(".card.json")
     check_writable(out, (".json",))
@@ -39,9 +39,9 @@ def new(
     write_identity(made, out)
     write_whole(card, made.card.dumps())
     console = results()
-    console.print(plain(f"Wrote {out}: secret; whoever has it can act as {name}. It never leaves the site."))
-    console.print(plain(f"Wrote {card}: give it to the others. Its fingerprint, to read out by telephone:"))
-    console.print(plain(made.card.fingerprint))
+    console.print(printable(f"Wrote {out}: secret; whoever has it can act as {name}. It never leaves the site."))
+    console.print(printable(f"Wrote {card}: give it to the others. Its fingerprint, to read out by telephone:"))
+    console.print(printable(made.card.fingerprint))
 
 
 def trust(
@@ -50,8 +50,8 @@ def trust(
     remove: Annotated[list[str] | None, typer.Option(help="A name to take out.")] = None,
 ) -> None:
     """Take cards into a keyring, or names out of it."""
-    from fedcert.privacy.identity import Card
-    from fedcert.privacy.keyring import Keyring, read_keyring
+    from fedcert.privacy.keys.identity import Card
+    from fedcert.privacy.keys.keyring import Keyring, read_keyring
 
     if not cards and not remove:
         raise CallError("give cards to take in, or --remove NAME")
@@ -63,20 +63,20 @@ def trust(
     write_whole(keyring, made.dumps())
     console = results()
     for card in taken:
-        console.print(plain(f"Trusts {card.name}, {card.fingerprint}"))
+        console.print(printable(f"Trusts {card.name}, {card.fingerprint}"))
     if taken:
         tell(
             "note: compare each fingerprint with its owner by telephone: a card that was swapped on its way is believed"
         )
-    console.print(plain(f"Wrote {keyring}: {len(made.members)} members."))
+    console.print(printable(f"Wrote {keyring}: {len(made.members)} members."))
 
 
 def show(
     file: Annotated[Path, typer.Argument(help="A keyring, a card or a secret file (.json).")],
 ) -> None:
     """Show names and fingerprints; never a secret."""
-    from fedcert.privacy.identity import Card, Identity, fingerprint
-    from fedcert.privacy.keyring import Keyring
+    from fedcert.privacy.keys.identity import Card, Identity, fingerprint
+    from fedcert.privacy.keys.keyring import Keyring
 
     check_readable(file, (".json",))
     ((place, document),) = read_documents(file)
@@ -85,10 +85,10 @@ def show(
     console = results()
     if isinstance(found, Keyring):
         for name, member in found.members.items():
-            console.print(plain(f"{name}, {fingerprint(name, member.signing, member.agreement)}"))
+            console.print(printable(f"{name}, {fingerprint(name, member.signing, member.agreement)}"))
         return
     card = found if isinstance(found, Card) else found.card
-    console.print(plain(f"{card.name}, {card.fingerprint}"))
+    console.print(printable(f"{card.name}, {card.fingerprint}"))
 
 
 app.command("new")(new)

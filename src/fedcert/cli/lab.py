@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from fedcert.certification.run import Watcher
+from fedcert.certification.run import ProgressListener
 from fedcert.cli.console import duration, progress, results, tell, working
 from fedcert.cli.inputs import files_among, seconds_of
 from fedcert.errors import CallError, FileProblem, require
 from fedcert.report import check_writable, write_whole
 from fedcert.show.figures import FORMATS
-from fedcert.show.terminal import plain
+from fedcert.show.terminal import printable
 
 app = typer.Typer(
     help="Experiments: data, partitions, federated training, traces, the paper's tables.", rich_markup_mode=None
@@ -38,7 +38,7 @@ def data(
     channels, height, width = found.train_images.shape[1:]
     console = results()
     console.print(
-        plain(
+        printable(
             f"{found.name}: {len(found.train_labels):,} training and {len(found.test_labels):,} test images of "
             f"{height} x {width} pixels, {channels} channel{'s' if channels > 1 else ''}, {len(found.classes)} classes."
         )
@@ -67,7 +67,7 @@ def partition(
     sizes = sorted(len(part) for part in whole)
     middle = sizes[len(sizes) // 2]
     results().print(
-        plain(f"Wrote {out}: clients hold {sizes[0]:,} to {sizes[-1]:,} examples, half of them {middle:,} or more.")
+        printable(f"Wrote {out}: clients hold {sizes[0]:,} to {sizes[-1]:,} examples, half of them {middle:,} or more.")
     )
 
 
@@ -87,7 +87,7 @@ def train(
     trained = _trained(settings, _data(settings.data, folder), out, torch.device(_device(torch, device)), time_budget)
     state = {name: tensor.cpu().contiguous() for name, tensor in trained.network.state_dict().items()}
     write_whole(out / "model.safetensors", safetensors.save(state))
-    results().print(plain(f"{_words(trained)} Wrote {out / 'model.safetensors'}."))
+    results().print(printable(f"{_words(trained)} Wrote {out / 'model.safetensors'}."))
 
 
 @app.command("trace")
@@ -155,7 +155,7 @@ def paper(
         path = out or Path("figure2.png")
         with working("judging"):
             draw_distances(distances(traces, draws=draws), path)
-        console.print(plain(f"Wrote {path}."))
+        console.print(printable(f"Wrote {path}."))
         return
     with progress() as bar:
         task: Any = bar.add_task("judging", total=None, rate="")
@@ -171,7 +171,7 @@ def paper(
         write_whole(
             markdown, "\n".join(f"**{name.upper()}**\n\n{as_markdown(rows, name)}" for name in ("rmse", "mape"))
         )
-        console.print(plain(f"Wrote {markdown}."))
+        console.print(printable(f"Wrote {markdown}."))
 
 
 def _settings(experiment: Path, rounds: int | None) -> Any:
@@ -205,7 +205,7 @@ def _joined(part: Any) -> Any:
 
 
 def _trained(settings: Any, found: Any, folder: Path, device: Any, time_budget: str | None = None) -> Any:
-    from fedcert.lab.running import train_experiment
+    from fedcert.lab.run import train_experiment
 
     with progress() as bar:
         task = bar.add_task("training", total=settings.training.rounds, rate="")
@@ -223,7 +223,7 @@ def _trained(settings: Any, found: Any, folder: Path, device: Any, time_budget: 
 
 
 def _traced(settings: Any, found: Any, out: Path, work: Path, device: Any) -> None:
-    from fedcert.lab.running import trace_experiment
+    from fedcert.lab.run import trace_experiment
 
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -240,7 +240,7 @@ def _traced(settings: Any, found: Any, out: Path, work: Path, device: Any) -> No
             raise
     share = made.target.right.mean()
     results().print(
-        plain(
+        printable(
             f"Wrote {out}: {len(made.clients):,} examples of clients and {len(made.target):,} of the target, "
             f"{share:.1%} of these certified at radius 0."
         )
@@ -255,7 +255,7 @@ def _words(trained: Any) -> str:
     )
 
 
-class _Certifying(Watcher):
+class _Certifying(ProgressListener):
     """A bar that counts examples."""
 
     def __init__(self, bar: Any) -> None:

@@ -35,7 +35,7 @@ from fedcert.cli import (
     what_if,
 )
 from fedcert.cli.console import be_quiet, complain, show_warning, tell
-from fedcert.cli.grouping import Grouped
+from fedcert.cli.help_groups import Grouped
 from fedcert.errors import FedcertError
 from fedcert.version import __version__
 

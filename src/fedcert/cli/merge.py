@@ -11,14 +11,14 @@ from typing import Annotated
 
 import typer
 
+from fedcert._files.atomic import whole_file
+from fedcert._files.documents import LINE_SUFFIXES
 from fedcert.cli.console import results, working
-from fedcert.report import Report, Sums, check_writable, gather, write_whole
-from fedcert.report.combine import check_alike, check_once
-from fedcert.report.gathering import each_report
-from fedcert.report.parquet import SUFFIX, write_parquet
-from fedcert.report.reading import LINE_SUFFIXES
-from fedcert.report.writing import whole_file
-from fedcert.show.terminal import plain
+from fedcert.report import Report, Sums, check_writable, load, write_whole
+from fedcert.report.compatibility import check_alike, check_once
+from fedcert.report.load import each_report
+from fedcert.report.table.parquet import SUFFIX, write_parquet
+from fedcert.show.terminal import printable
 from fedcert.version import __version__
 
 
@@ -34,7 +34,7 @@ def merge(
     check_writable(out, (".json", SUFFIX, *LINE_SUFFIXES), sources)
     with working("reading reports"):
         told = _merged(sources, out)
-    results().print(plain(f"Wrote {out}: {told}."))
+    results().print(printable(f"Wrote {out}: {told}."))
 
 
 def _merged(sources: list[Path], out: Path) -> str:
@@ -43,7 +43,7 @@ def _merged(sources: list[Path], out: Path) -> str:
         write = write_parquet if out.suffix == SUFFIX else _write_lines
         return f"{write(out, each_report(sources)):,} reports"
     sums = replace(
-        gather(sources).whole,
+        load(sources).whole,
         software=f"fedcert {__version__}",
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )

@@ -8,19 +8,19 @@ from typing import Annotated
 
 import typer
 
+from fedcert._files.documents import kind_of, read_documents
+from fedcert._files.paths import kind_of_path
 from fedcert.cli.console import results, working
 from fedcert.cli.inputs import files_among, from_options, text_of
 from fedcert.errors import CallError
-from fedcert.estimation.methods import Settings
+from fedcert.estimation.methods.registry import Settings
 from fedcert.estimation.result import Estimate
-from fedcert.report import check_writable, gather
-from fedcert.report.paths import kind_of_path
-from fedcert.report.reading import kind_of, read_documents
+from fedcert.report import check_writable, load
 from fedcert.report.report import Report
-from fedcert.report.sums import Sums
+from fedcert.report.sums.values import Sums
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import SUFFIXES, write_page
-from fedcert.show.terminal import plain
+from fedcert.show.terminal import printable
 
 
 def page(
@@ -59,9 +59,9 @@ def page(
             target_examples=target_examples, screen=screen,
         )  # fmt: skip
         with working("reading and estimating"):
-            contents = Contents.of_reports(gather(files), target, method, settings)
+            contents = Contents.of_reports(load(files), target, method, settings)
     write_page(contents, out, None if title is None else text_of(title))
-    results().print(plain(f"Wrote {out}: open it in any browser; it needs no network."))
+    results().print(printable(f"Wrote {out}: open it in any browser; it needs no network."))
 
 
 def _check_plain(**options: tuple[object, object]) -> None:

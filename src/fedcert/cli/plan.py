@@ -12,15 +12,15 @@ import typer
 from rich import box
 from rich.table import Table
 
+from fedcert._files.documents import read_documents
+from fedcert._files.paths import check_readable
+from fedcert._schema.field_types import MappingOf, Number, Whole
 from fedcert.cli.console import print_json, results, working
 from fedcert.cli.inputs import option
 from fedcert.errors import InvalidValue
-from fedcert.estimation.plan import Plan, make_plan
+from fedcert.estimation.plan import PrecisionPlan, plan_precision
 from fedcert.estimation.target import distribution_of, target_of
-from fedcert.report.kinds import MappingOf, Number, Whole
-from fedcert.report.paths import check_readable
-from fedcert.report.reading import read_documents
-from fedcert.show.terminal import plain
+from fedcert.show.terminal import printable
 
 _HISTOGRAMS = MappingOf(
     MappingOf(Whole(), "class names to numbers of examples", least=1), "client names to histograms", least=1
@@ -45,7 +45,7 @@ def plan(
         found = _read(histograms)
         classes = tuple(sorted({name for row in found.values() for name in row}))
         wanted = target_of(target, classes)
-        made = make_plan(found, distribution_of(wanted, classes), classes, confidence, half_length)
+        made = plan_precision(found, distribution_of(wanted, classes), classes, confidence, half_length)
     if as_json:
         print_json({key: _finite(value) for key, value in asdict(made).items()})
     else:
@@ -66,7 +66,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and math.isinf(value) else value
 
 
-def _show(made: Plan, confidence: float, wanted: float | None) -> None:
+def _show(made: PrecisionPlan, confidence: float, wanted: float | None) -> None:
     console = results()
     console.print(
         f"With {made.examples:,} test examples, an interval of {confidence:.0%} confidence at one radius would be\n"
@@ -74,7 +74,7 @@ def _show(made: Plan, confidence: float, wanted: float | None) -> None:
     )
     if made.missing:
         named = ", ".join(f"{name} ({share:.1%})" for name, share in list(made.missing.items())[:10])
-        console.print(plain(f"Nobody holds {named} of the target: no number of other examples makes up for that."))
+        console.print(printable(f"Nobody holds {named} of the target: no number of other examples makes up for that."))
     if wanted is not None:
         for words, needed in (("without counts per class", made.needed), ("with them", made.class_needed)):
             assert needed is not None  # noqa: S101  it was asked for
@@ -88,5 +88,5 @@ def _show(made: Plan, confidence: float, wanted: float | None) -> None:
         table.add_column(title)
         table.add_column("half-length saved by 10% more", justify="right")
         for name, gain in sorted(gains.items(), key=lambda item: -item[1])[:_SHOWN]:
-            table.add_row(plain(name), f"{10 * gain:.5f}")
+            table.add_row(printable(name), f"{10 * gain:.5f}")
         console.print(table)

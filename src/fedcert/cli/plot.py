@@ -10,14 +10,14 @@ import typer
 from fedcert.cli.console import results, working
 from fedcert.cli.inputs import files_among, text_of
 from fedcert.errors import CallError
+from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.comparable import check_comparable
-from fedcert.estimation.federation import Federation
+from fedcert.estimation.estimate import pool_of
 from fedcert.estimation.result import Estimate
-from fedcert.estimation.run import pool_of
-from fedcert.report import check_writable, gather, read_one
+from fedcert.report import check_writable, load, read_one
 from fedcert.show.figures import FORMATS, plot, plot_learning, plot_mixes, plot_partition, plot_weights
 from fedcert.show.figures.learning import read_learning
-from fedcert.show.terminal import plain
+from fedcert.show.terminal import printable
 
 app = typer.Typer(help="Figures for papers (.png, .svg, .pdf).", no_args_is_help=True, rich_markup_mode=None)
 
@@ -26,7 +26,7 @@ Reports = Annotated[list[Path], typer.Argument(metavar="REPORT…", help="Report
 
 
 def _wrote(out: Path) -> None:
-    results().print(plain(f"Wrote {out}."))
+    results().print(printable(f"Wrote {out}."))
 
 
 @app.command("curve")
@@ -60,7 +60,7 @@ def mixes(
     """Draw the clients' class mixes against the target's."""
     check_writable(out, FORMATS, [*reports, *files_among(target)])
     with working("reading and drawing"):
-        plot_mixes(gather(reports), target, out)
+        plot_mixes(load(reports), target, out)
     _wrote(out)
 
 
@@ -84,8 +84,8 @@ def partition(
     """Draw who holds how many test examples of which class."""
     check_writable(out, FORMATS, reports)
     with working("reading reports"):
-        pool = pool_of(gather(reports))
-    if not isinstance(pool, Federation):
+        pool = pool_of(load(reports))
+    if not isinstance(pool, ReportedClients):
         raise CallError("sums do not tell who holds what; give the clients' reports")
     plot_partition(pool.label_counts, pool.classes, out, title=None if title is None else text_of(title))
     _wrote(out)

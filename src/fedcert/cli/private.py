@@ -8,15 +8,16 @@ from typing import Annotated
 
 import typer
 
+from fedcert._files.paths import kind_of_path
 from fedcert.cli.console import print_json, results, tell, working
 from fedcert.cli.inputs import files_among
 from fedcert.cli.request import budget_of
 from fedcert.cli.signing import check_asker, keys_in
-from fedcert.errors import CallError, shown
+from fedcert.errors import CallError, preview
+from fedcert.privacy.dp.mechanism import describe_budget
 from fedcert.report import Report, Request, Sums, check_writable, read_one, write_whole
-from fedcert.report.paths import kind_of_path
-from fedcert.report.privacy import ALONE, Budget
-from fedcert.show.terminal import plain
+from fedcert.report.privacy import ALONE, PrivacyBudget
+from fedcert.show.terminal import printable
 
 app = typer.Typer(
     help="Private sums: the coordinator learns what all sites have together, and nothing of any one.",
@@ -40,37 +41,37 @@ def join(
 ) -> None:
     """Take part in a private sum. A site that is stopped goes on where it was."""
     from fedcert.engines.shared_folder import take_part
-    from fedcert.privacy.identity import read_identity
-    from fedcert.privacy.keyring import read_keyring
-    from fedcert.privacy.memory import FolderMemory
+    from fedcert.privacy.keys.identity import read_identity
+    from fedcert.privacy.keys.keyring import read_keyring
     from fedcert.privacy.policy import read_policy
-    from fedcert.privacy.replying import PrivateSite
-    from fedcert.privacy.vectors import Layout
-    from fedcert.rounds.accepting import Gate
+    from fedcert.privacy.state_store import FolderStore
+    from fedcert.rounds.validation import AnswerValidator
+    from fedcert.secagg.participant import Participant
+    from fedcert.secagg.vectors import VectorLayout
 
     asked: Request = read_one(request, Request)
     own: Report = read_one(report, Report)
     identity, keyring = read_identity(keys), read_keyring(trusted)
     if own.client != identity.name:
-        raise CallError(f"the report is of {shown(own.client)}, but the keys are those of {shown(identity.name)}")
-    Gate.of(asked).check(own)
+        raise CallError(f"the report is of {preview(own.client)}, but the keys are those of {preview(identity.name)}")
+    AnswerValidator.of(asked).check(own)
     if asked.late(datetime.now(UTC)):
         raise CallError(f"the request's deadline {asked.deadline} has passed; ask the coordinator for a new request")
     rules = read_policy(policy)
     rules.check_private(own, asked)
     check_asker(asked, trusted)
     if dry_run:
-        print_json(Layout(asked).told(own))
+        print_json(VectorLayout(asked).told(own))
         tell("note: this would enter the sum, under masks that nobody can take off it alone; nothing was sent")
         return
-    Layout(asked).pack(own)  # what is wrong here is found before anything is in the shared folder
+    VectorLayout(asked).pack(own)  # what is wrong here is found before anything is in the shared folder
     fewest = max(fewest, rules.fewest_clients)
     if kind_of_path(memory) is None:
         tell(f"note: makes the folder {memory}; keep it for good: a site that forgets can be asked twice over others")
-    held = FolderMemory(memory)
+    held = FolderStore(memory)
 
-    def begin() -> PrivateSite:
-        site = PrivateSite(asked, identity, keyring, held, lambda: own, policy=rules, fewest=fewest)
+    def begin() -> Participant:
+        site = Participant(asked, identity, keyring, held, lambda: own, policy=rules, fewest=fewest)
         if site.begun not in (None, own):
             tell(f"note: {identity.name} began this sum with another report; that one stays in it, not {report}")
         return site
@@ -80,7 +81,7 @@ def join(
     finally:
         held.close()
     if done:
-        results().print(plain(f"{identity.name} has done its part; its own numbers never left unmasked."))
+        results().print(printable(f"{identity.name} has done its part; its own numbers never left unmasked."))
 
 
 def add_up(
@@ -94,8 +95,8 @@ def add_up(
     go_on: Annotated[bool, typer.Option(help="With --once: go on without those who have not answered.")] = False,
 ) -> None:
     """Add up what the sites send under masks."""
-    from fedcert.engines.shared_folder import FolderCourier
-    from fedcert.privacy.keyring import read_keyring
+    from fedcert.engines.shared_folder import FolderTransport
+    from fedcert.privacy.keys.keyring import read_keyring
     from fedcert.rounds.private import private_sums
 
     check_writable(out, (".json",), files_among(request, trusted))
@@ -109,8 +110,8 @@ def add_up(
         )
     with working("adding up what the sites send"):
         made, missing = private_sums(
-            FolderCourier(folder), asked, read_keyring(trusted), folder=run, patience=patience, once=once, go_on=go_on,
-        )  # fmt: skip
+            FolderTransport(folder), asked, read_keyring(trusted), folder=run, patience=patience, once=once, go_on=go_on
+        )
     for name, why in missing.items():
         tell(f"{'waiting for' if made is None else 'not in the sum'}: {name}: {why}")
     if made is None:
@@ -120,8 +121,8 @@ def add_up(
     if made.fewest_holders is not None and left_out:
         told = ", ".join(left_out[:10]) + ("…" if len(left_out) > 10 else "")
         tell(f"note: fewer than {made.fewest_holders} sites, if any, hold {told}: nothing of these is in the sums")
-    results().print(plain(f"Wrote {out}: the sums of {made.contributors} sites, {made.examples:,} examples."))
-    results().print(plain(f"Then run: fedcert estimate {out} --target …"))
+    results().print(printable(f"Wrote {out}: the sums of {made.contributors} sites, {made.examples:,} examples."))
+    results().print(printable(f"Then run: fedcert estimate {out} --target …"))
 
 
 def release(
@@ -155,18 +156,18 @@ def release(
     read_policy(policy).check_release(own, budget, round_to)
     made, words, after = _noisy(own, budget) if budget is not None else _rounded(own, round_to or 1, keys)
     console = results()
-    console.print(plain(f"{len(own.classes) * (len(own.radii) + 1):,} counts {words}."))
+    console.print(printable(f"{len(own.classes) * (len(own.radii) + 1):,} counts {words}."))
     if not dry_run:
         write_whole(out, made.dumps())
-        console.print(plain(f"Wrote {out}. {after}"))
+        console.print(printable(f"Wrote {out}. {after}"))
 
 
-def _noisy(own: Report, budget: Budget) -> tuple[Sums, str, str]:
-    from fedcert.privacy.noise import in_words, released
+def _noisy(own: Report, budget: PrivacyBudget) -> tuple[Sums, str, str]:
+    from fedcert.privacy.dp.mechanism import released
 
     made = released(own, budget)
     deviation = (made.private.variance if made.private is not None else 0.0) ** 0.5
-    words = f"get noise of standard deviation {deviation:.1f}: {in_words(budget)}"
+    words = f"get noise of standard deviation {deviation:.1f}: {describe_budget(budget)}"
     return made, words, "Each further release of the same examples adds to epsilon."
 
 

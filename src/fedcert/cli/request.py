@@ -7,19 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
+from fedcert._schema.field_types import ModelName
 from fedcert.cli.console import print_json, results, tell
 from fedcert.cli.inputs import files_among, from_options, names_in, option, radii_of
 from fedcert.cli.signing import keys_in, signed_by
-from fedcert.errors import CallError, shown
+from fedcert.errors import CallError, preview
 from fedcert.estimation.target import target_of
-from fedcert.privacy.tolerance import FEWEST_FOR_SQUARES, usual_threshold
 from fedcert.report import DEFAULT_RADII, Release, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES, RADII, ROSTER
-from fedcert.report.kinds import ModelName
-from fedcert.report.privacy import TOGETHER, Budget
+from fedcert.report.privacy import TOGETHER, PrivacyBudget
 from fedcert.report.request import PrivateSum
-from fedcert.rounds import ask
-from fedcert.show.terminal import plain
+from fedcert.rounds import make_request
+from fedcert.secagg.threshold import MIN_CLIENTS_FOR_MOMENTS, default_threshold
+from fedcert.show.terminal import printable
 
 
 def request(
@@ -80,10 +80,12 @@ def request(
     check_writable(out, (".json",), files_among(model, classes, roster, target, sign))
     keys = keys_in(sign)
     if private and keys is not None and roster is not None and keys.name in names_in(roster, ROSTER, "roster"):
-        raise CallError(f"{shown(keys.name)} signs the request and is on its roster: who adds up must not be added up")
+        raise CallError(
+            f"{preview(keys.name)} signs the request and is on its roster: who adds up must not be added up"
+        )
     names = names_in(classes, CLASSES, "classes")
     made = from_options(
-        ask,
+        make_request,
         model=_digest(model) if model is not None else option("--model-id", ModelName(), model_id),
         smoothing=from_options(
             Smoothing.usual,
@@ -121,31 +123,31 @@ def request(
         shown_model = made.model if len(made.model) <= 20 else f"{made.model[:19]}…"
         cap = made.smoothing.largest_radius
         console = results()
-        console.print(plain(f"Wrote {out}: asks {asked} to certify {shown_model} with sigma {sigma:g}."))
+        console.print(printable(f"Wrote {out}: asks {asked} to certify {shown_model} with sigma {sigma:g}."))
         console.print(f"These settings can certify radii up to {cap:.3f}.")
         certify = f"fedcert certify MODEL DATA --request {out.name} --client NAME --out report.json"
         if made.private is None:
-            console.print(plain(f"Each site runs: {certify}"))
-            console.print(plain(f"Then run: fedcert collect REPORTS --request {out.name} --out estimate.json"))
+            console.print(printable(f"Each site runs: {certify}"))
+            console.print(printable(f"Then run: fedcert collect REPORTS --request {out.name} --out estimate.json"))
         else:
             common = f"--request {out.name} --trusted KEYRING --folder SHARED"
-            console.print(plain(f"Each site runs: {certify} --class-counts"))
-            console.print(plain(f"and then: fedcert private join report.json {common} --keys KEYS --memory FOLDER"))
-            console.print(plain(f"Meanwhile run: fedcert private sum {common} --run FOLDER --out sums.json"))
+            console.print(printable(f"Each site runs: {certify} --class-counts"))
+            console.print(printable(f"and then: fedcert private join report.json {common} --keys KEYS --memory FOLDER"))
+            console.print(printable(f"Meanwhile run: fedcert private sum {common} --run FOLDER --out sums.json"))
             if made.signature is None:
                 tell("note: sites take part in private sums only if the request is signed (--sign)")
 
 
 def budget_of(
     epsilon: float | None, delta: float, most_per_patient: int | None, replace: bool, noise: str
-) -> Budget | None:
+) -> PrivacyBudget | None:
     """A privacy budget from its options."""
     if epsilon is None:
         if most_per_patient is not None or replace:
             raise CallError("--most-per-patient and --replace are about differential privacy: give --epsilon too")
         return None
-    made: Budget = from_options(
-        Budget, epsilon=epsilon, delta=delta, unit="example" if most_per_patient is None else "group",
+    made: PrivacyBudget = from_options(
+        PrivacyBudget, epsilon=epsilon, delta=delta, unit="example" if most_per_patient is None else "group",
         most_per_unit=most_per_patient or 1, adjacency="replace" if replace else "add-remove", noise=noise,
     )  # fmt: skip
     return made
@@ -163,17 +165,17 @@ def _private(roster: Path | None, private: bool, threshold: int | None, **parts:
         raise CallError("--private needs --roster FILE: a private sum is among sites that know each other")
     names = names_in(roster, ROSTER, "roster")
     squares = bool(parts["moments"] or parts["spread"])
-    wanted = threshold if threshold is not None else usual_threshold(len(names), squares=squares)
-    if squares and wanted < FEWEST_FOR_SQUARES:
+    wanted = threshold if threshold is not None else default_threshold(len(names), squares=squares)
+    if squares and wanted < MIN_CLIENTS_FOR_MOMENTS:
         tell(
             f"note: sums of squares over {wanted} sites tell much of each; sites refuse fewer than "
-            f"{FEWEST_FOR_SQUARES} unless their policy says otherwise (fewest_for_squares)"
+            f"{MIN_CLIENTS_FOR_MOMENTS} unless their policy says otherwise (fewest_for_squares)"
         )
     made: PrivateSum = from_options(PrivateSum, threshold=wanted, **parts)
     return made
 
 
 def _digest(model: Path) -> str:
-    from fedcert.certification.models import digest_of_file
+    from fedcert.certification.models.loading import digest_of_file
 
     return digest_of_file(model)

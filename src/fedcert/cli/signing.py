@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from fedcert.cli.console import tell
-from fedcert.errors import CallError, Refused, shown
+from fedcert.errors import CallError, Refused, preview
 from fedcert.report import Report, Request
 
 if TYPE_CHECKING:
-    from fedcert.privacy.identity import Identity
-    from fedcert.privacy.keyring import Keyring
+    from fedcert.privacy.keys.identity import Identity
+    from fedcert.privacy.keys.keyring import Keyring
 
 Signed = TypeVar("Signed", Report, Request)
 
@@ -25,11 +25,11 @@ def keys_in(path: Path | None, client: str | None = None) -> Identity | None:
     """
     if path is None:
         return None
-    from fedcert.privacy.identity import read_identity
+    from fedcert.privacy.keys.identity import read_identity
 
     found = read_identity(path)
     if client is not None and found.name != client:
-        raise CallError(f"--sign: the keys are those of {shown(found.name)}, but --client is {shown(client)}")
+        raise CallError(f"--sign: the keys are those of {preview(found.name)}, but --client is {preview(client)}")
     return found
 
 
@@ -37,7 +37,7 @@ def signed_by(keys: Identity | None, value: Signed) -> Signed:
     """A request or report, signed where there are keys."""
     if keys is None:
         return value
-    from fedcert.privacy.signing import sign
+    from fedcert.privacy.keys.signing import sign
 
     return sign(value, keys)
 
@@ -46,7 +46,7 @@ def keyring_in(path: Path | None) -> Keyring | None:
     """The keyring of --trusted."""
     if path is None:
         return None
-    from fedcert.privacy.keyring import read_keyring
+    from fedcert.privacy.keys.keyring import read_keyring
 
     return read_keyring(path)
 
@@ -58,7 +58,7 @@ def check_unchanged(value: Report | Request) -> None:
         Refused: it was changed since.
     """
     if value.signature is not None and find_spec("cryptography") is not None:
-        from fedcert.privacy.signing import check_intact
+        from fedcert.privacy.keys.signing import check_intact
 
         check_intact(value)
 
@@ -73,7 +73,7 @@ def check_asker(request: Request, trusted: Path | None) -> None:
     if keyring is None:
         check_unchanged(request)
         return
-    from fedcert.privacy.signing import signer
+    from fedcert.privacy.keys.signing import signer
 
     name = signer(request, keyring)
     if name is None:

@@ -8,19 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
+from fedcert._files.documents import files_in, kind_of, read_texts
+from fedcert._files.paths import display_path
+from fedcert._files.strict_json import parse
+from fedcert._schema.record import Record
 from fedcert.cli.console import print_json, results, working
 from fedcert.cli.signing import check_unchanged
 from fedcert.errors import CannotCombine, FedcertError, FileProblem
 from fedcert.estimation.result import Estimate, WhatIf
 from fedcert.report import Report, Request, Sums, Table
-from fedcert.report.parquet import SUFFIX, Header, holds_reports, read_parquet
-from fedcert.report.parsing import parse
-from fedcert.report.paths import named
-from fedcert.report.reading import files_in, kind_of, read_texts
-from fedcert.report.value import Value
-from fedcert.show.terminal import plain
+from fedcert.report.table.parquet import SUFFIX, Header, holds_reports, read_parquet
+from fedcert.show.terminal import printable
 
-KINDS: tuple[type[Value], ...] = (Report, Request, Sums, Estimate, WhatIf)
+KINDS: tuple[type[Record], ...] = (Report, Request, Sums, Estimate, WhatIf)
 
 
 def validate(
@@ -69,7 +69,7 @@ def _findings(path: Path, reports: list[Report], tables: list[Table]) -> Iterato
             empty = False
             yield _table_finding(file, tables)
     if empty:
-        raise FileProblem(f"{named(path)} holds no document")
+        raise FileProblem(f"{display_path(path)} holds no document")
 
 
 def _finding(place: str, text: bytes, reports: list[Report]) -> dict[str, Any]:
@@ -90,8 +90,8 @@ def _table_finding(path: Path, tables: list[Table]) -> dict[str, Any]:
     try:
         tables.extend(read_parquet(path))
     except FedcertError as error:
-        return {"place": named(path), "schema": None, "valid": False, "error": str(error)}
-    return {"place": named(path), "schema": Header.SCHEMA, "valid": True, "error": None}
+        return {"place": display_path(path), "schema": None, "valid": False, "error": str(error)}
+    return {"place": display_path(path), "schema": Header.SCHEMA, "valid": True, "error": None}
 
 
 def _together(reports: list[Report], tables: list[Table]) -> tuple[str | None, Table | None]:
@@ -107,12 +107,12 @@ def _show(findings: list[dict[str, Any]], table: Table | None, together: str | N
     console = results()
     wrong = [finding for finding in findings if not finding["valid"]]
     for finding in wrong:
-        console.print(plain(f"invalid  {finding['error']}"), soft_wrap=True)
+        console.print(printable(f"invalid  {finding['error']}"), soft_wrap=True)
     if not wrong and len(findings) <= 20:
         for finding in findings:
-            console.print(plain(f"valid    {finding['place']} ({finding['schema']})"), soft_wrap=True)
+            console.print(printable(f"valid    {finding['place']} ({finding['schema']})"), soft_wrap=True)
     console.print(f"{len(findings) - len(wrong)} valid, {len(wrong)} invalid.")
     if together is not None:
-        console.print(plain(together), soft_wrap=True)
+        console.print(printable(together), soft_wrap=True)
     elif table is not None and len(table) > 1:
         console.print(f"The {len(table)} reports go together: {table.label_counts.sum()} examples.")

@@ -9,16 +9,16 @@ from typing import Annotated
 
 import typer
 
+from fedcert._files.paths import check_readable
 from fedcert.cli.console import print_json, results, working
 from fedcert.cli.inputs import files_among, from_options
 from fedcert.errors import CallError, InvalidValue
-from fedcert.estimation.methods import Settings
+from fedcert.estimation.estimate import what_if as run_what_if
+from fedcert.estimation.methods.registry import Settings
 from fedcert.estimation.result import WhatIf
-from fedcert.estimation.run import what_if as run_what_if
-from fedcert.report import check_writable, gather, read_documents, write_whole
-from fedcert.report.paths import check_readable
+from fedcert.report import check_writable, load, read_documents, write_whole
 from fedcert.show.sentences import share
-from fedcert.show.terminal import plain, target_table
+from fedcert.show.terminal import printable, target_table
 
 _FORMATS = (".json", ".csv")
 _LONGEST_NAME = 200
@@ -55,7 +55,7 @@ def what_if(
     )
     with working("reading and estimating"):
         made = run_what_if(
-            gather(reports), wanted, method,
+            load(reports), wanted, method,
             **settings.used("confidence", "interval", "simultaneous", "target_examples"),
         )  # fmt: skip
     if out is not None:
@@ -65,14 +65,14 @@ def what_if(
         return
     console = results()
     console.print(
-        plain(
+        printable(
             f"Certified accuracy of {len(made.targets)} targets by {made.method.upper()}, each with its interval of "
             f"confidence {share(made.confidence)} ({made.clients} clients, {made.examples} examples)."
         )
     )
     console.print(target_table(made))
     if out is not None:
-        console.print(plain(f"Wrote {out}."))
+        console.print(printable(f"Wrote {out}."))
 
 
 def _in_file(path: Path) -> dict[str, object]:

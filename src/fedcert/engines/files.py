@@ -7,19 +7,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from fedcert._files.documents import files_in, read_texts
+from fedcert._files.paths import display_path, kind_of_path
+from fedcert._files.strict_json import parse
 from fedcert.errors import FedcertError, Refused
 from fedcert.report import Report
-from fedcert.report.gathering import kind_named
-from fedcert.report.parquet import SUFFIX, reports_in
-from fedcert.report.parsing import parse
-from fedcert.report.paths import kind_of_path, named
-from fedcert.report.reading import files_in, read_texts
-from fedcert.rounds import Round
+from fedcert.report.load import kind_named
+from fedcert.report.table.parquet import SUFFIX, reports_in
+from fedcert.rounds import CertificationRound
 
 _LONGEST_NAME = 200
 
 
-def take_files(one: Round, paths: Iterable[Path], *, may_be_empty: bool = False) -> dict[str, str]:
+def take_files(one: CertificationRound, paths: Iterable[Path], *, may_be_empty: bool = False) -> dict[str, str]:
     """Offer a round all reports in some files and folders; one that is broken does not hide the others.
 
     A file says nothing about when it arrived, so a report is late if it says itself that it was written too late.
@@ -47,8 +47,8 @@ def take_files(one: Round, paths: Iterable[Path], *, may_be_empty: bool = False)
                     except Refused as error:
                         refused[place] = str(error)
             except _Unreadable as error:
-                refused[named(file)] = str(error)
-                one.doubt(None, f"{named(file)}: {error}")
+                refused[display_path(file)] = str(error)
+                one.doubt(None, f"{display_path(file)}: {error}")
     return refused
 
 
@@ -56,7 +56,9 @@ class _Unreadable(FedcertError):
     """A file that cannot be read on."""
 
 
-def _found(file: Path, one: Round, refused: dict[str, str], in_folder: bool) -> Iterator[tuple[str, Report]]:
+def _found(
+    file: Path, one: CertificationRound, refused: dict[str, str], in_folder: bool
+) -> Iterator[tuple[str, Report]]:
     """The reports of a file; of what is none, the round is told."""
     table = file.suffix.lower() == SUFFIX
     pieces: Iterator[Any] = iter(reports_in(file) if table else read_texts(file))
@@ -68,7 +70,7 @@ def _found(file: Path, one: Round, refused: dict[str, str], in_folder: bool) -> 
         except FedcertError as error:
             raise _Unreadable(str(error)) from None
         if table:
-            yield f"{named(file)}, client {piece.client}", piece
+            yield f"{display_path(file)}, client {piece.client}", piece
             continue
         place, text = piece
         document: Any = None

@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from fedcert._files.strict_json import parse
 from fedcert.errors import FedcertError, Refused
 from fedcert.report import Report, Request
-from fedcert.report.parsing import parse
-from fedcert.rounds import Reply, Round
+from fedcert.rounds import CertificationRound, Reply
 
 if TYPE_CHECKING:
-    from fedcert.privacy.replying import PrivateSite
+    from fedcert.secagg.participant import Participant
 
 Client = Callable[[Request], Report]
 
 
-def ask_clients(one: Round, clients: Mapping[str, Client]) -> None:
+def ask_clients(one: CertificationRound, clients: Mapping[str, Client]) -> None:
     """Ask clients, one after the other; those that have answered already are not asked again.
 
     A client that raises is missing, with its error as the reason.
@@ -40,21 +40,21 @@ def ask_clients(one: Round, clients: Mapping[str, Client]) -> None:
                 one.take(report, sender=name)
 
 
-class Sites:
+class InProcessTransport:
     """Sites of a private sum in this process, one after the other: a courier.
 
     Args:
-        sites: what each makes of a request: something with `join` and `reply`, such as a `PrivateSite`. A site that
+        sites: what each makes of a request: something with `join` and `reply`, such as a `Participant`. A site that
             raises an error of fedcert is missing, with that as the reason.
     """
 
-    def __init__(self, sites: Mapping[str, Callable[[Request], PrivateSite]]) -> None:
+    def __init__(self, sites: Mapping[str, Callable[[Request], Participant]]) -> None:
         self.sites = sites
-        self._made: dict[str, PrivateSite] = {}
+        self._made: dict[str, Participant] = {}
         self._came: list[Reply] = []
 
     def tell(self, stage: int, letters: Mapping[str, str]) -> None:
-        """See `Courier.tell`."""
+        """See `SecAggTransport.tell`."""
         for name, text in letters.items():
             if name not in self.sites:
                 self._came.append(Reply(name, trouble="it was never there"))
@@ -70,6 +70,6 @@ class Sites:
                 self._came.append(Reply(name, trouble=str(error)))
 
     def poll(self, stage: int) -> Iterable[Reply]:  # noqa: ARG002
-        """See `Courier.poll`."""
+        """See `SecAggTransport.poll`."""
         came, self._came = self._came, []
         return came

@@ -12,21 +12,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from fedcert._files.documents import LARGEST_DOCUMENT
+from fedcert._files.paths import display_path, kind_of_path
+from fedcert._files.strict_json import parse
 from fedcert.errors import CallError, FedcertError, FileProblem
-from fedcert.privacy.replying import SAID, PrivateSite, told_why
 from fedcert.report import Request, write_whole
-from fedcert.report.parsing import parse
-from fedcert.report.paths import kind_of_path, named
-from fedcert.report.reading import LARGEST_DOCUMENT
 from fedcert.rounds.folder import file_name
 from fedcert.rounds.waiting import Reply
+from fedcert.secagg.participant import CLIENT_MESSAGES, Participant, public_reason
 
 _PAUSE = 0.5
 _TORN = 30.0
 """Seconds after which a file that is no JSON will not become one."""
 
 
-class FolderCourier:
+class FolderTransport:
     """The coordinator's side: a courier.
 
     Args:
@@ -39,14 +39,14 @@ class FolderCourier:
         self._heard: set[Path] = set()
 
     def tell(self, stage: int, letters: Mapping[str, str]) -> None:
-        """See `Courier.tell`."""
+        """See `SecAggTransport.tell`."""
         self._names = set(letters)
         for name, text in letters.items():
             if stage:  # the request travels by itself
                 _write(_place(self.path, "to", name) / f"{stage}.json", text)
 
     def poll(self, stage: int) -> Iterator[Reply]:
-        """See `Courier.poll`."""
+        """See `SecAggTransport.poll`."""
         for name in sorted(self._names):
             folder = _place(self.path, "from", name)
             said, trouble = folder / f"{stage}.json", folder / f"{stage}-trouble.json"
@@ -61,7 +61,7 @@ class FolderCourier:
 def take_part(
     path: Path,
     name: str,
-    begin: Callable[[], PrivateSite],
+    begin: Callable[[], Participant],
     *,
     seconds: float = 3600.0,
     once: bool = False,
@@ -100,19 +100,20 @@ def take_part(
             question = coming / f"{stage}.json"
             if stage and not _there(question, 0.0 if once else seconds, sleep):
                 if once:
-                    told(f"waiting for {named(question)}")
+                    told(f"waiting for {display_path(question)}")
                     return False
                 raise _Silent(
-                    f"the coordinator did not write {named(question)} within {seconds:g} s; run the same command again "
+                    f"the coordinator did not write {display_path(question)} within {seconds:g} s; run the same "
+                    "command again "
                     "to go on"
                 )
             _write(said, site.join() if stage == 0 else site.reply(_read(question)))
             (going / f"{stage}-trouble.json").unlink(missing_ok=True)  # of an earlier try
-            told(f"wrote {named(said)}")
+            told(f"wrote {display_path(said)}")
     except (_Silent, _OtherSum):  # nothing is wrong with this site
         raise
     except FedcertError as error:
-        _write(going / f"{stage}-trouble.json", json.dumps({"trouble": told_why(error)}))
+        _write(going / f"{stage}-trouble.json", json.dumps({"trouble": public_reason(error)}))
         raise
     return True
 
@@ -128,9 +129,9 @@ def _check_folder(first: Path, session: str) -> None:
         CallError: the folder is of another one.
     """
     if kind_of_path(first) == "a file":
-        found = parse(_read(first), named(first))
+        found = parse(_read(first), display_path(first))
         if not isinstance(found, dict) or found.get("session") != session:
-            raise _OtherSum(f"{named(first)} is of another private sum; use an empty folder for each")
+            raise _OtherSum(f"{display_path(first)} is of another private sum; use an empty folder for each")
 
 
 class _OtherSum(CallError):
@@ -141,7 +142,7 @@ def _stages(request: Request) -> int:
     """Messages that a site sends: as many for each of the request's sums."""
     private = request.private
     sums = 1 if private is None else 1 + (private.fewest_holders is not None) + private.spread
-    return len(SAID) * sums
+    return len(CLIENT_MESSAGES) * sums
 
 
 def _there(file: Path, seconds: float, sleep: Callable[[float], None]) -> bool:
@@ -158,7 +159,7 @@ def _arrived(file: Path) -> bool:
     if kind_of_path(file) != "a file":
         return False
     try:
-        parse(_read(file), named(file))
+        parse(_read(file), display_path(file))
     except FedcertError:
         return time.time() - file.stat().st_mtime > _TORN
     return True
@@ -166,7 +167,7 @@ def _arrived(file: Path) -> bool:
 
 def _place(path: Path, way: str, name: str) -> Path:
     if kind_of_path(path) != "a folder":
-        raise CallError(f"there is no folder {named(path)}; make it, where coordinator and sites can reach it")
+        raise CallError(f"there is no folder {display_path(path)}; make it, where coordinator and sites can reach it")
     return path / way / Path(file_name(name)).stem
 
 
@@ -174,7 +175,7 @@ def _write(file: Path, text: str) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FileProblem(f"cannot make the folder {named(file.parent)}: {error.strerror or error}") from None
+        raise FileProblem(f"cannot make the folder {display_path(file.parent)}: {error.strerror or error}") from None
     write_whole(file, text)
 
 
@@ -183,12 +184,12 @@ def _read(file: Path) -> str:
         with file.open("rb") as opened:
             return opened.read(LARGEST_DOCUMENT).decode(errors="replace")
     except OSError as error:
-        raise FileProblem(f"cannot read {named(file)}: {error.strerror or error}") from None
+        raise FileProblem(f"cannot read {display_path(file)}: {error.strerror or error}") from None
 
 
 def _why(file: Path) -> str:
     try:
-        found = parse(_read(file), named(file))
+        found = parse(_read(file), display_path(file))
     except FedcertError:
         return "it gave no reason"
     why = found.get("trouble") if isinstance(found, dict) else None

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from fedcert.errors import EstimationProblem, shown
-from fedcert.estimation.bounded import Promise, bounded, promise
-from fedcert.estimation.checks import (
+from fedcert.errors import EstimationProblem, preview
+from fedcert.estimation.clients.aggregated import AggregatedClients
+from fedcert.estimation.clients.protocol import examples, pooled_mix
+from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.diagnostics.checks import (
     Check,
     allowed_for,
     consistency,
@@ -26,22 +28,20 @@ from fedcert.estimation.checks import (
     screening,
     thin_classes,
 )
-from fedcert.estimation.clustered import Effects, SummedEffects, effects_of
-from fedcert.estimation.federation import Federation
-from fedcert.estimation.label_shift import ShiftTest, label_shift_test
-from fedcert.estimation.methods import Answer, Settings
-from fedcert.estimation.minimax import minimax_weights
-from fedcert.estimation.paper import worst_spread
-from fedcert.estimation.pool import examples, pooled_mix
-from fedcert.estimation.result import BiasBound, ByClass, Estimate, Interval, Mismatch, TargetCurve, WhatIf
-from fedcert.estimation.screening import Screened
-from fedcert.estimation.simplex import Floats
-from fedcert.estimation.summed import Summed
-from fedcert.estimation.uncertainty import Uncertainty, of_weights
+from fedcert.estimation.diagnostics.label_shift import ShiftTest, label_shift_test
+from fedcert.estimation.diagnostics.screening import Screened
+from fedcert.estimation.intervals.cluster_robust import ClientEffects, SummedEffects, effects_of
+from fedcert.estimation.intervals.ingredients import Uncertainty, of_weights
+from fedcert.estimation.intervals.statement import IntervalStatement, interval_statement, make_interval
+from fedcert.estimation.methods.minimax import minimax_weights
+from fedcert.estimation.methods.paper.estimators import worst_spread
+from fedcert.estimation.methods.paper.simplex import Floats
+from fedcert.estimation.methods.registry import PointEstimate, Settings
+from fedcert.estimation.result import BiasBound, ClassCurves, Estimate, Interval, Mismatch, TargetCurve, WhatIf
 from fedcert.estimation.weights import Weights
 from fedcert.estimation.what_if import curves_for
 from fedcert.report import Target
-from fedcert.report.privacy import Noise
+from fedcert.report.privacy import AddedNoise
 from fedcert.version import __version__
 
 WITH_CLASS_CURVES = ("poststratified", "blup")
@@ -59,8 +59,8 @@ _MOST_CLASSES = 200
 
 def assemble(
     method: str,
-    answer: Answer,
-    pool: Federation | Summed,
+    answer: PointEstimate,
+    pool: ReportedClients | AggregatedClients,
     target: Target,
     distribution: Floats,
     settings: Settings,
@@ -102,12 +102,12 @@ def assemble(
         missed = parts["mismatch"].tv if answer.uncertainty is None else answer.uncertainty.bias
         whose = "the interval's weights" if chosen == "blup" else "the weighted clients"
         checks += [reach(missed, whose), information(parts["effective_examples"], examples(whole))]
-    if answer.weights is not None and isinstance(pool, Federation):
+    if answer.weights is not None and isinstance(pool, ReportedClients):
         parts["weights"] = Weights(pool.clients, answer.weights)
         checks.append(influence(pool, answer.weights))
     if answer.uncertainty is not None:
         uncertainty, effects = allowing_for_shift(chosen, answer.uncertainty, pool, distribution, settings, test)
-        bounds = bounded(uncertainty, distribution, pool, settings, effects)
+        bounds = make_interval(uncertainty, distribution, pool, settings, effects)
         if bounds.contradicted:
             checks.append(consistency())
         if isinstance(effects, SummedEffects):
@@ -117,15 +117,15 @@ def assemble(
             "lower": tuple(bounds.lower.tolist()),
             "upper": tuple(bounds.upper.tolist()),
             "confidence": settings.confidence,
-            "interval": _interval(bounds.promise),
-            "guarantee": answer.guarantee or bounds.promise.guarantee,
+            "interval": _interval(bounds.statement),
+            "guarantee": answer.guarantee or bounds.statement.guarantee,
             # A second sum tells of one target alone.
             "by_class": _by_class(
                 chosen, uncertainty, None if isinstance(effects, SummedEffects) else effects, pool, settings
             ),
         }
     checks.append(radii_in_reach(pool))
-    if isinstance(pool, Summed) and pool.sums.private is not None:
+    if isinstance(pool, AggregatedClients) and pool.sums.private is not None:
         checks.append(privacy_noise(pool.sums.noise or ""))
         details["privacy"] = _privacy(pool.sums.private)
     return Estimate(
@@ -151,15 +151,15 @@ def assemble(
 
 
 def assemble_what_if(
-    method: str, pool: Federation | Summed, targets: Sequence[Target], mixes: Floats, settings: Settings
+    method: str, pool: ReportedClients | AggregatedClients, targets: Sequence[Target], mixes: Floats, settings: Settings
 ) -> WhatIf:
     """The estimates of many targets, whole."""
     test = shift_test(pool, settings)
     effects = None
-    if test is not None and test.rejects and isinstance(pool, Federation):
+    if test is not None and test.rejects and isinstance(pool, ReportedClients):
         effects = effects_of(pool, method == "poststratified" and pool.open_count == pool.count, settings.seed)
     curves = curves_for(pool, mixes, method, settings, effects=effects)
-    promised = promise(pool, settings, effects is not None)
+    promised = interval_statement(pool, settings, effects is not None)
     return WhatIf(
         method=method,
         radii=pool.radii,
@@ -187,17 +187,21 @@ def _origin() -> dict[str, Any]:
     return {"software": f"fedcert {__version__}", "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
-def _interval(promise: Promise) -> Interval:
-    return Interval(kind=promise.kind, scope=promise.scope, estimand=promise.estimand)
+def _interval(statement: IntervalStatement) -> Interval:
+    return Interval(kind=statement.kind, scope=statement.scope, estimand=statement.estimand)
 
 
 def _by_class(
-    method: str, uncertainty: Uncertainty, effects: Effects | None, pool: Federation | Summed, settings: Settings
-) -> ByClass | None:
+    method: str,
+    uncertainty: Uncertainty,
+    effects: ClientEffects | None,
+    pool: ReportedClients | AggregatedClients,
+    settings: Settings,
+) -> ClassCurves | None:
     if method not in WITH_CLASS_CURVES or len(pool.classes) > _MOST_CLASSES:
         return None
     curves = curves_for(pool, np.eye(len(pool.classes)), method, settings, uncertainty, effects)
-    return ByClass(
+    return ClassCurves(
         certified_accuracy=_rows(curves.certified_accuracy), lower=_rows(curves.lower), upper=_rows(curves.upper)
     )
 
@@ -206,25 +210,25 @@ def _rows(matrix: Floats) -> tuple[tuple[float, ...], ...]:
     return tuple(map(tuple, matrix.tolist()))
 
 
-def shift_test(pool: Federation | Summed, settings: Settings) -> ShiftTest | None:
+def shift_test(pool: ReportedClients | AggregatedClients, settings: Settings) -> ShiftTest | None:
     """The test of label shift; None where only sums are known."""
-    return label_shift_test(pool, settings.seed) if isinstance(pool, Federation) else None
+    return label_shift_test(pool, settings.seed) if isinstance(pool, ReportedClients) else None
 
 
 def allowing_for_shift(
     method: str,
     uncertainty: Uncertainty,
-    pool: Federation | Summed,
+    pool: ReportedClients | AggregatedClients,
     distribution: Floats,
     settings: Settings,
     test: ShiftTest | None,
-) -> tuple[Uncertainty, Effects | None]:
+) -> tuple[Uncertainty, ClientEffects | None]:
     """What an interval is made of, and how clients differ, where the test of label shift rejects.
 
     Clients that differ are told apart by their weights. Where counts of some clients enter by class, the interval is
     then that of the minimax weights of everybody's curves.
     """
-    if isinstance(pool, Summed):
+    if isinstance(pool, AggregatedClients):
         return uncertainty, _summed_effects(method, pool, distribution)
     if test is None or not test.rejects:
         return uncertainty, None
@@ -235,7 +239,7 @@ def allowing_for_shift(
     return uncertainty, effects_of(pool, by_class, settings.seed)
 
 
-def _summed_effects(method: str, pool: Summed, distribution: Floats) -> SummedEffects | None:
+def _summed_effects(method: str, pool: AggregatedClients, distribution: Floats) -> SummedEffects | None:
     """How clients differ, where a second sum tells that for this target."""
     told = pool.sums.spread
     if told is None or method != "poststratified" or np.abs(np.subtract(told.target, distribution)).max() > _ROUNDING:
@@ -243,12 +247,14 @@ def _summed_effects(method: str, pool: Summed, distribution: Floats) -> SummedEf
     return SummedEffects(np.array(told.covariance), told.freedom)
 
 
-def _reached(method: str, answer: Answer, pool: Federation | Summed) -> tuple[Floats, float] | None:
+def _reached(
+    method: str, answer: PointEstimate, pool: ReportedClients | AggregatedClients
+) -> tuple[Floats, float] | None:
     """The class mix that the weights make of the clients', and Σ a²/n; None for methods without weights."""
-    if answer.weights is not None and isinstance(pool, Federation):
+    if answer.weights is not None and isinstance(pool, ReportedClients):
         total = float(answer.weights.sum())
         if not abs(total - 1) <= _ROUNDING:
-            raise EstimationProblem(f"the weights of {shown(method)} must add up to 1, but add up to {total}")
+            raise EstimationProblem(f"the weights of {preview(method)} must add up to 1, but add up to {total}")
         return answer.weights @ pool.mixes, float(np.sum(answer.weights**2 / pool.sizes))
     if answer.rule is None:
         return None
@@ -268,7 +274,7 @@ def _distances(mix: Floats, squares: float, distribution: Floats) -> dict[str, A
     }
 
 
-def _privacy(noise: Noise) -> dict[str, Any]:
+def _privacy(noise: AddedNoise) -> dict[str, Any]:
     """What was done to the counts before they left."""
     if noise.budget is None:
         return {"rounding": noise.rounding}

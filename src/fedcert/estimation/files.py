@@ -6,11 +6,11 @@ import contextlib
 from dataclasses import replace
 from pathlib import Path
 
+from fedcert._files.atomic import check_writable, whole_file
 from fedcert.errors import MissingExtra, require
 from fedcert.estimation.result import MOST_WEIGHTS, Estimate
 from fedcert.estimation.weights import Weights
 from fedcert.report import write_whole
-from fedcert.report.writing import check_writable, whole_file
 
 
 def weights_path(path: Path) -> Path:

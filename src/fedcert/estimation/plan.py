@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcert.errors import EstimationProblem
-from fedcert.estimation.interval import hoeffding_deviations
-from fedcert.estimation.shortest import shortest
-from fedcert.estimation.simplex import Floats
+from fedcert.estimation.intervals.half_lengths import hoeffding_deviations
+from fedcert.estimation.methods.minimax_solver import shortest
+from fedcert.estimation.methods.paper.simplex import Floats
 
 _LARGEST_GROWTH = 1e6
 
 
 @dataclass(frozen=True)
-class Plan:
+class PrecisionPlan:
     """What to expect of the finite-sample interval, at any accuracy.
 
     Attributes:
@@ -41,13 +41,13 @@ class Plan:
     class_needed: float | None
 
 
-def make_plan(
+def plan_precision(
     histograms: Mapping[str, Mapping[str, int]],
     target: Floats,
     classes: tuple[str, ...],
     confidence: float,
     wanted: float | None,
-) -> Plan:
+) -> PrecisionPlan:
     """Plan from each client's number of test examples per class.
 
     Args:
@@ -79,7 +79,7 @@ def make_plan(
     share = float(target[~some].sum())
     class_chance = float(np.sqrt(loads.sum()))
     class_gains = 0.01 * z * loads / (2 * class_chance) if class_chance > 0 else loads
-    return Plan(
+    return PrecisionPlan(
         half_length=best.half_length,
         class_half_length=share / 2 + z * class_chance,
         clients=dict(zip(names, gains.tolist(), strict=True)),

@@ -6,13 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from fedcert.estimation.checks import Check
+from fedcert._schema.field_types import (
+    FieldType,
+    ListOf,
+    MappingOf,
+    ModelName,
+    Nullable,
+    Number,
+    Text,
+    Timestamp,
+    Whole,
+)
+from fedcert._schema.frozen import frozen
+from fedcert._schema.record import Nested, Record, validated
+from fedcert.estimation.diagnostics.checks import Check
 from fedcert.estimation.weights import WEIGHTS
 from fedcert.report import Smoothing, Target
-from fedcert.report.fields import CLASSES, MOST_CLASSES, MOST_RADII, RADII, same_length
-from fedcert.report.frozen import frozen
-from fedcert.report.kinds import Kind, ListOf, MappingOf, ModelName, Moment, Nullable, Number, Text, Whole
-from fedcert.report.value import Part, Value, rule
+from fedcert.report.fields import CLASSES, MOST_CLASSES, MOST_RADII, RADII, check_same_length
 
 MOST_WEIGHTS = 10_000
 """More of them go to a file of their own."""
@@ -22,7 +32,7 @@ _ROWS = ListOf(_CURVE, "rows, one per class", most=MOST_CLASSES)
 
 
 @dataclass(frozen=True)
-class _Anything(Kind):
+class _Anything(FieldType):
     """An object that is kept as it is: settings and details of methods that fedcert may not know."""
 
     @property
@@ -40,17 +50,17 @@ class _Anything(Kind):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mismatch(Value):
+class Mismatch(Record):
     """Distance between the target's class mix and the one that the weights reach."""
 
     NOUN: ClassVar[str] = "mismatch"
 
-    l2: float = field(metadata=rule(Number(least=0)))
-    tv: float = field(metadata=rule(Number(least=0)))
+    l2: float = field(metadata=validated(Number(least=0)))
+    tv: float = field(metadata=validated(Number(least=0)))
 
 
 @dataclass(frozen=True, kw_only=True)
-class BiasBound(Value):
+class BiasBound(Record):
     """How far the expectation of the estimate may be from the truth because of the mismatch.
 
     Attributes:
@@ -61,13 +71,13 @@ class BiasBound(Value):
 
     NOUN: ClassVar[str] = "bias bound"
 
-    theorem_1: float = field(metadata=rule(Number(least=0)))
-    spread: float = field(metadata=rule(Number(least=0)))
-    sharp: float = field(metadata=rule(Number(least=0)))
+    theorem_1: float = field(metadata=validated(Number(least=0)))
+    spread: float = field(metadata=validated(Number(least=0)))
+    sharp: float = field(metadata=validated(Number(least=0)))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Interval(Value):
+class Interval(Record):
     """What an interval is.
 
     Attributes:
@@ -78,13 +88,13 @@ class Interval(Value):
 
     NOUN: ClassVar[str] = "interval"
 
-    kind: str = field(metadata=rule(Text()))
-    scope: str = field(metadata=rule(Text()))
-    estimand: str = field(metadata=rule(Text()))
+    kind: str = field(metadata=validated(Text()))
+    scope: str = field(metadata=validated(Text()))
+    estimand: str = field(metadata=validated(Text()))
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByClass(Value):
+class ClassCurves(Record):
     """The curve of each class with its interval, one row per class.
 
     Attributes:
@@ -94,21 +104,21 @@ class ByClass(Value):
 
     NOUN: ClassVar[str] = "curves of the classes"
 
-    certified_accuracy: tuple[tuple[float, ...], ...] = field(metadata=rule(_ROWS))
-    lower: tuple[tuple[float, ...], ...] = field(metadata=rule(_ROWS))
-    upper: tuple[tuple[float, ...], ...] = field(metadata=rule(_ROWS))
+    certified_accuracy: tuple[tuple[float, ...], ...] = field(metadata=validated(_ROWS))
+    lower: tuple[tuple[float, ...], ...] = field(metadata=validated(_ROWS))
+    upper: tuple[tuple[float, ...], ...] = field(metadata=validated(_ROWS))
 
     def fit(self, classes: Sequence[str], radii: Sequence[float]) -> None:
         """Check that there is one row per class and one point per radius."""
         for name in ("certified_accuracy", "lower", "upper"):
             rows = getattr(self, name)
-            same_length(f"by_class.{name}", rows, "classes", classes)
+            check_same_length(f"by_class.{name}", rows, "classes", classes)
             for index, row in enumerate(rows):
-                same_length(f"by_class.{name}[{index}]", row, "radii", radii)
+                check_same_length(f"by_class.{name}[{index}]", row, "radii", radii)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate(Value):
+class Estimate(Record):
     """The certified accuracy of a target population, at each radius.
 
     Attributes:
@@ -149,43 +159,45 @@ class Estimate(Value):
     NOUN: ClassVar[str] = "estimate"
     REMEDY: ClassVar[str | None] = "run 'fedcert estimate' again"
 
-    method: str = field(metadata=rule(Text()))
-    target: Target = field(metadata=rule(Part(Target)))
-    radii: tuple[float, ...] = field(metadata=rule(RADII))
-    certified_accuracy: tuple[float, ...] = field(metadata=rule(_CURVE))
-    lower: tuple[float, ...] | None = field(default=None, metadata=rule(Nullable(_CURVE)))
-    upper: tuple[float, ...] | None = field(default=None, metadata=rule(Nullable(_CURVE)))
-    confidence: float | None = field(default=None, metadata=rule(Nullable(Number(above=0, below=1))))
-    interval: Interval | None = field(default=None, metadata=rule(Nullable(Part(Interval))))
-    guarantee: str = field(metadata=rule(Text(longest=2000)))
-    by_class: ByClass | None = field(default=None, metadata=rule(Nullable(Part(ByClass))))
-    mismatch: Mismatch | None = field(default=None, metadata=rule(Nullable(Part(Mismatch))))
-    bias_bound: BiasBound | None = field(default=None, metadata=rule(Nullable(Part(BiasBound))))
-    weights: Mapping[str, float] | None = field(default=None, metadata=rule(Nullable(WEIGHTS)))
-    weights_file: str | None = field(default=None, metadata=rule(Nullable(Text())))
-    weights_note: str | None = field(default=None, metadata=rule(Nullable(Text(longest=2000))))
-    effective_examples: float | None = field(default=None, metadata=rule(Nullable(Number(least=0))))
-    largest_radius: float = field(metadata=rule(Number(least=0)))
-    clients: int = field(metadata=rule(Whole(least=1)))
-    examples: int = field(metadata=rule(Whole(least=1)))
+    method: str = field(metadata=validated(Text()))
+    target: Target = field(metadata=validated(Nested(Target)))
+    radii: tuple[float, ...] = field(metadata=validated(RADII))
+    certified_accuracy: tuple[float, ...] = field(metadata=validated(_CURVE))
+    lower: tuple[float, ...] | None = field(default=None, metadata=validated(Nullable(_CURVE)))
+    upper: tuple[float, ...] | None = field(default=None, metadata=validated(Nullable(_CURVE)))
+    confidence: float | None = field(default=None, metadata=validated(Nullable(Number(above=0, below=1))))
+    interval: Interval | None = field(default=None, metadata=validated(Nullable(Nested(Interval))))
+    guarantee: str = field(metadata=validated(Text(longest=2000)))
+    by_class: ClassCurves | None = field(default=None, metadata=validated(Nullable(Nested(ClassCurves))))
+    mismatch: Mismatch | None = field(default=None, metadata=validated(Nullable(Nested(Mismatch))))
+    bias_bound: BiasBound | None = field(default=None, metadata=validated(Nullable(Nested(BiasBound))))
+    weights: Mapping[str, float] | None = field(default=None, metadata=validated(Nullable(WEIGHTS)))
+    weights_file: str | None = field(default=None, metadata=validated(Nullable(Text())))
+    weights_note: str | None = field(default=None, metadata=validated(Nullable(Text(longest=2000))))
+    effective_examples: float | None = field(default=None, metadata=validated(Nullable(Number(least=0))))
+    largest_radius: float = field(metadata=validated(Number(least=0)))
+    clients: int = field(metadata=validated(Whole(least=1)))
+    examples: int = field(metadata=validated(Whole(least=1)))
     excluded: Mapping[str, str] = field(
-        default_factory=dict, metadata=rule(MappingOf(Text(longest=2000), "client names to reasons"))
+        default_factory=dict, metadata=validated(MappingOf(Text(longest=2000), "client names to reasons"))
     )
-    checks: tuple[Check, ...] = field(default=(), metadata=rule(ListOf(Part(Check), "checks", least=0, most=1000)))
-    details: Mapping[str, Any] = field(default_factory=dict, metadata=rule(_Anything()))
-    settings: Mapping[str, Any] = field(default_factory=dict, metadata=rule(_Anything()))
-    model: str = field(metadata=rule(ModelName()))
-    smoothing: Smoothing = field(metadata=rule(Part(Smoothing)))
-    classes: tuple[str, ...] = field(metadata=rule(CLASSES))
-    software: str | None = field(default=None, metadata=rule(Nullable(Text())))
-    created: str | None = field(default=None, metadata=rule(Nullable(Moment())))
+    checks: tuple[Check, ...] = field(
+        default=(), metadata=validated(ListOf(Nested(Check), "checks", least=0, most=1000))
+    )
+    details: Mapping[str, Any] = field(default_factory=dict, metadata=validated(_Anything()))
+    settings: Mapping[str, Any] = field(default_factory=dict, metadata=validated(_Anything()))
+    model: str = field(metadata=validated(ModelName()))
+    smoothing: Smoothing = field(metadata=validated(Nested(Smoothing)))
+    classes: tuple[str, ...] = field(metadata=validated(CLASSES))
+    software: str | None = field(default=None, metadata=validated(Nullable(Text())))
+    created: str | None = field(default=None, metadata=validated(Nullable(Timestamp())))
 
     def consistent(self) -> None:
         """Check that the curves have one point per radius."""
-        same_length("certified_accuracy", self.certified_accuracy, "radii", self.radii)
+        check_same_length("certified_accuracy", self.certified_accuracy, "radii", self.radii)
         for name in ("lower", "upper"):
             if getattr(self, name) is not None:
-                same_length(name, getattr(self, name), "radii", self.radii)
+                check_same_length(name, getattr(self, name), "radii", self.radii)
         if self.by_class is not None:
             self.by_class.fit(self.classes, self.radii)
 
@@ -209,7 +221,7 @@ class Estimate(Value):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetCurve(Value):
+class TargetCurve(Record):
     """The estimate for one target mix.
 
     Attributes:
@@ -219,14 +231,14 @@ class TargetCurve(Value):
 
     NOUN: ClassVar[str] = "curve of a target"
 
-    target: Target = field(metadata=rule(Part(Target)))
-    certified_accuracy: tuple[float, ...] = field(metadata=rule(_CURVE))
-    lower: tuple[float, ...] = field(metadata=rule(_CURVE))
-    upper: tuple[float, ...] = field(metadata=rule(_CURVE))
+    target: Target = field(metadata=validated(Nested(Target)))
+    certified_accuracy: tuple[float, ...] = field(metadata=validated(_CURVE))
+    lower: tuple[float, ...] = field(metadata=validated(_CURVE))
+    upper: tuple[float, ...] = field(metadata=validated(_CURVE))
 
 
 @dataclass(frozen=True, kw_only=True)
-class WhatIf(Value):
+class WhatIf(Record):
     """The certified accuracy of many target populations, each with its own interval.
 
     Attributes:
@@ -257,24 +269,26 @@ class WhatIf(Value):
     NOUN: ClassVar[str] = "what-if"
     REMEDY: ClassVar[str | None] = "run 'fedcert what-if' again"
 
-    method: str = field(metadata=rule(Text()))
-    radii: tuple[float, ...] = field(metadata=rule(RADII))
-    classes: tuple[str, ...] = field(metadata=rule(CLASSES))
-    targets: tuple[TargetCurve, ...] = field(metadata=rule(ListOf(Part(TargetCurve), "curves, one per target")))
-    confidence: float = field(metadata=rule(Number(above=0, below=1)))
-    interval: Interval = field(metadata=rule(Part(Interval)))
-    guarantee: str = field(metadata=rule(Text(longest=2000)))
-    checks: tuple[Check, ...] = field(default=(), metadata=rule(ListOf(Part(Check), "checks", least=0, most=1000)))
-    clients: int = field(metadata=rule(Whole(least=1)))
-    examples: int = field(metadata=rule(Whole(least=1)))
-    settings: Mapping[str, Any] = field(default_factory=dict, metadata=rule(_Anything()))
-    model: str = field(metadata=rule(ModelName()))
-    smoothing: Smoothing = field(metadata=rule(Part(Smoothing)))
-    software: str | None = field(default=None, metadata=rule(Nullable(Text())))
-    created: str | None = field(default=None, metadata=rule(Nullable(Moment())))
+    method: str = field(metadata=validated(Text()))
+    radii: tuple[float, ...] = field(metadata=validated(RADII))
+    classes: tuple[str, ...] = field(metadata=validated(CLASSES))
+    targets: tuple[TargetCurve, ...] = field(metadata=validated(ListOf(Nested(TargetCurve), "curves, one per target")))
+    confidence: float = field(metadata=validated(Number(above=0, below=1)))
+    interval: Interval = field(metadata=validated(Nested(Interval)))
+    guarantee: str = field(metadata=validated(Text(longest=2000)))
+    checks: tuple[Check, ...] = field(
+        default=(), metadata=validated(ListOf(Nested(Check), "checks", least=0, most=1000))
+    )
+    clients: int = field(metadata=validated(Whole(least=1)))
+    examples: int = field(metadata=validated(Whole(least=1)))
+    settings: Mapping[str, Any] = field(default_factory=dict, metadata=validated(_Anything()))
+    model: str = field(metadata=validated(ModelName()))
+    smoothing: Smoothing = field(metadata=validated(Nested(Smoothing)))
+    software: str | None = field(default=None, metadata=validated(Nullable(Text())))
+    created: str | None = field(default=None, metadata=validated(Nullable(Timestamp())))
 
     def consistent(self) -> None:
         """Check that the curves have one point per radius."""
         for index, curve in enumerate(self.targets):
             for name in ("certified_accuracy", "lower", "upper"):
-                same_length(f"targets[{index}].{name}", getattr(curve, name), "radii", self.radii)
+                check_same_length(f"targets[{index}].{name}", getattr(curve, name), "radii", self.radii)

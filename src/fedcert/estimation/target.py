@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from fedcert.errors import CallError, InvalidValue, shown
-from fedcert.estimation.simplex import Floats
+from fedcert._files.documents import read_documents
+from fedcert._files.paths import check_readable
+from fedcert._schema.field_types import Number
+from fedcert.errors import CallError, InvalidValue, preview
+from fedcert.estimation.methods.paper.simplex import Floats
 from fedcert.report import Target
-from fedcert.report.kinds import Number
-from fedcert.report.paths import check_readable
-from fedcert.report.reading import read_documents
 
 KINDS = "'uniform', a JSON file from class name to weight, or class=weight,…"
 
@@ -39,7 +39,7 @@ def target_of(target: object, classes: Sequence[str]) -> Target:
     try:
         weights = np.asarray(target, dtype=float)
     except (TypeError, ValueError):
-        raise CallError(f"target must be {KINDS}, a mapping or a list of weights, but is {shown(target)}") from None
+        raise CallError(f"target must be {KINDS}, a mapping or a list of weights, but is {preview(target)}") from None
     if weights.shape != (len(classes),):
         raise CallError(
             f"target must have one weight for each of the {len(classes)} classes, but has shape {weights.shape}"
@@ -59,16 +59,16 @@ def _named(text: str, classes: Sequence[str]) -> Target:
     if text.endswith(".json"):
         return _from_file(Path(text), classes)
     if "=" not in text:
-        raise CallError(f"target must be {KINDS}, but is {shown(text)}")
+        raise CallError(f"target must be {KINDS}, but is {preview(text)}")
     weights: dict[str, Any] = {}
     for part in text.split(","):
         name, _, weight = part.rpartition("=")
         if name.strip() in weights:
-            raise CallError(f"target names the class {shown(name.strip())} twice")
+            raise CallError(f"target names the class {preview(name.strip())} twice")
         try:
             weights[name.strip()] = float(weight)
         except ValueError:
-            raise CallError(f"target must be {KINDS}, but {shown(part)} in it is not class=weight") from None
+            raise CallError(f"target must be {KINDS}, but {preview(part)} in it is not class=weight") from None
     try:
         return _normalised("custom", weights, classes)
     except InvalidValue as error:
@@ -97,9 +97,9 @@ def _normalised(name: str, weights: Mapping[str, Any], classes: Sequence[str]) -
     taken: dict[str, float] = {}
     for key, weight in weights.items():
         if key not in known:
-            some = ", ".join(shown(one) for one in classes[:10]) + (", …" if len(classes) > 10 else "")
+            some = ", ".join(preview(one) for one in classes[:10]) + (", …" if len(classes) > 10 else "")
             raise InvalidValue("each class of the target", f"one of {some}", key)
-        taken[key] = kind.take(weight, f"the target's weight of {shown(key)}")
+        taken[key] = kind.take(weight, f"the target's weight of {preview(key)}")
     largest = max(taken.values(), default=0.0)
     if not largest > 0:
         raise InvalidValue("the target", "at least one class of weight above 0", dict(weights))

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fedcert.estimation.simplex import Floats
-from fedcert.report.kinds import MappingOf, Number
+from fedcert._schema.field_types import MappingOf, Number
+from fedcert.estimation.methods.paper.simplex import Floats
 
 
 class Weights(Mapping[str, float]):

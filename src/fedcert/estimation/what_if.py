@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedcert.estimation.bounded import bounded
-from fedcert.estimation.clustered import Effects
-from fedcert.estimation.federation import Federation
-from fedcert.estimation.linear_model import decreasing, fit
-from fedcert.estimation.methods import Settings
-from fedcert.estimation.minimax import deviations_for
-from fedcert.estimation.pool import Pool, curves_of, evidence_of
-from fedcert.estimation.poststratify import totals_answer
-from fedcert.estimation.ridge import ridge_rules
-from fedcert.estimation.simplex import Floats
-from fedcert.estimation.uncertainty import Uncertainty, of_rule, of_weights, worst_bias
+from fedcert.estimation.clients.protocol import Clients, curves_of, evidence_of
+from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.intervals.cluster_robust import ClientEffects
+from fedcert.estimation.intervals.ingredients import Uncertainty, of_rule, of_weights, worst_bias
+from fedcert.estimation.intervals.statement import make_interval
+from fedcert.estimation.methods.linear_model import decreasing, fit
+from fedcert.estimation.methods.minimax import deviations_for
+from fedcert.estimation.methods.paper.simplex import Floats
+from fedcert.estimation.methods.poststratified import totals_answer
+from fedcert.estimation.methods.registry import Settings
+from fedcert.estimation.methods.ridge import ridge_rules
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class Curves:
 
 
 def curves_for(
-    pool: Pool,
+    pool: Clients,
     mixes: Floats,
     method: str,
     settings: Settings,
     anchor: Uncertainty | None = None,
-    effects: Effects | None = None,
+    effects: ClientEffects | None = None,
 ) -> Curves:
     """Estimates for each row of `mixes`, with the interval that the settings ask for.
 
@@ -71,7 +71,7 @@ def curves_for(
     rules = ridge_rules(basis, mixes, deviations)
     made = []
     for mix, rule in zip(mixes, rules, strict=True):
-        if isinstance(pool, Federation) and basis is pool.curves:
+        if isinstance(pool, ReportedClients) and basis is pool.curves:
             uncertainty = of_weights(pool, mix, rule.weights(pool), fitted)
         else:
             uncertainty = of_rule(pool, mix, rule, basis, fitted)
@@ -83,11 +83,15 @@ def curves_for(
 
 
 def _bounded(
-    pool: Pool, mixes: Floats, made: list[tuple[Floats, Uncertainty]], settings: Settings, effects: Effects | None
+    pool: Clients,
+    mixes: Floats,
+    made: list[tuple[Floats, Uncertainty]],
+    settings: Settings,
+    effects: ClientEffects | None,
 ) -> Curves:
     rows = []
     for mix, (curve, uncertainty) in zip(mixes, made, strict=True):
-        bounds = bounded(uncertainty, mix, pool, settings, effects)
+        bounds = make_interval(uncertainty, mix, pool, settings, effects)
         rows.append((np.clip(curve, *bounds.reach), bounds.lower, bounds.upper))
     shape = (len(rows), len(pool.radii))
     accuracy, lower, upper = (np.array(column).reshape(shape) for column in zip(*rows, strict=True))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from fedcert._schema.field_types import FieldType, Flag, Number, Whole
 from fedcert.errors import DataProblem
-from fedcert.report.kinds import Flag, Kind, Number, Whole
 
 Forward = Callable[[torch.Tensor], torch.Tensor]
 
@@ -65,7 +65,7 @@ class CentralTraining:
         return self.learning_rate * (1 + math.cos(math.pi * (share - self.warmup) / (1 - self.warmup))) / 2
 
 
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, FieldType] = {
     "epochs": Whole(least=1),
     "sigma": Number(least=0),
     "batch_size": Whole(least=1),
@@ -140,7 +140,7 @@ def train_centrally(
         for step in range(steps):
             optimizer.param_groups[0]["lr"] = settings.rate_at((epoch * steps + step + 1) / (settings.epochs * steps))
             chosen = order[step * size : (step + 1) * size]
-            batch, wanted = noisy_batch(images[chosen], settings, generator), labels[chosen]
+            batch, wanted = augmented_batch(images[chosen], settings, generator), labels[chosen]
             with torch.autocast(images.device.type, torch.bfloat16, enabled=settings.bfloat16):
                 scores = forward(batch)
             loss = nn.functional.cross_entropy(scores.float(), wanted)
@@ -152,7 +152,7 @@ def train_centrally(
         yield Epoch(epoch + 1, loss_sum / steps, right / steps, time.perf_counter() - start)
 
 
-def noisy_batch(images: torch.Tensor, settings: CentralTraining, generator: torch.Generator) -> torch.Tensor:
+def augmented_batch(images: torch.Tensor, settings: CentralTraining, generator: torch.Generator) -> torch.Tensor:
     """A batch as training sees it: cropped and mirrored at random, in [0, 1] plus noise.
 
     Args:

@@ -11,18 +11,18 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fedcert._files.paths import kind_of_path
 from fedcert.certification.run import certify
 from fedcert.errors import CallError, FileProblem, require
 from fedcert.estimation.compare import Comparison, compare
-from fedcert.estimation.methods import Settings
+from fedcert.estimation.estimate import estimate
+from fedcert.estimation.methods.registry import Settings
 from fedcert.estimation.result import Estimate
-from fedcert.estimation.run import estimate
 from fedcert.lab.datasets.dataset import as_floats
 from fedcert.lab.datasets.digits import CLASSES, load_digits
 from fedcert.lab.populations.mixes import draw_mix
 from fedcert.lab.populations.partition import Dirichlet
-from fedcert.report import Report, Request, Smoothing, Target, gather, write_whole
-from fedcert.report.paths import kind_of_path
+from fedcert.report import Report, Request, Smoothing, Target, load, write_whole
 from fedcert.show.figures import plot
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import write_page
@@ -81,9 +81,9 @@ def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> 
         except OSError as error:
             raise FileProblem(f"cannot make the folder {str(place)!r}: {error.strerror or error}") from None
 
-    from fedcert.certification.classifiers import digest_of_module
+    from fedcert.certification.models.classifiers import digest_of_module
     from fedcert.lab.networks import digits_network
-    from fedcert.lab.training.rounds import Federation
+    from fedcert.lab.training.rounds import FederatedTraining
     from fedcert.lab.training.settings import Training
 
     # In training the network is so small that a second thread waits longer than it works.
@@ -105,7 +105,7 @@ def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> 
         sigma=SIGMA, padding=0, flip=False, seed=seed,
     )  # fmt: skip
     tell("training", 0, ROUNDS)
-    federation = Federation(network, torch.from_numpy(pixels), torch.from_numpy(labels), train_parts, settings)
+    federation = FederatedTraining(network, torch.from_numpy(pixels), torch.from_numpy(labels), train_parts, settings)
     for made in federation.rounds():
         tell("training", made.number, ROUNDS)
     torch.set_num_threads(threads)
@@ -144,7 +144,7 @@ def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> 
         write_whole(folder / f"estimate-{one.method}.json", one.dumps())
     title = "Certified accuracy of the target, with BLUP's 95% interval"
     plot(estimates, folder / "curve.png", truth=truth.certified_accuracy, title=title, interval_of=BEST)
-    contents = Contents.of_reports(gather(reports), request.target, BEST, Settings(seed=seed))
+    contents = Contents.of_reports(load(reports), request.target, BEST, Settings(seed=seed))
     write_page(contents, folder / "page.html")
     errors = {one.method: compare(one.certified_accuracy, truth.certified_accuracy) for one in estimates}
     return Demo(folder, tuple(reports), truth, estimates, errors)

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from fedcert.errors import CallError, DataProblem, FileProblem, InvalidValue, shown
+from fedcert._files.paths import check_readable, display_path
+from fedcert._schema.field_types import FieldType, Number, OneOf, Text, Whole
+from fedcert.errors import CallError, DataProblem, FileProblem, InvalidValue, preview
 from fedcert.lab.datasets.dataset import Dataset
 from fedcert.lab.datasets.library import NAMES
 from fedcert.lab.populations.partition import Indices, local_split, partition_of
 from fedcert.lab.training.settings import Training
 from fedcert.report import DEFAULT_RADII, Smoothing
 from fedcert.report.fields import RADII
-from fedcert.report.kinds import Kind, Number, OneOf, Text, Whole
-from fedcert.report.paths import check_readable, named
 
 PAPER_SIGMA = 0.1**0.5
 """The paper's N(0, 0.1), read as a variance: the reading under which all of its radii can be certified."""
@@ -83,7 +83,7 @@ class Experiment:
         return [local_split(part, self.train_share, generator) for part in parts]
 
 
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, FieldType] = {
     "data": OneOf(NAMES),
     "network": OneOf(("resnet18", "mobilenet_v2", "small")),
     "partition": Text(),
@@ -107,15 +107,15 @@ def read_experiment(path: Path) -> Experiment:
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise FileProblem(f"cannot read {named(path)}: {error.strerror or error}") from None
+        raise FileProblem(f"cannot read {display_path(path)}: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataProblem(f"{named(path)} must be TOML, but is not: {error}") from None
+        raise DataProblem(f"{display_path(path)} must be TOML, but is not: {error}") from None
     try:
         return Experiment.of(given)
     except CallError as error:
-        raise CallError(f"{named(path)}: {error}") from None
+        raise CallError(f"{display_path(path)}: {error}") from None
     except InvalidValue as error:
-        raise error.at(named(path)) from None
+        raise error.at(display_path(path)) from None
 
 
 def build_network(name: str, data: Dataset) -> Any:
@@ -153,7 +153,7 @@ def _within(table: str, kind: type, maker: Callable[..., Any], given: Any, **usu
 def _check_names(given: Any, kind: type, place: str) -> None:
     known = {one.name for one in fields(kind)} - {"extra"}
     if not isinstance(given, dict):
-        raise CallError(f"{place or 'an experiment'} must be a table of settings, but is {shown(given)}")
+        raise CallError(f"{place or 'an experiment'} must be a table of settings, but is {preview(given)}")
     unknown = sorted(set(given) - known)
     if unknown:
         whole = f"{place}.{unknown[0]}" if place else unknown[0]

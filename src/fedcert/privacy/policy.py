@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from fedcert._files.documents import read_one
+from fedcert._schema.field_types import Flag, Nullable, Number, OneOf, Whole
+from fedcert._schema.record import Record, validated
 from fedcert.errors import InvalidValue, Refused
-from fedcert.privacy.tolerance import FEWEST_FOR_SQUARES
 from fedcert.report import Report, Request
-from fedcert.report.kinds import Flag, Nullable, Number, OneOf, Whole
-from fedcert.report.privacy import Budget
-from fedcert.report.reading import read_one
-from fedcert.report.value import Value, rule
+from fedcert.report.privacy import PrivacyBudget
+from fedcert.secagg.threshold import MIN_CLIENTS_FOR_MOMENTS
 
 NEVER, PRIVATELY, ALWAYS = "never", "in private sums", "always"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy(Value):
+class Policy(Record):
     """What a site lets out.
 
     Attributes:
@@ -43,17 +43,17 @@ class Policy(Value):
     NOUN: ClassVar[str] = "policy"
     REMEDY: ClassVar[str | None] = "mend the policy, or ask whoever wrote it"
 
-    minimum_examples: int = field(default=0, metadata=rule(Whole()))
-    reports: bool = field(default=True, metadata=rule(Flag()))
-    class_counts: str = field(default=ALWAYS, metadata=rule(OneOf((NEVER, PRIVATELY, ALWAYS))))
-    fewest_clients: int = field(default=3, metadata=rule(Whole(least=3)))
-    fewest_holders: int = field(default=0, metadata=rule(Whole()))
-    fewest_for_squares: int = field(default=FEWEST_FOR_SQUARES, metadata=rule(Whole(least=3)))
-    rounding: int = field(default=1, metadata=rule(Whole(least=1, most=2**20)))
-    largest_epsilon: float | None = field(default=None, metadata=rule(Nullable(Number(above=0))))
-    largest_delta: float = field(default=1e-5, metadata=rule(Number(above=0, below=1)))
-    total_epsilon: float | None = field(default=None, metadata=rule(Nullable(Number(above=0))))
-    signed_requests: bool = field(default=False, metadata=rule(Flag()))
+    minimum_examples: int = field(default=0, metadata=validated(Whole()))
+    reports: bool = field(default=True, metadata=validated(Flag()))
+    class_counts: str = field(default=ALWAYS, metadata=validated(OneOf((NEVER, PRIVATELY, ALWAYS))))
+    fewest_clients: int = field(default=3, metadata=validated(Whole(least=3)))
+    fewest_holders: int = field(default=0, metadata=validated(Whole()))
+    fewest_for_squares: int = field(default=MIN_CLIENTS_FOR_MOMENTS, metadata=validated(Whole(least=3)))
+    rounding: int = field(default=1, metadata=validated(Whole(least=1, most=2**20)))
+    largest_epsilon: float | None = field(default=None, metadata=validated(Nullable(Number(above=0))))
+    largest_delta: float = field(default=1e-5, metadata=validated(Number(above=0, below=1)))
+    total_epsilon: float | None = field(default=None, metadata=validated(Nullable(Number(above=0))))
+    signed_requests: bool = field(default=False, metadata=validated(Flag()))
 
     def check_report(self, examples: int, class_counts: bool) -> None:
         """Check that a report in the clear may leave.
@@ -117,7 +117,7 @@ class Policy(Value):
             )
         self._check_budget(private.budget)
 
-    def check_release(self, report: Report, budget: Budget | None, rounding: int | None = None) -> None:
+    def check_release(self, report: Report, budget: PrivacyBudget | None, rounding: int | None = None) -> None:
         """Check that a report's counts may leave with noise, or rounded.
 
         Args:
@@ -156,7 +156,7 @@ class Policy(Value):
                 "in the clear cannot wait for; take part in a private sum: fedcert private join"
             )
 
-    def _check_budget(self, budget: Budget | None) -> None:
+    def _check_budget(self, budget: PrivacyBudget | None) -> None:
         if self.largest_epsilon is None:
             return
         if budget is None:

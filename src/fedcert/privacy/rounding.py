@@ -6,16 +6,16 @@ import hmac
 
 import numpy as np
 
+from fedcert._schema.encoding import decoded
 from fedcert.errors import CallError
-from fedcert.privacy.encoding import decoded
-from fedcert.privacy.identity import Identity
-from fedcert.privacy.masks import framed
-from fedcert.privacy.noise import cells_of
-from fedcert.privacy.vectors import next_effect
+from fedcert.privacy.dp.mechanism import cells_of
+from fedcert.privacy.keys.identity import Identity
 from fedcert.report import Report, Sums
-from fedcert.report.groups import effect_bound, group_bound
-from fedcert.report.noisy import noisy_sums
-from fedcert.report.privacy import Noise
+from fedcert.report.privacy import AddedNoise
+from fedcert.report.sums.groups import effect_bound, group_bound
+from fedcert.report.sums.noisy import noisy_sums
+from fedcert.secagg.masks import framed
+from fedcert.secagg.vectors import next_effect
 
 
 def rounded(report: Report, base: int, identity: Identity) -> Sums:
@@ -42,7 +42,7 @@ def rounded(report: Report, base: int, identity: Identity) -> Sums:
     seed = hmac.digest(decoded(identity.signing), about, "sha256")
     chance = np.random.default_rng(np.frombuffer(seed, dtype="<u4")).random(cells.shape)
     made = base * (cells // base + (chance * base < cells % base))
-    noise = Noise(rounding=base, variance=base**2 / 4, cells=made.tolist())
+    noise = AddedNoise(rounding=base, variance=base**2 / 4, cells=made.tolist())
     effects = effect_bound(report.design_effect, report.largest_group, len(report.radii))
     group = group_bound(report.examples, report.design_effect, report.largest_group)
     like = Sums(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fedcert._schema.field_types import ListOf, MappingOf, Number, Pattern, Text, Whole
 from fedcert.errors import InvalidValue
-from fedcert.report.kinds import ListOf, MappingOf, Number, Pattern, Text, Whole
 from fedcert.report.smoothing import Smoothing
 
 RADIUS_DIGITS = 9
@@ -22,7 +22,7 @@ DISTRIBUTION = MappingOf(Number(least=0), "class names to weights", least=1)
 REQUEST_DIGEST = Pattern("'sha256:' and 64 hexadecimal digits", "sha256:[0-9a-f]{64}")
 
 
-def same_length(field: str, values: Sequence[object], other: str, others: Sequence[object]) -> None:
+def check_same_length(field: str, values: Sequence[object], other: str, others: Sequence[object]) -> None:
     """Check that two lists go together.
 
     Raises:
@@ -32,7 +32,7 @@ def same_length(field: str, values: Sequence[object], other: str, others: Sequen
         raise InvalidValue(field, f"of the same length as {other} ({len(others)})", values)
 
 
-def falling(field: str, counts: Sequence[int], most: int, of_what: str) -> None:
+def check_nonincreasing(field: str, counts: Sequence[int], most: int, of_what: str) -> None:
     """Check counts of what is certified to growing radii.
 
     Raises:
@@ -46,7 +46,9 @@ def falling(field: str, counts: Sequence[int], most: int, of_what: str) -> None:
             raise InvalidValue(f"{field}[{index}]", rule, count)
 
 
-def rows_fit(field: str, rows: Sequence[Sequence[int]], labels: Sequence[int], certified: Sequence[int] | None) -> None:
+def check_class_rows(
+    field: str, rows: Sequence[Sequence[int]], labels: Sequence[int], certified: Sequence[int] | None
+) -> None:
     """Check counts per class: one row per class, no more than its labels, adding up to the whole.
 
     Args:
@@ -58,18 +60,18 @@ def rows_fit(field: str, rows: Sequence[Sequence[int]], labels: Sequence[int], c
     Raises:
         InvalidValue: one of the rules is broken.
     """
-    same_length(field, rows, "classes", labels)
+    check_same_length(field, rows, "classes", labels)
     for index, (row, count) in enumerate(zip(rows, labels, strict=True)):
         if certified is not None:
-            same_length(f"{field}[{index}]", row, "radii", certified)
-        falling(f"{field}[{index}]", row, count, "the class's label count")
+            check_same_length(f"{field}[{index}]", row, "radii", certified)
+        check_nonincreasing(f"{field}[{index}]", row, count, "the class's label count")
     for index, whole in enumerate(certified or ()):
         total = sum(row[index] for row in rows)
         if total != whole:
             raise InvalidValue(f"column {index} of {field}", f"adding up to certified_counts[{index}] ({whole})", total)
 
 
-def certifiable(radii: Sequence[float], counts: Sequence[int], smoothing: Smoothing) -> None:
+def check_certifiable(radii: Sequence[float], counts: Sequence[int], smoothing: Smoothing) -> None:
     """Check that nothing is certified beyond the largest radius of the settings: such counts are made up.
 
     Raises:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from fedcert._schema.field_types import ListOf, Nullable, Number, OneOf, Whole
+from fedcert._schema.record import Nested, Record, validated
 from fedcert.errors import InvalidValue
 from fedcert.report.fields import MOST_CLASSES, MOST_RADII
-from fedcert.report.kinds import ListOf, Nullable, Number, OneOf, Whole
-from fedcert.report.value import Part, Value, rule
 
 TOGETHER, ALONE = "together", "each site"
 _CELL = Whole(least=-(2**53), most=2**53)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Budget(Value):
+class PrivacyBudget(Record):
     """What an observer may learn about one unit: (epsilon, delta)-differential privacy.
 
     Attributes:
@@ -29,12 +29,12 @@ class Budget(Value):
 
     NOUN: ClassVar[str] = "privacy budget"
 
-    epsilon: float = field(metadata=rule(Number(above=0, most=100)))
-    delta: float = field(default=1e-6, metadata=rule(Number(least=1e-100, most=0.01)))
-    unit: str = field(default="example", metadata=rule(OneOf(("example", "group"))))
-    adjacency: str = field(default="add-remove", metadata=rule(OneOf(("add-remove", "replace"))))
-    most_per_unit: int = field(default=1, metadata=rule(Whole(least=1)))
-    noise: str = field(default=TOGETHER, metadata=rule(OneOf((TOGETHER, ALONE))))
+    epsilon: float = field(metadata=validated(Number(above=0, most=100)))
+    delta: float = field(default=1e-6, metadata=validated(Number(least=1e-100, most=0.01)))
+    unit: str = field(default="example", metadata=validated(OneOf(("example", "group"))))
+    adjacency: str = field(default="add-remove", metadata=validated(OneOf(("add-remove", "replace"))))
+    most_per_unit: int = field(default=1, metadata=validated(Whole(least=1)))
+    noise: str = field(default=TOGETHER, metadata=validated(OneOf((TOGETHER, ALONE))))
 
     @property
     def sensitivity(self) -> float:
@@ -43,7 +43,7 @@ class Budget(Value):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Noise(Value):
+class AddedNoise(Record):
     """Noise that was added, or rounding by chance, and the counts that came of it.
 
     Attributes:
@@ -59,13 +59,15 @@ class Noise(Value):
 
     NOUN: ClassVar[str] = "noise"
 
-    budget: Budget | None = field(default=None, metadata=rule(Nullable(Part(Budget))))
-    rho: float | None = field(default=None, metadata=rule(Nullable(Number(above=0))))
-    rounding: int | None = field(default=None, metadata=rule(Nullable(Whole(least=2, most=2**20)), later=True))
-    variance: float = field(metadata=rule(Number(above=0)))
-    scale: int = field(default=1, metadata=rule(Whole(least=1, most=2**20)))
+    budget: PrivacyBudget | None = field(default=None, metadata=validated(Nullable(Nested(PrivacyBudget))))
+    rho: float | None = field(default=None, metadata=validated(Nullable(Number(above=0))))
+    rounding: int | None = field(default=None, metadata=validated(Nullable(Whole(least=2, most=2**20)), later=True))
+    variance: float = field(metadata=validated(Number(above=0)))
+    scale: int = field(default=1, metadata=validated(Whole(least=1, most=2**20)))
     cells: tuple[tuple[int, ...], ...] = field(
-        metadata=rule(ListOf(ListOf(_CELL, "counts", most=MOST_RADII + 1), "rows, one per class", most=MOST_CLASSES))
+        metadata=validated(
+            ListOf(ListOf(_CELL, "counts", most=MOST_RADII + 1), "rows, one per class", most=MOST_CLASSES)
+        )
     )
 
     def consistent(self) -> None:

@@ -6,7 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from fedcert.errors import InvalidValue, shown
+from fedcert._schema.field_types import (
+    LARGEST_COUNT,
+    ListOf,
+    ModelName,
+    Nullable,
+    Number,
+    OneOf,
+    Text,
+    Timestamp,
+    Whole,
+)
+from fedcert._schema.record import Nested, Record, validated
+from fedcert.errors import InvalidValue, preview
 from fedcert.report.fields import (
     CERTIFIED_COUNTS,
     CLASS_ROWS,
@@ -15,19 +27,17 @@ from fedcert.report.fields import (
     MOST_RADII,
     RADII,
     REQUEST_DIGEST,
-    certifiable,
-    falling,
-    rows_fit,
-    same_length,
+    check_certifiable,
+    check_class_rows,
+    check_nonincreasing,
+    check_same_length,
 )
-from fedcert.report.kinds import LARGEST_COUNT, ListOf, ModelName, Moment, Nullable, Number, OneOf, Text, Whole
 from fedcert.report.signature import Signature
 from fedcert.report.smoothing import Smoothing
-from fedcert.report.value import Part, Value, rule
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(Value):
+class Report(Record):
     """A client's report: all that leaves it.
 
     Attributes:
@@ -62,28 +72,28 @@ class Report(Value):
     NOUN: ClassVar[str] = "report"
     REMEDY: ClassVar[str | None] = "ask the client to run 'fedcert certify' again"
 
-    task: str = field(default="multiclass", metadata=rule(OneOf(("multiclass",))))
-    client: str = field(metadata=rule(Text()))
-    model: str = field(metadata=rule(ModelName()))
-    request: str | None = field(default=None, metadata=rule(Nullable(REQUEST_DIGEST)))
-    smoothing: Smoothing = field(metadata=rule(Part(Smoothing)))
-    radii: tuple[float, ...] = field(metadata=rule(RADII))
-    classes: tuple[str, ...] = field(metadata=rule(CLASSES))
-    label_counts: tuple[int, ...] = field(metadata=rule(LABEL_COUNTS))
-    certified_counts: tuple[int, ...] = field(metadata=rule(CERTIFIED_COUNTS))
+    task: str = field(default="multiclass", metadata=validated(OneOf(("multiclass",))))
+    client: str = field(metadata=validated(Text()))
+    model: str = field(metadata=validated(ModelName()))
+    request: str | None = field(default=None, metadata=validated(Nullable(REQUEST_DIGEST)))
+    smoothing: Smoothing = field(metadata=validated(Nested(Smoothing)))
+    radii: tuple[float, ...] = field(metadata=validated(RADII))
+    classes: tuple[str, ...] = field(metadata=validated(CLASSES))
+    label_counts: tuple[int, ...] = field(metadata=validated(LABEL_COUNTS))
+    certified_counts: tuple[int, ...] = field(metadata=validated(CERTIFIED_COUNTS))
     class_certified_counts: tuple[tuple[int, ...], ...] | None = field(
-        default=None, metadata=rule(Nullable(CLASS_ROWS))
+        default=None, metadata=validated(Nullable(CLASS_ROWS))
     )
-    abstained: int | None = field(default=None, metadata=rule(Nullable(Whole())))
+    abstained: int | None = field(default=None, metadata=validated(Nullable(Whole())))
     design_effect: tuple[float, ...] | None = field(
         default=None,
-        metadata=rule(Nullable(ListOf(Number(above=0), "positive numbers, one per radius", most=MOST_RADII))),
+        metadata=validated(Nullable(ListOf(Number(above=0), "positive numbers, one per radius", most=MOST_RADII))),
     )
-    largest_group: int | None = field(default=None, metadata=rule(Nullable(Whole(least=1))))
-    samples: int | None = field(default=None, metadata=rule(Nullable(Whole())))
-    software: str | None = field(default=None, metadata=rule(Nullable(Text())))
-    created: str | None = field(default=None, metadata=rule(Nullable(Moment())))
-    signature: Signature | None = field(default=None, metadata=rule(Nullable(Part(Signature)), later=True))
+    largest_group: int | None = field(default=None, metadata=validated(Nullable(Whole(least=1))))
+    samples: int | None = field(default=None, metadata=validated(Nullable(Whole())))
+    software: str | None = field(default=None, metadata=validated(Nullable(Text())))
+    created: str | None = field(default=None, metadata=validated(Nullable(Timestamp())))
+    signature: Signature | None = field(default=None, metadata=validated(Nullable(Nested(Signature)), later=True))
 
     @property
     def examples(self) -> int:
@@ -98,16 +108,18 @@ class Report(Value):
 
     def consistent(self) -> None:
         """Check the rules between counts, labels, classes and radii."""
-        same_length("label_counts", self.label_counts, "classes", self.classes)
-        same_length("certified_counts", self.certified_counts, "radii", self.radii)
+        check_same_length("label_counts", self.label_counts, "classes", self.classes)
+        check_same_length("certified_counts", self.certified_counts, "radii", self.radii)
         if self.examples > LARGEST_COUNT:
             raise InvalidValue("the sum of label_counts", "at most 2^53", self.examples)
-        falling("certified_counts", self.certified_counts, self.examples, "the number of examples")
-        certifiable(self.radii, self.certified_counts, self.smoothing)
+        check_nonincreasing("certified_counts", self.certified_counts, self.examples, "the number of examples")
+        check_certifiable(self.radii, self.certified_counts, self.smoothing)
         if self.class_certified_counts is not None:
-            rows_fit("class_certified_counts", self.class_certified_counts, self.label_counts, self.certified_counts)
+            check_class_rows(
+                "class_certified_counts", self.class_certified_counts, self.label_counts, self.certified_counts
+            )
         if self.design_effect is not None:
-            same_length("design_effect", self.design_effect, "radii", self.radii)
+            check_same_length("design_effect", self.design_effect, "radii", self.radii)
         if self.largest_group is not None and self.largest_group > max(self.examples, 1):
             raise InvalidValue("largest_group", f"at most the examples ({self.examples})", self.largest_group)
         left = self.examples - self.certified_counts[0]
@@ -117,5 +129,5 @@ class Report(Value):
     @classmethod
     def _place(cls, document: Mapping[str, Any], place: str | None) -> str:
         client = document.get("client")
-        name = f"report {shown(client)}" if isinstance(client, str) else "report"
+        name = f"report {preview(client)}" if isinstance(client, str) else "report"
         return f"{name} in {place}" if place else name

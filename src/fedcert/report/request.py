@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
-from fedcert.errors import InvalidValue, shown
+from fedcert._schema.field_types import Flag, ModelName, Nullable, OneOf, Pattern, Text, Timestamp, Whole
+from fedcert._schema.record import Nested, Record, validated
+from fedcert.errors import InvalidValue, preview
 from fedcert.report.fields import CLASSES, DISTRIBUTION, RADII, ROSTER
-from fedcert.report.kinds import Flag, ModelName, Moment, Nullable, OneOf, Pattern, Text, Whole
-from fedcert.report.privacy import TOGETHER, Budget
+from fedcert.report.privacy import TOGETHER, PrivacyBudget
 from fedcert.report.signature import Signature, canonical
 from fedcert.report.smoothing import DEFAULT_RADII, Smoothing
-from fedcert.report.value import Part, Value, rule
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target(Value):
+class Target(Record):
     """The class mix of the population that the model will be deployed to.
 
     Attributes:
@@ -32,8 +32,8 @@ class Target(Value):
 
     NOUN: ClassVar[str] = "target"
 
-    name: str = field(metadata=rule(Text()))
-    distribution: Mapping[str, float] = field(metadata=rule(DISTRIBUTION))
+    name: str = field(metadata=validated(Text()))
+    distribution: Mapping[str, float] = field(metadata=validated(DISTRIBUTION))
 
     def consistent(self) -> None:
         """Check that the shares add up to 1."""
@@ -43,7 +43,7 @@ class Target(Value):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release(Value):
+class Release(Record):
     """What the coordinator asks the sites to release; each site decides for itself.
 
     Attributes:
@@ -53,12 +53,12 @@ class Release(Value):
 
     NOUN: ClassVar[str] = "release policy"
 
-    class_counts: bool = field(default=False, metadata=rule(Flag()))
-    minimum_examples: int = field(default=0, metadata=rule(Whole()))
+    class_counts: bool = field(default=False, metadata=validated(Flag()))
+    minimum_examples: int = field(default=0, metadata=validated(Whole()))
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateSum(Value):
+class PrivateSum(Record):
     """What a secure sum is to be over: no site's own numbers are told, only those of all together.
 
     Attributes:
@@ -73,12 +73,12 @@ class PrivateSum(Value):
 
     NOUN: ClassVar[str] = "private sum"
 
-    threshold: int = field(metadata=rule(Whole(least=2)))
-    class_counts: bool = field(default=True, metadata=rule(Flag()))
-    moments: bool = field(default=False, metadata=rule(Flag()))
-    budget: Budget | None = field(default=None, metadata=rule(Nullable(Part(Budget)), later=True))
-    spread: bool = field(default=False, metadata=rule(Flag()))
-    fewest_holders: int | None = field(default=None, metadata=rule(Nullable(Whole(least=2)), later=True))
+    threshold: int = field(metadata=validated(Whole(least=2)))
+    class_counts: bool = field(default=True, metadata=validated(Flag()))
+    moments: bool = field(default=False, metadata=validated(Flag()))
+    budget: PrivacyBudget | None = field(default=None, metadata=validated(Nullable(Nested(PrivacyBudget)), later=True))
+    spread: bool = field(default=False, metadata=validated(Flag()))
+    fewest_holders: int | None = field(default=None, metadata=validated(Nullable(Whole(least=2)), later=True))
 
     def consistent(self) -> None:
         """Check that it is over something, and that noise is over what it protects."""
@@ -97,7 +97,7 @@ class PrivateSum(Value):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request(Value):
+class Request(Record):
     """A coordinator's request: what every site must agree on before it certifies.
 
     Attributes:
@@ -126,20 +126,20 @@ class Request(Value):
     NOUN: ClassVar[str] = "request"
     REMEDY: ClassVar[str | None] = "ask the coordinator for a new request"
 
-    task: str = field(default="multiclass", metadata=rule(OneOf(("multiclass",))))
-    model: str = field(metadata=rule(ModelName()))
-    smoothing: Smoothing = field(metadata=rule(Part(Smoothing)))
-    radii: tuple[float, ...] = field(default=DEFAULT_RADII, metadata=rule(RADII))
-    classes: tuple[str, ...] = field(metadata=rule(CLASSES))
-    target: Target | None = field(default=None, metadata=rule(Nullable(Part(Target))))
-    roster: tuple[str, ...] | None = field(default=None, metadata=rule(Nullable(ROSTER)))
-    nonce: str = field(metadata=rule(Pattern("32 hexadecimal digits", "[0-9a-f]{32}")))
-    deadline: str | None = field(default=None, metadata=rule(Nullable(Moment())))
-    release: Release = field(default_factory=Release, metadata=rule(Part(Release)))
-    private: PrivateSum | None = field(default=None, metadata=rule(Nullable(Part(PrivateSum)), later=True))
-    software: str | None = field(default=None, metadata=rule(Nullable(Text())))
-    created: str | None = field(default=None, metadata=rule(Nullable(Moment())))
-    signature: Signature | None = field(default=None, metadata=rule(Nullable(Part(Signature)), later=True))
+    task: str = field(default="multiclass", metadata=validated(OneOf(("multiclass",))))
+    model: str = field(metadata=validated(ModelName()))
+    smoothing: Smoothing = field(metadata=validated(Nested(Smoothing)))
+    radii: tuple[float, ...] = field(default=DEFAULT_RADII, metadata=validated(RADII))
+    classes: tuple[str, ...] = field(metadata=validated(CLASSES))
+    target: Target | None = field(default=None, metadata=validated(Nullable(Nested(Target))))
+    roster: tuple[str, ...] | None = field(default=None, metadata=validated(Nullable(ROSTER)))
+    nonce: str = field(metadata=validated(Pattern("32 hexadecimal digits", "[0-9a-f]{32}")))
+    deadline: str | None = field(default=None, metadata=validated(Nullable(Timestamp())))
+    release: Release = field(default_factory=Release, metadata=validated(Nested(Release)))
+    private: PrivateSum | None = field(default=None, metadata=validated(Nullable(Nested(PrivateSum)), later=True))
+    software: str | None = field(default=None, metadata=validated(Nullable(Text())))
+    created: str | None = field(default=None, metadata=validated(Nullable(Timestamp())))
+    signature: Signature | None = field(default=None, metadata=validated(Nullable(Nested(Signature)), later=True))
 
     def consistent(self) -> None:
         """Check that the target speaks of the request's classes, and that a secure sum is over enough of its roster."""
@@ -148,11 +148,11 @@ class Request(Value):
                 raise InvalidValue("roster", "a list of names where the sum is private", None)
             least, most = len(self.roster) // 2 + 1, len(self.roster)
             if not max(least, 2) <= self.private.threshold <= most:
-                rule = f"more than half of the {most} clients on the roster, and at most all of them"
-                raise InvalidValue("private.threshold", rule, self.private.threshold)
+                wanted = f"more than half of the {most} clients on the roster, and at most all of them"
+                raise InvalidValue("private.threshold", wanted, self.private.threshold)
         for name in self.target.distribution if self.target else ():
             if name not in self.classes:
-                raise InvalidValue(f"target.distribution[{shown(name)}]", "one of the request's classes", name)
+                raise InvalidValue(f"target.distribution[{preview(name)}]", "one of the request's classes", name)
 
     @property
     def digest(self) -> str:

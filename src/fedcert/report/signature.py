@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from fedcert.report.kinds import Pattern
-from fedcert.report.value import Value, rule
+from fedcert._schema.field_types import Pattern
+from fedcert._schema.record import Record, validated
 
 if TYPE_CHECKING:
     from fedcert.report.report import Report
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Signature(Value):
+class Signature(Record):
     """An Ed25519 signature.
 
     Attributes:
@@ -25,8 +25,8 @@ class Signature(Value):
 
     NOUN: ClassVar[str] = "signature"
 
-    key: str = field(metadata=rule(Pattern("32 bytes as base64", "[A-Za-z0-9+/]{43}=")))
-    value: str = field(metadata=rule(Pattern("64 bytes as base64", "[A-Za-z0-9+/]{86}==")))
+    key: str = field(metadata=validated(Pattern("32 bytes as base64", "[A-Za-z0-9+/]{43}=")))
+    value: str = field(metadata=validated(Pattern("64 bytes as base64", "[A-Za-z0-9+/]{86}==")))
 
 
 def signed_text(value: Report | Request) -> bytes:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Any, ClassVar
 
+from fedcert._schema.field_types import Nullable, Number, OneOf, Whole
+from fedcert._schema.record import Record, validated
 from fedcert.errors import InvalidValue
-from fedcert.report.kinds import Nullable, Number, OneOf, Whole
-from fedcert.report.value import Value, rule
 
 DEFAULT_RADII = tuple(round(0.05 * step, 9) for step in range(21))
 """0, 0.05, …, 1: the radii of the paper's evaluation."""
@@ -28,7 +28,7 @@ USUAL_SAMPLES = {"sequential": 10_000, "fixed": 1000}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Smoothing(Value):
+class Smoothing(Record):
     """Settings of randomized smoothing (CERTIFY).
 
     What a file does not say means the published procedure. Settings for new work come from `usual`.
@@ -55,15 +55,15 @@ class Smoothing(Value):
 
     NOUN: ClassVar[str] = "smoothing settings"
 
-    noise: str = field(default="gaussian", metadata=rule(OneOf(tuple(NORMS))))
-    norm: str = field(default="l2", metadata=rule(OneOf(tuple(NORMS.values()))))
-    sigma: float = field(metadata=rule(Number(above=0, most=1e12)))
-    n0: int = field(default=100, metadata=rule(Whole(least=1)))
-    n: int = field(default=1000, metadata=rule(Whole(least=1)))
-    failure_probability: float = field(default=0.001, metadata=rule(Number(above=0, below=1)))
-    procedure: str = field(default="fixed", metadata=rule(OneOf(("fixed", "sequential"))))
-    tolerance: float | None = field(default=None, metadata=rule(Nullable(Number(least=0, below=1))))
-    precision: str = field(default="float32", metadata=rule(OneOf(("float32", "tf32", "bfloat16"))))
+    noise: str = field(default="gaussian", metadata=validated(OneOf(tuple(NORMS))))
+    norm: str = field(default="l2", metadata=validated(OneOf(tuple(NORMS.values()))))
+    sigma: float = field(metadata=validated(Number(above=0, most=1e12)))
+    n0: int = field(default=100, metadata=validated(Whole(least=1)))
+    n: int = field(default=1000, metadata=validated(Whole(least=1)))
+    failure_probability: float = field(default=0.001, metadata=validated(Number(above=0, below=1)))
+    procedure: str = field(default="fixed", metadata=validated(OneOf(("fixed", "sequential"))))
+    tolerance: float | None = field(default=None, metadata=validated(Nullable(Number(least=0, below=1))))
+    precision: str = field(default="float32", metadata=validated(OneOf(("float32", "tf32", "bfloat16"))))
 
     def consistent(self) -> None:
         """Check that noise and norm, procedure and tolerance go together."""

@@ -1,9 +1,9 @@
 """The protocol of a certification round: what every transport shares. Transports move messages and decide nothing."""
 
-from fedcert.rounds.asking import ask
-from fedcert.rounds.carrying import Transport, carry_round
 from fedcert.rounds.folder import RunFolder
-from fedcert.rounds.round import Round
+from fedcert.rounds.reports import Transport, run_round
+from fedcert.rounds.requests import make_request
+from fedcert.rounds.round import CertificationRound
 from fedcert.rounds.waiting import Reply, wait
 
-__all__ = ["Reply", "Round", "RunFolder", "Transport", "ask", "carry_round", "wait"]
+__all__ = ["CertificationRound", "Reply", "RunFolder", "Transport", "make_request", "run_round", "wait"]

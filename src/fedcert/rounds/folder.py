@@ -21,12 +21,12 @@ from types import TracebackType
 from typing import IO, Any, Self
 from urllib.parse import quote
 
+from fedcert._files.locks import take_lock
+from fedcert._files.paths import display_path, kind_of_path
 from fedcert.errors import CallError, FedcertError, FedcertWarning, FileProblem
 from fedcert.estimation.files import write_estimate
 from fedcert.estimation.result import Estimate
 from fedcert.report import Report, Request, read_one, write_whole
-from fedcert.report.locking import take_lock
-from fedcert.report.paths import kind_of_path, named
 
 _LONGEST = 80
 
@@ -48,16 +48,18 @@ class RunFolder:
         self.reports_path = path / "reports"
         self.estimate_path = path / "estimate.json"
         if request is None and kind_of_path(path / "request.json") is None:
-            raise CallError(f"{named(path)} holds no request to go on with")
+            raise CallError(f"{display_path(path)} holds no request to go on with")
         try:
             self.reports_path.mkdir(parents=True, exist_ok=True)
             self._log: IO[bytes] = (path / "log.ndjson").open("ab", buffering=0)  # a full disk is told at once
             free = take_lock(self._log)
         except OSError as error:
-            raise FileProblem(f"cannot use the folder {named(path)}: {error.strerror or error}") from None
+            raise FileProblem(f"cannot use the folder {display_path(path)}: {error.strerror or error}") from None
         if not free:
             self._log.close()
-            raise CallError(f"another run is using the folder {named(path)}; wait for it to end, or name another")
+            raise CallError(
+                f"another run is using the folder {display_path(path)}; wait for it to end, or name another"
+            )
         try:
             self.request = self._settle(request)
         except BaseException:
@@ -72,7 +74,9 @@ class RunFolder:
             return request
         found: Request = read_one(file, Request)
         if request is not None and request.digest != found.digest:
-            raise CallError(f"{named(self.path)} is the folder of another request; name another folder for this one")
+            raise CallError(
+                f"{display_path(self.path)} is the folder of another request; name another folder for this one"
+            )
         self.log("resumed", request=found.digest)
         return found
 
@@ -108,17 +112,17 @@ class RunFolder:
         try:
             found = sorted(path for path in self.reports_path.iterdir() if not path.name.startswith("."))
         except OSError as error:
-            raise FileProblem(f"cannot read {named(self.reports_path)}: {error.strerror or error}") from None
+            raise FileProblem(f"cannot read {display_path(self.reports_path)}: {error.strerror or error}") from None
         kept = []
         for path in found:
             try:
                 report: Report = read_one(path, Report)
                 if path.name != file_name(report.client):
-                    raise FileProblem(f"{named(path)} is not the name of {report.client!r}'s file")
+                    raise FileProblem(f"{display_path(path)} is not the name of {report.client!r}'s file")
                 kept.append(report)
             except FedcertError as error:
                 warnings.warn(
-                    f"a file in {named(self.reports_path)} does not count: {error}", FedcertWarning, stacklevel=4
+                    f"a file in {display_path(self.reports_path)} does not count: {error}", FedcertWarning, stacklevel=4
                 )
         return kept
 
@@ -143,7 +147,7 @@ class RunFolder:
             self._log.write(json.dumps({"time": time, "event": event, **facts}).encode() + b"\n")
             os.fsync(self._log.fileno())
         except OSError as error:
-            raise FileProblem(f"cannot write the log in {named(self.path)}: {error.strerror or error}") from None
+            raise FileProblem(f"cannot write the log in {display_path(self.path)}: {error.strerror or error}") from None
 
     def close(self) -> None:
         """Let others use it."""

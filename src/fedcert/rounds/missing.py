@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
-from fedcert.errors import CallError, EstimationProblem, shown
-from fedcert.estimation.checks import LOOK, OK, Check
+from fedcert.errors import CallError, EstimationProblem, preview
+from fedcert.estimation.diagnostics.checks import LOOK, OK, Check
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.target import distribution_of
 from fedcert.report import Report
@@ -33,7 +33,7 @@ def check_missing(missing: Mapping[str, str], answered: int, roster: Sequence[st
     if not missing:
         sentence = f"All {len(roster)} clients that were asked answered."
         return Check(name="missing clients", verdict=OK, figure=0.0, sentence=sentence)
-    named = ", ".join(shown(client) for client in list(missing)[:_NAMED])
+    named = ", ".join(preview(client) for client in list(missing)[:_NAMED])
     named += f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
     sentence = (
         f"{len(missing)} of the {len(roster)} clients that were asked are missing: {named}. If clients differ in their "
@@ -47,7 +47,7 @@ def check_contested(contested: Mapping[str, str]) -> list[Check]:
     """Whether others claimed to be clients that had answered; nothing where nobody did."""
     if not contested:
         return []
-    told = "; ".join(f"{shown(client)}: {why}" for client, why in list(contested.items())[:_NAMED])
+    told = "; ".join(f"{preview(client)}: {why}" for client, why in list(contested.items())[:_NAMED])
     sentence = f"Of {len(contested)} clients that answered, others claim the name: {told}. Their first answers count."
     return [Check(name="contested names", verdict=LOOK, figure=float(len(contested)), sentence=sentence)]
 
@@ -67,7 +67,7 @@ def check_missing_examples(examples: object, screened: bool) -> None:
     if not 0 <= count <= 2**53:
         raise CallError(
             "the examples of a missing client must be a whole number, 0 or more, and must be at most 2^53, but are "
-            f"{shown(examples)}"
+            f"{preview(examples)}"
         )
     if screened:
         raise CallError("a worst case is about everybody who answered: leave screening out, or the worst case")

@@ -10,30 +10,30 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from fedcert._schema.encoding import encoded_numbers
 from fedcert.errors import FedcertError, QuorumMissed, Refused
+from fedcert.estimation.estimate import estimate
 from fedcert.estimation.result import Estimate
-from fedcert.estimation.run import estimate
-from fedcert.privacy.encoding import encoded_numbers
-from fedcert.privacy.holders import Held
-from fedcert.privacy.keyring import Keyring
-from fedcert.privacy.masks import Vector
-from fedcert.privacy.messages import Holders, Message, Totals
-from fedcert.privacy.replying import SAID, read_message
-from fedcert.privacy.site import HOLDERS
-from fedcert.privacy.spread import SpreadOf
-from fedcert.privacy.summing import STAGES, Summing
-from fedcert.privacy.vectors import Layout
+from fedcert.privacy.keys.keyring import Keyring
 from fedcert.report import Request, Sums
 from fedcert.rounds.missing import check_missing
 from fedcert.rounds.reasons import reason
 from fedcert.rounds.sum_folder import SumFolder
 from fedcert.rounds.waiting import Reply
+from fedcert.secagg.class_support import ClassSupport
+from fedcert.secagg.client import HOLDERS
+from fedcert.secagg.masks import Vector
+from fedcert.secagg.messages import ClientMessage, Holders, Totals
+from fedcert.secagg.participant import CLIENT_MESSAGES, read_message
+from fedcert.secagg.second_sum import SecondSum
+from fedcert.secagg.server import STAGES, SecAggServer
+from fedcert.secagg.vectors import VectorLayout
 
 _LOG = logging.getLogger("fedcert")
 _PAUSE = 0.2
 
 
-class Courier(Protocol):
+class SecAggTransport(Protocol):
     """What moves a private round's messages, and decides nothing."""
 
     def tell(self, stage: int, letters: Mapping[str, str]) -> None:
@@ -48,9 +48,9 @@ class Courier(Protocol):
         ...
 
 
-def carry_sum(
-    courier: Courier,
-    summing: Summing,
+def run_secagg(
+    courier: SecAggTransport,
+    summing: SecAggServer,
     *,
     folder: SumFolder | None = None,
     patience: float = 60.0,
@@ -112,8 +112,8 @@ def carry_sum(
 
 
 def _stage(
-    courier: Courier,
-    summing: Summing,
+    courier: SecAggTransport,
+    summing: SecAggServer,
     folder: SumFolder | None,
     troubles: dict[str, str],
     seconds: float,
@@ -145,9 +145,9 @@ def _stage(
         sleep(_PAUSE)
 
 
-def _message(reply: Reply) -> Message:
+def _message(reply: Reply) -> ClientMessage:
     try:
-        message: Message = read_message(reply.answer or "", SAID, f"what {reply.client} says")
+        message: ClientMessage = read_message(reply.answer or "", CLIENT_MESSAGES, f"what {reply.client} says")
     except FedcertError as error:
         raise Refused(str(error)) from None
     if message.client != reply.client:
@@ -163,7 +163,7 @@ def _seconds(request: Request, stage: int, patience: float) -> float:
 
 
 def private_sums(
-    courier: Courier,
+    courier: SecAggTransport,
     request: Request,
     keyring: Keyring,
     *,
@@ -177,7 +177,7 @@ def private_sums(
         request: what was asked.
         keyring: the sites' public keys.
         folder: where to keep the work, so that a coordinator that dies goes on.
-        how: `patience`, `once`, `go_on` and `sleep`, see `carry_sum`.
+        how: `patience`, `once`, `go_on` and `sleep`, see `run_secagg`.
 
     Returns:
         None for the sums where, with `once`, sites are still waited for.
@@ -203,37 +203,37 @@ class _PrivateRound:
     """The sums that a request leads to, one after the other, among the sites that are still there."""
 
     def __init__(
-        self, courier: Courier, request: Request, keyring: Keyring, folder: Path | None, how: Mapping[str, Any]
+        self, courier: SecAggTransport, request: Request, keyring: Keyring, folder: Path | None, how: Mapping[str, Any]
     ) -> None:
         self.courier, self.request, self.keyring, self.folder, self.how = courier, request, keyring, folder, how
-        self.layout = Layout(request)
+        self.layout = VectorLayout(request)
         self._stage = 0
         self._there: set[str] | None = None
         self._total: Vector | None = None
         self._tags: Vector | None = None
 
-    def held(self) -> tuple[Held | None, dict[str, str]]:
+    def held(self) -> tuple[ClassSupport | None, dict[str, str]]:
         """How many sites hold each class.
 
         Raises:
             Refused: no class is held by enough.
         """
         classes = len(self.request.classes)
-        summing = Summing(self.request, self.keyring, 2 * classes, purpose=HOLDERS)
+        summing = SecAggServer(self.request, self.keyring, 2 * classes, purpose=HOLDERS)
         missing = self._carry(summing, "holders")
         if summing.total is None:
             return None, missing
         self._tags = summing.total[classes:]
-        return Held.of(self.request, summing.total[:classes], len(summing.survivors)), missing
+        return ClassSupport.of(self.request, summing.total[:classes], len(summing.survivors)), missing
 
-    def counts(self, held: Held | None) -> tuple[Sums | None, dict[str, str]]:
+    def counts(self, held: ClassSupport | None) -> tuple[Sums | None, dict[str, str]]:
         """The counts, over classes that enough sites hold."""
         length = self.layout.length
         numbers = 2 * length if self.request.private is not None and self.request.private.spread else length
         if held is None or self._tags is None:
-            summing, opening = Summing(self.request, self.keyring, numbers), None
+            summing, opening = SecAggServer(self.request, self.keyring, numbers), None
         else:
-            summing = Summing(self.request, self.keyring, numbers, purpose=held.purpose, invited=self._there)
+            summing = SecAggServer(self.request, self.keyring, numbers, purpose=held.purpose, invited=self._there)
             tags = encoded_numbers(self._tags)
             opening = Holders(session=summing.session, holders=held.holders, tags=tags).dumps()
         missing = self._carry(summing, None, opening)
@@ -247,8 +247,8 @@ class _PrivateRound:
         """The sums with their spread, by another sum among the same sites; without it where that fails."""
         assert self._total is not None  # noqa: S101
         assert self._tags is not None  # noqa: S101
-        about = SpreadOf.asked(self.request, sums)
-        summing = Summing(self.request, self.keyring, about.length, purpose=about.purpose, invited=self._there)
+        about = SecondSum.asked(self.request, sums)
+        summing = SecAggServer(self.request, self.keyring, about.length, purpose=about.purpose, invited=self._there)
         told = Totals(session=summing.session, total=encoded_numbers(self._total), tags=encoded_numbers(self._tags))
         try:
             self._carry(summing, "spread", told.dumps())
@@ -257,12 +257,12 @@ class _PrivateRound:
             return sums
         return None if summing.total is None else replace(sums, spread=about.spread(summing.total))
 
-    def _carry(self, summing: Summing, name: str | None, opening: str | None = None) -> dict[str, str]:
+    def _carry(self, summing: SecAggServer, name: str | None, opening: str | None = None) -> dict[str, str]:
         """One sum, kept in a folder of its own."""
         folder = None
         if self.folder is not None:
             folder = SumFolder(self.folder if name is None else self.folder / name)
-        missing = carry_sum(self.courier, summing, folder=folder, opening=opening, first=self._stage, **self.how)
+        missing = run_secagg(self.courier, summing, folder=folder, opening=opening, first=self._stage, **self.how)
         self._stage += len(STAGES)
         self._there = summing.survivors
         return missing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from fedcert.errors import CallError, QuorumMissed, shown
+from fedcert.errors import CallError, QuorumMissed, preview
 from fedcert.report import Request
 
 Quorum = int | float
@@ -27,14 +27,14 @@ def needed(quorum: Quorum, asked: int | None) -> int:
         (3, 4, 5, 1, 1)
     """
     if isinstance(quorum, bool) or not isinstance(quorum, (int, float)) or not 0 <= quorum < math.inf:
-        raise CallError(f"quorum must be a number of clients or a share of them, but is {shown(quorum)}")
+        raise CallError(f"quorum must be a number of clients or a share of them, but is {preview(quorum)}")
     if isinstance(quorum, float):
         if quorum > 1:
-            raise CallError(f"quorum must be a whole number of clients or a share up to 1.0, but is {shown(quorum)}")
+            raise CallError(f"quorum must be a whole number of clients or a share up to 1.0, but is {preview(quorum)}")
         # Rounded down a little first: 0.07 * 100 is a little more than 7.
         return max(1, math.ceil(quorum * asked - 1e-9)) if asked is not None else 1
     if asked is not None and quorum > asked:
-        raise CallError(f"quorum must be at most the {asked} clients that are asked, but is {shown(quorum)}")
+        raise CallError(f"quorum must be at most the {asked} clients that are asked, but is {preview(quorum)}")
     return max(1, quorum)
 
 
@@ -49,7 +49,7 @@ def check_quorum(answered: int, missing: Mapping[str, str], request: Request, qu
     if answered >= least:
         return
     of = "" if asked is None else f" of the {asked} that were asked"
-    named = ", ".join(f"{shown(client)} ({why})" for client, why in list(missing.items())[:5])
+    named = ", ".join(f"{preview(client)} ({why})" for client, why in list(missing.items())[:5])
     more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
     sentence = f"{answered} clients{of} answered, and at least {least} are needed: there is no estimate"
     raise QuorumMissed(f"{sentence}; missing: {named}{more}" if missing else sentence)

@@ -9,21 +9,21 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from fedcert.errors import EstimationProblem, FedcertError, FedcertWarning, Refused, shown
+from fedcert._files.documents import LARGEST_DOCUMENT
+from fedcert._files.strict_json import parse
+from fedcert.errors import EstimationProblem, FedcertError, FedcertWarning, Refused, preview
+from fedcert.estimation.estimate import estimate
 from fedcert.estimation.result import Estimate
-from fedcert.estimation.run import estimate
 from fedcert.report import Report, Request
-from fedcert.report.parsing import parse
-from fedcert.report.reading import LARGEST_DOCUMENT
-from fedcert.rounds.accepting import Gate, same_counts
 from fedcert.rounds.folder import RunFolder
 from fedcert.rounds.missing import check_contested, check_missing, check_missing_examples, worst_case
 from fedcert.rounds.quorum import Quorum, check_quorum
 from fedcert.rounds.reasons import reason
 from fedcert.rounds.signatures import check_signatures
+from fedcert.rounds.validation import AnswerValidator, same_counts
 
 if TYPE_CHECKING:
-    from fedcert.privacy.keyring import Keyring
+    from fedcert.privacy.keys.keyring import Keyring
 
 Clock = Callable[[], datetime]
 
@@ -38,7 +38,7 @@ def steady_clock() -> Clock:
     return lambda: began + timedelta(seconds=time.monotonic() - mark)
 
 
-class Round:
+class CertificationRound:
     """One certification round.
 
     Answers may come in any order, through any transport, more than once; each is checked against the request. With a
@@ -71,7 +71,7 @@ class Round:
         self.contested: dict[str, str] = {}
         self._doubts: dict[str, str] = {}
         self._before: dict[str, str] = {}
-        self._gate = Gate.of(self.request)
+        self._gate = AnswerValidator.of(self.request)
         if folder is not None:
             self._recall(folder)
 
@@ -116,7 +116,9 @@ class Round:
             if before is not None:
                 if same_counts(before, report):
                     return before
-                raise Refused(f"{shown(report.client)} has answered already, with other counts; the first answer stays")
+                raise Refused(
+                    f"{preview(report.client)} has answered already, with other counts; the first answer stays"
+                )
         except Refused as refusal:
             self._refused(sender, answer, str(refusal))
             raise
@@ -134,7 +136,7 @@ class Round:
         """
         if self.trusted is None:
             return
-        from fedcert.privacy.signing import signer
+        from fedcert.privacy.keys.signing import signer
 
         if signer(report, self.trusted) is not None:
             self.vouched.add(report.client)

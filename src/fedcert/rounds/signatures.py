@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from fedcert.errors import shown
-from fedcert.estimation.checks import LOOK, OK, Check
+from fedcert.errors import preview
+from fedcert.estimation.diagnostics.checks import LOOK, OK, Check
 
 _NAMED = 10
 
@@ -21,7 +21,7 @@ def check_signatures(answered: int, strangers: Collection[str], screened: bool) 
     if not strangers:
         sentence = f"All {answered} reports are signed by keys that are trusted."
         return Check(name="signatures", verdict=OK, figure=0.0, sentence=sentence)
-    named = ", ".join(shown(client) for client in sorted(strangers)[:_NAMED])
+    named = ", ".join(preview(client) for client in sorted(strangers)[:_NAMED])
     named += f" and {len(strangers) - _NAMED} more" if len(strangers) > _NAMED else ""
     what = "They were screened." if screened else "They were not screened: what they say is taken as it is."
     sentence = f"{len(strangers)} of {answered} reports are not signed by a key that is trusted: {named}. {what}"

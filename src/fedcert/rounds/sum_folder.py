@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from fedcert._files.paths import display_path, kind_of_path
+from fedcert._files.strict_json import parse
 from fedcert.errors import CallError, FileProblem
-from fedcert.privacy.messages import Message
-from fedcert.privacy.summing import STAGES, Summing
 from fedcert.report import write_whole
-from fedcert.report.parsing import parse
-from fedcert.report.paths import kind_of_path, named
 from fedcert.rounds.folder import file_name
+from fedcert.secagg.messages import ClientMessage
+from fedcert.secagg.server import STAGES, SecAggServer
 
 _TROUBLES = "troubles.json"
 
@@ -29,9 +29,9 @@ class SumFolder:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise FileProblem(f"cannot use the folder {named(path)}: {error.strerror or error}") from None
+            raise FileProblem(f"cannot use the folder {display_path(path)}: {error.strerror or error}") from None
 
-    def keep(self, stage: int, message: Message) -> None:
+    def keep(self, stage: int, message: ClientMessage) -> None:
         """Keep what a site said; it is on the disk when this returns."""
         write_whole(self.path / f"{stage}-{file_name(message.client)}", message.dumps())
 
@@ -43,9 +43,9 @@ class SumFolder:
     def troubles(self) -> dict[str, str]:
         """Why some sites were left out before."""
         file = self.path / _TROUBLES
-        return {} if kind_of_path(file) is None else dict(parse(file.read_bytes(), named(file)))
+        return {} if kind_of_path(file) is None else dict(parse(file.read_bytes(), display_path(file)))
 
-    def restore(self, summing: Summing) -> None:
+    def restore(self, summing: SecAggServer) -> None:
         """Bring a sum to where it was.
 
         Raises:
@@ -55,13 +55,13 @@ class SumFolder:
             for file in sorted(self.path.glob(f"{stage}-*.json")):
                 if file.name == f"{stage}-over.json":
                     continue
-                message = kind.from_json(parse(file.read_bytes(), named(file)), named(file))
+                message = kind.from_json(parse(file.read_bytes(), display_path(file)), display_path(file))
                 if message.session != summing.session:
-                    raise CallError(f"{named(self.path)} is the folder of another private sum; name another")
+                    raise CallError(f"{display_path(self.path)} is the folder of another private sum; name another")
                 summing.take(message)
             over = self.path / f"{stage}-over.json"
             if kind_of_path(over) is None:
                 return
-            names = set(parse(over.read_bytes(), named(over)))
+            names = set(parse(over.read_bytes(), display_path(over)))
             summing.came[stage] = {name: one for name, one in summing.came[stage].items() if name in names}
             summing.close()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fedcert.errors import CallError, Refused
-from fedcert.rounds.round import Round
+from fedcert.rounds.round import CertificationRound
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,9 @@ _GRACE = 5.0
 Poll = Callable[[], Iterable[Reply]]
 
 
-def wait(one: Round, poll: Poll, *, pause: float = 1.0, sleep: Callable[[float], None] = time.sleep) -> None:
+def wait(
+    one: CertificationRound, poll: Poll, *, pause: float = 1.0, sleep: Callable[[float], None] = time.sleep
+) -> None:
     """Take replies until nobody is waited for, or the deadline is there.
 
     Args:
@@ -59,7 +61,7 @@ def wait(one: Round, poll: Poll, *, pause: float = 1.0, sleep: Callable[[float],
         sleep(pause)
 
 
-def _heard(one: Round, reply: Reply) -> None:
+def _heard(one: CertificationRound, reply: Reply) -> None:
     if reply.back:
         one.back(reply.client)
     elif reply.contest is not None:

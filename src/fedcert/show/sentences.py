@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedcert.estimation.checks import DO_NOT_RELY, LOOK, OK
+from fedcert.estimation.diagnostics.checks import DO_NOT_RELY, LOOK, OK
 from fedcert.estimation.result import Estimate
 
 
@@ -42,7 +42,7 @@ def method_of(one: Estimate) -> str:
     return str(one.details.get("chosen", one.method)).upper()
 
 
-def usual_radius(one: Estimate) -> int:
+def default_radius(one: Estimate) -> int:
     """The index of a radius to begin with: about a quarter of the way, where robustness begins to tell."""
     wanted = one.radii[0] + (one.radii[-1] - one.radii[0]) / 4
     return min(range(len(one.radii)), key=lambda index: abs(one.radii[index] - wanted))

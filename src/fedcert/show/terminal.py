@@ -23,7 +23,7 @@ _SHOWN_CLIENTS = 10
 _SHOWN_INTERVALS = 5
 
 
-def plain(text: str) -> Text:
+def printable(text: str) -> Text:
     """Untrusted text: no markup, and what is not printable is written out."""
     return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
 
@@ -75,7 +75,7 @@ def curve_table(estimates: Sequence[Estimate], truth: Sequence[float] | None = N
     def build(shown: Sequence[int]) -> Table:
         table = _with_radii("certified accuracy at radius", radii, shown)
         for name, curve in rows:
-            table.add_row(plain(name), *(f"{curve[index]:.3f}" for index in shown))
+            table.add_row(printable(name), *(f"{curve[index]:.3f}" for index in shown))
         return table
 
     return Fitting(len(radii), _SHOWN_RADII, build)
@@ -89,7 +89,7 @@ def error_table(comparisons: Mapping[str, Comparison], estimates: Sequence[Estim
     for one in estimates:
         errors = comparisons[one.method]
         table.add_row(
-            plain(method_of(one)),
+            printable(method_of(one)),
             f"{errors.rmse:.4f}",
             "–" if errors.mape is None else f"{errors.mape:.3f}",
             "–" if one.mismatch is None else f"{one.mismatch.l2:.4f}",
@@ -108,7 +108,7 @@ def weight_table(estimate: Estimate) -> Table | None:
     table.add_column("weight", justify="right")
     shown = heaviest(estimate.weights, _SHOWN_CLIENTS)
     for client, weight in shown:
-        table.add_row(plain(client), f"{weight:.4f}")
+        table.add_row(printable(client), f"{weight:.4f}")
     if carrying > len(shown):
         rest = 1 - sum(weight for _, weight in shown)
         table.add_row(f"{carrying - len(shown)} more", f"{rest:.4f}")
@@ -138,7 +138,7 @@ def _interval_table(
         table = _with_radii(f"{what}, at radius", radii, shown)
         for name, (point, lower, upper) in zip(names, curves, strict=True):
             cells = [f"{point[index]:.3f} ({lower[index]:.2f}–{upper[index]:.2f})" for index in shown]
-            table.add_row(plain(name), *cells)
+            table.add_row(printable(name), *cells)
         return table
 
     return Fitting(len(radii), _SHOWN_INTERVALS, build)
@@ -148,7 +148,7 @@ def check_lines(estimate: Estimate) -> list[Text]:
     """The checks, one line each."""
     styles = {"ok": "green", "look": "yellow"}
     return [
-        Text.assemble((f"{check.verdict:>16}  ", styles.get(check.verdict, "bold red")), plain(check.sentence))
+        Text.assemble((f"{check.verdict:>16}  ", styles.get(check.verdict, "bold red")), printable(check.sentence))
         for check in estimate.checks
     ]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fedcert.errors import CallError, require
-from fedcert.estimation.checks import OK
+from fedcert.estimation.diagnostics.checks import OK
 from fedcert.estimation.result import Estimate
 
 _SHOWN = 6
@@ -33,7 +33,7 @@ def metrics_of(one: Estimate, radii: Sequence[float] | None = None) -> dict[str,
         CallError: a radius is beyond the estimate's.
 
     Examples:
-        >>> from fedcert.estimation.run import estimate
+        >>> from fedcert.estimation.estimate import estimate
         >>> from fedcert.report import Report
         >>> site = Report(client="a", model="demo", smoothing={"sigma": 0.25}, radii=[0, 0.5], classes=["cat", "dog"],
         ...               label_counts=[80, 20], certified_counts=[90, 40])
@@ -86,7 +86,7 @@ def tensorboard(where: str | Path | Writer, radii: Sequence[float] | None = None
         >>> class Shown:
         ...     def add_scalar(self, tag, value, step):
         ...         print(tag, round(value, 2), step)
-        >>> from fedcert.estimation.run import estimate
+        >>> from fedcert.estimation.estimate import estimate
         >>> from fedcert.report import Report
         >>> site = Report(client="a", model="demo", smoothing={"sigma": 0.25}, radii=[0], classes=["cat"],
         ...               label_counts=[100], certified_counts=[90])
@@ -132,7 +132,7 @@ def mlflow(run: str | None = None, radii: Sequence[float] | None = None, *, clie
         >>> class Client:
         ...     def log_batch(self, run, metrics):
         ...         print(run, len(metrics), metrics[0].key)
-        >>> from fedcert.estimation.run import estimate
+        >>> from fedcert.estimation.estimate import estimate
         >>> from fedcert.report import Report
         >>> site = Report(client="a", model="demo", smoothing={"sigma": 0.25}, radii=[0], classes=["cat"],
         ...               label_counts=[100], certified_counts=[90])

@@ -16,12 +16,12 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fedcert import Report, Request, Sums, certify
 from fedcert.engines.flower import answer, certify_privately
-from fedcert.engines.flower.answering import name_of
+from fedcert.engines.flower.client import name_of
 from fedcert.errors import CallError, QuorumMissed
-from fedcert.privacy.identity import Identity, write_identity
-from fedcert.privacy.keyring import Keyring
-from fedcert.privacy.membership import Membership
+from fedcert.privacy.keys.identity import Identity, write_identity
+from fedcert.privacy.keys.keyring import Keyring
 from fedcert.privacy.policy import Policy
+from fedcert.secagg.participant_config import ParticipantConfig
 from flower_processes import app_in, flower, trained_weights
 from hands import CLASSES, FOUR, SMOOTHING, Hands, honest, network
 
@@ -44,7 +44,11 @@ def private(folder: Path) -> Any:
     def handle(message: Message, where: Context) -> Message:
         name = name_of(where)
         return answer(
-            message, where, network(), FOUR[name], membership=Membership(KEYS[name], RING, folder / name, policy=FEW)
+            message,
+            where,
+            network(),
+            FOUR[name],
+            membership=ParticipantConfig(KEYS[name], RING, folder / name, policy=FEW),
         )
 
     return handle
@@ -143,7 +147,11 @@ def test_three_tenths_drop_out(tmp_path: Path, count: int, stage: int | None) ->
         if texts["ask"] == "private" and stage_of(str(texts.get("told", ""))) >= due.get(name, 5):
             return Message(Error(code=8, reason="gone"), reply_to=message)
         return answer(
-            message, where, network(), data[name], membership=Membership(keys[name], ring, tmp_path / name, policy=FEW)
+            message,
+            where,
+            network(),
+            data[name],
+            membership=ParticipantConfig(keys[name], ring, tmp_path / name, policy=FEW),
         )
 
     grid = Hands({100 + number: handle for number in range(count)})
@@ -183,7 +191,9 @@ def test_what_a_client_holds_is_not_in_its_reasons(tmp_path: Path) -> None:
 
     def strict(message: Message, where: Context) -> Message:
         name = name_of(where)
-        own = Membership(KEYS[name], RING, tmp_path / name, policy=Policy(fewest_for_squares=3, minimum_examples=99))
+        own = ParticipantConfig(
+            KEYS[name], RING, tmp_path / name, policy=Policy(fewest_for_squares=3, minimum_examples=99)
+        )
         return answer(message, where, network(), FOUR[name], membership=own)
 
     grid = Hands({**{100 + number: private(tmp_path) for number in range(3)}, 103: strict})

@@ -19,7 +19,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fedcert import certify
 from fedcert.engines import versions
-from fedcert.engines.answering import examples_of
+from fedcert.engines.client import examples_of
 from fedcert.engines.flower import SUPPORTED, answer, certify_round, certifying, mail
 from fedcert.errors import CallError, DataProblem, QuorumMissed
 from fedcert.report import Request

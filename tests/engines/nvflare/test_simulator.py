@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 
 from fedcert import Smoothing, certify
-from fedcert.certification.classifiers import digest_of_module
+from fedcert.certification.models.classifiers import digest_of_module
 from fedcert.rounds import RunFolder
 from flower_processes import APP, COMPARED, trained_weights
 

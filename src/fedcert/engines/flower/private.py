@@ -10,25 +10,25 @@ from typing import Any
 from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
-from fedcert.engines.flower.certifying import weights_of
-from fedcert.engines.flower.mail import Mail, seconds_left
+from fedcert._files.documents import read_one
+from fedcert._files.paths import kind_of_path
+from fedcert.engines.figure import draw_estimate
 from fedcert.engines.flower.messages import ARRAYS, record_of
-from fedcert.engines.pictures import drawn
+from fedcert.engines.flower.server import weights_of
+from fedcert.engines.flower.transport import FlowerTransport, seconds_left
 from fedcert.errors import CallError, QuorumMissed
 from fedcert.estimation.result import Estimate
-from fedcert.privacy.identity import Identity
-from fedcert.privacy.keyring import Keyring
-from fedcert.privacy.signing import sign
-from fedcert.privacy.tolerance import usual_threshold
+from fedcert.privacy.keys.identity import Identity
+from fedcert.privacy.keys.keyring import Keyring
+from fedcert.privacy.keys.signing import sign
 from fedcert.report import DEFAULT_RADII, Request, Smoothing, write_whole
-from fedcert.report.paths import kind_of_path
-from fedcert.report.reading import read_one
 from fedcert.report.request import PrivateSum
-from fedcert.rounds import Reply, ask
+from fedcert.rounds import Reply, make_request
 from fedcert.rounds.private import concluded, private_sums
+from fedcert.secagg.threshold import default_threshold
 
 
-class PrivateMail(Mail):
+class PrivateFlowerTransport(FlowerTransport):
     """A private round's messages over Flower: a courier.
 
     Args:
@@ -44,12 +44,12 @@ class PrivateMail(Mail):
         self._under_way: dict[str, str] = {}
 
     def tell(self, stage: int, letters: Mapping[str, str]) -> None:
-        """See `Courier.tell`."""
+        """See `SecAggTransport.tell`."""
         self._letters, self._under_way = dict(letters), {}
         self._send(stage)
 
     def poll(self, stage: int) -> Iterator[Reply]:  # type: ignore[override]
-        """See `Courier.poll`."""
+        """See `SecAggTransport.poll`."""
         self._send(stage)
         for number, message in self._pull(self._under_way):
             name = self._under_way.pop(number)
@@ -132,20 +132,20 @@ def certify_privately(
     weights, digest = weights_of(model, arrays)
     wanted = smoothing if isinstance(smoothing, Smoothing) else Smoothing.usual(smoothing)
     private = PrivateSum(
-        threshold=threshold or usual_threshold(len(roster), squares=moments or spread),
+        threshold=threshold or default_threshold(len(roster), squares=moments or spread),
         moments=moments,
         spread=spread,
         fewest_holders=fewest_holders,
     )
     folder = None if run is None else Path(run)
-    asked = ask(digest, wanted, classes, radii=radii, roster=roster, seconds=seconds, private=private)
+    asked = make_request(digest, wanted, classes, radii=radii, roster=roster, seconds=seconds, private=private)
     request = _kept(folder, asked)
     if request is None:
         request = sign(asked, keys)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             write_whole(folder / "request.json", request.dumps())
-    mail = PrivateMail(grid, weights, request)
+    mail = PrivateFlowerTransport(grid, weights, request)
     sums, missing = private_sums(
         mail, request, trusted, folder=None if folder is None else folder / "sum", patience=patience, sleep=time.sleep,
     )  # fmt: skip
@@ -155,7 +155,7 @@ def certify_privately(
     if folder is not None:
         write_whole(folder / "sums.json", sums.dumps())
         write_whole(folder / "estimate.json", made.dumps())
-    return drawn(made, folder)
+    return draw_estimate(made, folder)
 
 
 def _kept(folder: Path | None, asked: Request) -> Request | None:

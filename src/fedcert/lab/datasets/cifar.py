@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from fedcert._files.paths import display_path, kind_of_path
 from fedcert.errors import CallError, DataProblem, FileProblem
 from fedcert.lab.datasets.dataset import Dataset, Images
-from fedcert.report.paths import kind_of_path, named
 
 HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
 _SHAPE = (3, 32, 32)
@@ -18,7 +18,7 @@ _PIXELS = 3 * 32 * 32
 
 
 @dataclass(frozen=True)
-class Layout:
+class CifarFormat:
     """What a binary version's folder holds: records of labels, then the red, green and blue plane.
 
     Attributes:
@@ -54,7 +54,7 @@ class Layout:
         return f"download {self.archive} (the binary version) from {HOME}, unpack it and give its folder {self.folder}"
 
 
-CIFAR10 = Layout(
+CIFAR10 = CifarFormat(
     name="CIFAR-10",
     archive="cifar-10-binary.tar.gz",
     folder="cifar-10-batches-bin",
@@ -73,7 +73,7 @@ CIFAR10 = Layout(
     ),
 )
 
-CIFAR100 = Layout(
+CIFAR100 = CifarFormat(
     name="CIFAR-100",
     archive="cifar-100-binary.tar.gz",
     folder="cifar-100-binary",
@@ -93,7 +93,7 @@ CIFAR100 = Layout(
 )
 
 
-def read_cifar(folder: Path, layout: Layout = CIFAR10) -> Dataset:
+def read_cifar(folder: Path, layout: CifarFormat = CIFAR10) -> Dataset:
     """Read and check a data set; CIFAR-100's classes are the hundred fine ones.
 
     Args:
@@ -108,10 +108,10 @@ def read_cifar(folder: Path, layout: Layout = CIFAR10) -> Dataset:
     kind = kind_of_path(folder)
     if kind != "a folder":
         what = "there is no folder" if kind is None else f"it is {kind}, not the folder that is expected:"
-        raise CallError(f"{layout.name}: {what} {named(folder)}; {layout.remedy}")
+        raise CallError(f"{layout.name}: {what} {display_path(folder)}; {layout.remedy}")
     missing = [name for name in (*layout.train, layout.test, layout.names) if kind_of_path(folder / name) != "a file"]
     if missing:
-        raise CallError(f"{layout.name}: the folder {named(folder)} lacks {', '.join(missing)}; {layout.remedy}")
+        raise CallError(f"{layout.name}: the folder {display_path(folder)} lacks {', '.join(missing)}; {layout.remedy}")
     parts = [_records(folder / name, layout.per_train_file, layout) for name in layout.train]
     train_images, train_labels = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
     test_images, test_labels = _records(folder / layout.test, layout.per_test_file, layout)
@@ -121,7 +121,8 @@ def read_cifar(folder: Path, layout: Layout = CIFAR10) -> Dataset:
         if _checksum(array) != checksum:
             what = "images" if array.ndim > 1 else "labels"
             raise DataProblem(
-                f"{layout.name}: the {what} in {', '.join(named(folder / name) for name in names)} must have the "
+                f"{layout.name}: the {what} in {', '.join(display_path(folder / name) for name in names)} must "
+                "have the "
                 f"SHA-256 {checksum}, but have {_checksum(array)}: some were changed; {layout.remedy}"
             )
     classes = _class_names(folder / layout.names, layout)
@@ -129,12 +130,13 @@ def read_cifar(folder: Path, layout: Layout = CIFAR10) -> Dataset:
     return Dataset(layout.name, train_images, labels[0], test_images, labels[1], classes)
 
 
-def _records(path: Path, count: int, layout: Layout) -> tuple[Images, Images]:
+def _records(path: Path, count: int, layout: CifarFormat) -> tuple[Images, Images]:
     raw = np.frombuffer(_bytes(path), np.uint8)
     length = layout.label_bytes + _PIXELS
     if len(raw) != count * length:
         raise DataProblem(
-            f"{layout.name}: {named(path)} must have {count * length} bytes ({count} images), but has {len(raw)}: "
+            f"{layout.name}: {display_path(path)} must have {count * length} bytes ({count} images), but has "
+            f"{len(raw)}: "
             f"it was cut off, or is another file; {layout.remedy}"
         )
     rows = raw.reshape(count, length)
@@ -142,11 +144,11 @@ def _records(path: Path, count: int, layout: Layout) -> tuple[Images, Images]:
     return np.ascontiguousarray(images), np.array(rows[:, layout.label_bytes - 1])
 
 
-def _class_names(path: Path, layout: Layout) -> tuple[str, ...]:
+def _class_names(path: Path, layout: CifarFormat) -> tuple[str, ...]:
     names = tuple(line.strip() for line in _bytes(path).decode(errors="replace").splitlines() if line.strip())
     if len(set(names)) != layout.classes or len(names) != layout.classes:
         raise DataProblem(
-            f"{layout.name}: {named(path)} must name {layout.classes} different classes, one a line, "
+            f"{layout.name}: {display_path(path)} must name {layout.classes} different classes, one a line, "
             f"but names {len(set(names))}; {layout.remedy}"
         )
     return names
@@ -161,4 +163,4 @@ def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise FileProblem(f"cannot read {named(path)}: {error.strerror or error}") from None
+        raise FileProblem(f"cannot read {display_path(path)}: {error.strerror or error}") from None

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fedcert._files.paths import display_path, kind_of_path
 from fedcert.errors import CallError, DataProblem, FileProblem
 from fedcert.lab.datasets.dataset import Dataset
-from fedcert.report.paths import kind_of_path, named
 
 _FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 _REMEDY = f"get the four files {', '.join(_FILES)} (or with .gz) from the data set's home page and give their folder"
@@ -42,24 +42,26 @@ def read_idx(folder: Path, *, expected: str | None = None) -> Dataset:
         DataProblem: a file is not of that format, or not of that data set.
     """
     if kind_of_path(folder) != "a folder":
-        raise CallError(f"there is no folder {named(folder)}; {_REMEDY}")
+        raise CallError(f"there is no folder {display_path(folder)}; {_REMEDY}")
     arrays = []
     for number, name in enumerate(_FILES):
         content, checksum, path = _content(folder, name)
         if expected is not None and checksum != _KNOWN[expected][number]:
             raise DataProblem(
-                f"{named(path)} must be {expected}'s compressed file with the MD5 {_KNOWN[expected][number]}, but has "
+                f"{display_path(path)} must be {expected}'s compressed file with the MD5 "
+                f"{_KNOWN[expected][number]}, but has "
                 f"{checksum}; {_REMEDY}, or ask for 'idx' where another data set is meant"
             )
         arrays.append(_array(content, path, 3 if number % 2 == 0 else 1))
     for images, labels, what in ((arrays[0], arrays[1], "training"), (arrays[2], arrays[3], "test")):
         if len(images) != len(labels):
             raise DataProblem(
-                f"{named(folder)}: there must be as many {what} images as labels, but there are {len(images)} and "
+                f"{display_path(folder)}: there must be as many {what} images as labels, but there are "
+                f"{len(images)} and "
                 f"{len(labels)}; {_REMEDY}"
             )
     if arrays[0].shape[1:] != arrays[2].shape[1:]:
-        raise DataProblem(f"{named(folder)}: training and test images must have one size; {_REMEDY}")
+        raise DataProblem(f"{display_path(folder)}: training and test images must have one size; {_REMEDY}")
     train, test = arrays[1].astype(np.int64), arrays[3].astype(np.int64)
     classes = tuple(map(str, range(int(max(train.max(), test.max())) + 1)))
     return Dataset(expected or "idx", arrays[0][:, None], train, arrays[2][:, None], test, classes)
@@ -69,14 +71,14 @@ def _content(folder: Path, name: str) -> tuple[bytes, str, Path]:
     """A file's content, the checksum of the file as it is, and which file it was."""
     found = [folder / f"{name}{end}" for end in (".gz", "") if kind_of_path(folder / f"{name}{end}") == "a file"]
     if not found:
-        raise CallError(f"the folder {named(folder)} lacks {name}, plain or with .gz; {_REMEDY}")
+        raise CallError(f"the folder {display_path(folder)} lacks {name}, plain or with .gz; {_REMEDY}")
     try:
         raw = found[0].read_bytes()
         content = gzip.decompress(raw) if found[0].suffix == ".gz" else raw
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataProblem(f"{named(found[0])} cannot be unpacked: {error}; {_REMEDY}") from None
+        raise DataProblem(f"{display_path(found[0])} cannot be unpacked: {error}; {_REMEDY}") from None
     except OSError as error:
-        raise FileProblem(f"cannot read {named(found[0])}: {error.strerror or error}") from None
+        raise FileProblem(f"cannot read {display_path(found[0])}: {error.strerror or error}") from None
     return content, hashlib.md5(raw, usedforsecurity=False).hexdigest(), found[0]
 
 
@@ -85,14 +87,15 @@ def _array(content: bytes, path: Path, dimensions: int) -> npt.NDArray[np.uint8]
     header = 4 + 4 * dimensions
     if content[:4] != wanted or len(content) < header:
         raise DataProblem(
-            f"{named(path)} must begin with the bytes {wanted.hex(' ')} (idx, bytes, {dimensions} dimensions), "
+            f"{display_path(path)} must begin with the bytes {wanted.hex(' ')} (idx, bytes, {dimensions} dimensions), "
             f"but begins with {content[:4].hex(' ') or 'nothing'}; {_REMEDY}"
         )
     shape = tuple(np.frombuffer(content, ">u4", dimensions, 4).tolist())
     size = math.prod(shape)
     if len(content) != header + size or not size:
         raise DataProblem(
-            f"{named(path)} must have {header + size} bytes for an array of {shape}, at least one of them a value, "
+            f"{display_path(path)} must have {header + size} bytes for an array of {shape}, at least one of them "
+            "a value, "
             f"but has {len(content)}; {_REMEDY}"
         )
     return np.frombuffer(content, np.uint8, size, header).reshape(shape).copy()

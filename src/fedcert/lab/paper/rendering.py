@@ -9,10 +9,10 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from fedcert.lab.paper.judging import OURS, PAPER, Errors
+from fedcert.lab.paper.evaluation import OURS, PAPER, Errors
 from fedcert.lab.paper.published import Row
 from fedcert.lab.paper.tables import Reproduced
-from fedcert.show.figures.look import COLOURS, LINES, MARKERS, dressed, new_figure, written
+from fedcert.show.figures.style import COLOURS, LINES, MARKERS, new_figure, save_figure, style_axes
 
 _SHOWN = {"ap": "AP", "ga": "GA", "vw": "VW", "blup": "BLUP", "minimax": "minimax", "poststratified": "post-stratified"}
 _FACTS = 5
@@ -110,7 +110,7 @@ def draw_distances(found: Mapping[float, Mapping[str, Errors]], path: Path) -> N
                 capsize=2, label=_SHOWN[method],
             )  # fmt: skip
         distance = "L2 distance of the target's class mix from the pool's"
-        dressed(axes, xlabel=distance, ylabel=("RMSE", "MAPE")[which])
+        style_axes(axes, xlabel=distance, ylabel=("RMSE", "MAPE")[which])
         axes.set_ylim(bottom=0)
     axes.legend(fontsize=8, frameon=False)
-    written(figure, path)
+    save_figure(figure, path)

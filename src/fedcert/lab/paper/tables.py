@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedcert.errors import CallError, DataProblem, shown
-from fedcert.lab.paper.judging import OURS, PAPER, Errors, judge
+from fedcert._files.paths import display_path, kind_of_path
+from fedcert.errors import CallError, DataProblem, preview
+from fedcert.lab.paper.evaluation import OURS, PAPER, Errors, evaluate
 from fedcert.lab.paper.published import FIGURE_2, TABLES, Row, Setting
 from fedcert.lab.traces.trace import Trace, read_trace
-from fedcert.report.paths import kind_of_path, named
 
 SHIFT = 0.4
 """L2 distance of the shifted target's class mix from that of the clients' pool."""
@@ -76,14 +76,14 @@ def reproduce(
     rows = [row for row in TABLES[name] if row.setting not in gone]
     if not rows:
         raise CallError(
-            f"{named(folder)} has none of the traces {', '.join(one.name for one in gone)}; "
+            f"{display_path(folder)} has none of the traces {', '.join(one.name for one in gone)}; "
             "give the folder that has them (--traces), or make them (--run)"
         )
     for number, row in enumerate(rows):
         trace = _trace_of(folder, row.setting)
 
         def errors(shift: float | None, row: Row = row, trace: Trace = trace) -> dict[str, Errors]:
-            return judge(
+            return evaluate(
                 trace, (*PAPER, *OURS), draws=draws, shift=shift, subsets=row.subsets, subset_size=row.subset_size,
                 seed=seed,
             )  # fmt: skip
@@ -102,10 +102,10 @@ def distances(folder: Path, *, draws: int, seed: int = 0) -> dict[float, dict[st
     setting, wanted = FIGURE_2
     if missing_traces("figure2", folder):
         raise CallError(
-            f"{named(folder)} lacks the trace {setting.name}; give its folder (--traces), or make it (--run)"
+            f"{display_path(folder)} lacks the trace {setting.name}; give its folder (--traces), or make it (--run)"
         )
     trace = _trace_of(folder, setting)
-    return {distance: judge(trace, draws=draws, shift=distance, seed=seed) for distance in wanted}
+    return {distance: evaluate(trace, draws=draws, shift=distance, seed=seed) for distance in wanted}
 
 
 def _trace_of(folder: Path, setting: Setting) -> Trace:
@@ -118,13 +118,13 @@ def _trace_of(folder: Path, setting: Setting) -> Trace:
     _check_same(path, "algorithm", trace.experiment.training.algorithm, wanted.training.algorithm)
     for part, examples in (("clients", trace.clients), ("target", trace.target)):
         if not len(examples):
-            raise DataProblem(f"the trace {named(path)} has no examples of the {part}; make it anew (--run)")
+            raise DataProblem(f"the trace {display_path(path)} has no examples of the {part}; make it anew (--run)")
     return trace
 
 
 def _check_same(path: Path, name: str, came: object, wanted: object) -> None:
     if came != wanted:
         raise DataProblem(
-            f"the trace {named(path)} must be of {name} {shown(wanted)}, but is of {shown(came)}; "
+            f"the trace {display_path(path)} must be of {name} {preview(wanted)}, but is of {preview(came)}; "
             "give the folder that has the right one (--traces), or make it anew (--run)"
         )

@@ -13,8 +13,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from fedcert._schema.field_types import FieldType, Number, Whole
 from fedcert.errors import CallError
-from fedcert.report.kinds import Kind, Number, Whole
 
 Indices = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int64]
@@ -149,7 +149,7 @@ class Limited(Partition):
 
 _ABOVE_ZERO = Number(above=0, most=1e6)
 _TAIL = Number(least=0.1, most=1e6)  # below that, draws from a Pareto distribution can exceed all numbers
-PARTITIONS: dict[str, tuple[type[Partition], tuple[tuple[str, Kind], ...]]] = {
+PARTITIONS: dict[str, tuple[type[Partition], tuple[tuple[str, FieldType], ...]]] = {
     Iid.NAME: (Iid, ()),
     Dirichlet.NAME: (Dirichlet, (("concentration", _ABOVE_ZERO),)),
     Pareto.NAME: (Pareto, (("shape", _TAIL),)),

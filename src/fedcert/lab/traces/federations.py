@@ -12,7 +12,7 @@ from fedcert.lab.populations.mixes import Mix, draw_mix, largest_set
 from fedcert.lab.populations.partition import Indices, Partition
 from fedcert.lab.traces.trace import Examples, Trace
 from fedcert.report import Report, Table, Target
-from fedcert.report.bulk import plain_table
+from fedcert.report.table.bulk import plain_table
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,14 @@ def table_of(trace: Trace, parts: Sequence[Indices] | None = None, *, class_coun
     )  # fmt: skip
 
 
-def redrawn(trace: Trace, partition: Partition, clients: int, generator: np.random.Generator) -> list[Indices]:
+def resample_clients(trace: Trace, partition: Partition, clients: int, generator: np.random.Generator) -> list[Indices]:
     """The clients' examples spread anew, over clients that never were."""
     return partition.spread(trace.clients.label.astype(np.int64), clients, generator)
 
 
-def target_of(trace: Trace, mix: Mix | None, generator: np.random.Generator) -> tuple[Target, npt.NDArray[np.float64]]:
+def draw_target(
+    trace: Trace, mix: Mix | None, generator: np.random.Generator
+) -> tuple[Target, npt.NDArray[np.float64]]:
     """A target and the truth about it.
 
     Args:
@@ -85,7 +87,7 @@ def target_of(trace: Trace, mix: Mix | None, generator: np.random.Generator) -> 
     return Target(name="target", distribution=dict(zip(trace.classes, shares.tolist(), strict=True))), truth
 
 
-def drawn(
+def draw_federation(
     trace: Trace,
     generator: np.random.Generator,
     *,
@@ -93,8 +95,8 @@ def drawn(
     mix: Mix | None = None,
     class_counts: bool = True,
 ) -> Drawn:
-    """A federation and a target: see `table_of` and `target_of`."""
-    return Drawn(table_of(trace, parts, class_counts=class_counts), *target_of(trace, mix, generator))
+    """A federation and a target: see `table_of` and `draw_target`."""
+    return Drawn(table_of(trace, parts, class_counts=class_counts), *draw_target(trace, mix, generator))
 
 
 def _certified(examples: Examples, radii: Sequence[float], chosen: Indices) -> npt.NDArray[np.float64]:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedcert.errors import CallError, DataProblem, FileProblem, InvalidValue, require, shown
+from fedcert._files.atomic import whole_file
+from fedcert._files.paths import check_readable, display_path
+from fedcert.errors import CallError, DataProblem, FileProblem, InvalidValue, preview, require
 from fedcert.lab.experiment import Experiment
-from fedcert.report.paths import check_readable, named
-from fedcert.report.writing import whole_file
 
 SCHEMA = "fedcert/trace/1"
 _MOST_ROWS = 2**26
@@ -146,22 +146,24 @@ def read_trace(path: Path) -> Trace:
         columns = table.column_names
         header = json.loads((table.schema.metadata or {}).get(b"fedcert", b"{}"))
     except (OSError, arrow.ArrowException, ValueError) as error:
-        raise FileProblem(f"cannot read the trace {named(path)}: {str(error).splitlines()[0][:200]}") from None
+        raise FileProblem(f"cannot read the trace {display_path(path)}: {str(error).splitlines()[0][:200]}") from None
     if not isinstance(header, dict) or header.get("schema") != SCHEMA:
-        raise FileProblem(f"{named(path)} is no trace of fedcert ({SCHEMA}); make it with 'fedcert lab trace'")
+        raise FileProblem(f"{display_path(path)} is no trace of fedcert ({SCHEMA}); make it with 'fedcert lab trace'")
     missing = sorted({"experiment", "classes", "model", "rounds", "accuracy", "about"} - set(header))
     missing += [name for name in _COLUMNS if name not in columns]
     if missing:
-        raise DataProblem(f"the trace {named(path)} lacks {', '.join(missing)}; make it anew")
+        raise DataProblem(f"the trace {display_path(path)} lacks {', '.join(missing)}; make it anew")
     if len(set(columns)) < len(columns):
-        raise DataProblem(f"the trace {named(path)} has a column twice; make it anew")
+        raise DataProblem(f"the trace {display_path(path)} has a column twice; make it anew")
     _check_header(header, path)
     try:
         values = {name: table[name].combine_chunks() for name in _COLUMNS}
         split = np.asarray(values.pop("split").cast(arrow.string()).to_numpy(zero_copy_only=False))
         arrays = {name: value.to_numpy(zero_copy_only=False) for name, value in values.items()}
     except (arrow.ArrowException, ValueError) as error:
-        raise DataProblem(f"the trace {named(path)} cannot be read: {str(error).splitlines()[0][:200]}") from None
+        raise DataProblem(
+            f"the trace {display_path(path)} cannot be read: {str(error).splitlines()[0][:200]}"
+        ) from None
     experiment = _experiment(header["experiment"], path)
     _check(arrays, split, len(header["classes"]), experiment.clients, path)
     clients, target = (_examples(arrays, split == name) for name in _SPLITS)
@@ -197,7 +199,8 @@ def _check_header(header: dict[str, Any], path: Path) -> None:
     wrong = [name for name, fine in good.items() if not fine]
     if wrong:
         raise DataProblem(
-            f"the trace {named(path)} says {shown(header[wrong[0]])} for {wrong[0]}, which a trace of fedcert never "
+            f"the trace {display_path(path)} says {preview(header[wrong[0]])} for {wrong[0]}, which a trace of "
+            "fedcert never "
             f"does; make it anew"
         )
 
@@ -207,21 +210,23 @@ def _experiment(given: Any, path: Path) -> Experiment:
     try:
         return Experiment.of(given)
     except CallError as error:
-        raise DataProblem(f"the trace {named(path)}: {error}") from None
+        raise DataProblem(f"the trace {display_path(path)}: {error}") from None
     except InvalidValue as error:
-        raise error.at(f"the trace {named(path)}") from None
+        raise error.at(f"the trace {display_path(path)}") from None
 
 
 def _check(arrays: dict[str, Any], split: npt.NDArray[Any], classes: int, clients: int, path: Path) -> None:
     kinds = {"radius": "f"}
     whole = all(value.dtype.kind in kinds.get(name, "i") and np.isfinite(value).all() for name, value in arrays.items())
     if not whole or not np.isin(split, _SPLITS).all():
-        raise DataProblem(f"the trace {named(path)} must hold numbers, and the splits client and target; make it anew")
+        raise DataProblem(
+            f"the trace {display_path(path)} must hold numbers, and the splits client and target; make it anew"
+        )
     inside = all(((arrays[name] >= 0) & (arrays[name] < classes)).all() for name in ("label", "predicted"))
     held = arrays["client"][split == "client"]
     inside &= bool(((held >= 0) & (held < clients)).all())
     if not inside or (arrays["radius"] < 0).any() or (arrays["samples"] < 0).any():
-        raise DataProblem(f"the trace {named(path)} holds classes or figures out of their range; make it anew")
+        raise DataProblem(f"the trace {display_path(path)} holds classes or figures out of their range; make it anew")
 
 
 def _examples(arrays: dict[str, Any], chosen: npt.NDArray[np.bool_]) -> Examples:

@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import torch
 
+from fedcert._schema.field_types import FieldType, Number
 from fedcert.errors import CallError
-from fedcert.report.kinds import Kind, Number
 
 Tensors = list[torch.Tensor]
 
@@ -24,7 +24,7 @@ class Algorithm:
     """
 
     NAME: ClassVar[str]
-    FIGURES: ClassVar[dict[str, Kind]] = {}
+    FIGURES: ClassVar[dict[str, FieldType]] = {}
     """What settings may say about it."""
     ANCHORED: ClassVar[bool] = False
     """Whether steps refer to the weights from which the client started."""
@@ -76,7 +76,7 @@ class FedProx(Algorithm):
 
     proximal: float = 0.01
     NAME: ClassVar[str] = "fedprox"
-    FIGURES: ClassVar[dict[str, Kind]] = {"proximal": Number(least=0, most=1e6)}
+    FIGURES: ClassVar[dict[str, FieldType]] = {"proximal": Number(least=0, most=1e6)}
     ANCHORED: ClassVar[bool] = True
 
     def adjust(self, gradients: Tensors, weights: Tensors, anchor: Tensors, correction: Tensors) -> None:  # noqa: ARG002
@@ -99,7 +99,7 @@ class Scaffold(Algorithm):
     """
 
     NAME: ClassVar[str] = "scaffold"
-    FIGURES: ClassVar[dict[str, Kind]] = {"global_step": Number(above=0, most=1e6)}
+    FIGURES: ClassVar[dict[str, FieldType]] = {"global_step": Number(above=0, most=1e6)}
     CORRECTED: ClassVar[bool] = True
 
     def __init__(self, global_step: float = 1.0, *, still: bool = False) -> None:

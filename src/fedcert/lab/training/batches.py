@@ -16,7 +16,7 @@ from fedcert.lab.training.settings import Training
 
 
 @dataclass(frozen=True)
-class Course:
+class ClientBatches:
     """A client's course through a round.
 
     Attributes:
@@ -30,7 +30,7 @@ class Course:
     seed: int
 
     @classmethod
-    def of(cls, settings: Training, held: np.ndarray, client: int, number: int) -> Course:
+    def of(cls, settings: Training, held: np.ndarray, client: int, number: int) -> ClientBatches:
         """The course of a client in a round.
 
         Args:
@@ -65,9 +65,9 @@ class Course:
         """How many steps it has."""
         return len(self.examples)
 
-    def to(self, device: torch.device) -> Course:
+    def to(self, device: torch.device) -> ClientBatches:
         """The same on a device."""
-        return Course(self.examples.to(device), self.shifts.to(device), self.seed)
+        return ClientBatches(self.examples.to(device), self.shifts.to(device), self.seed)
 
 
 def chosen_clients(settings: Training, sizes: np.ndarray, number: int) -> list[int]:
@@ -87,7 +87,7 @@ def pictures(
     Args:
         images: all training images, N x C x H x W bytes.
         examples: which of them.
-        shifts: see `Course`; None where nothing is moved or mirrored.
+        shifts: see `ClientBatches`; None where nothing is moved or mirrored.
         padding: the most that they are moved, either way.
         noise: to be added.
     """

@@ -13,15 +13,15 @@ from pathlib import Path
 import safetensors
 import safetensors.torch
 
+from fedcert._files.atomic import write_whole
+from fedcert._files.paths import display_path
 from fedcert.errors import CallError, FileProblem
-from fedcert.lab.training.rounds import Federation
-from fedcert.report.paths import named
-from fedcert.report.writing import write_whole
+from fedcert.lab.training.rounds import FederatedTraining
 
 _KIND = "fedcert training 2"
 
 
-def save_checkpoint(federation: Federation, path: Path, subject: str = "") -> None:
+def save_checkpoint(federation: FederatedTraining, path: Path, subject: str = "") -> None:
     """Write how far a federation is, whole or not at all.
 
     Args:
@@ -36,7 +36,7 @@ def save_checkpoint(federation: Federation, path: Path, subject: str = "") -> No
     write_whole(path, safetensors.torch.save(plain, about))
 
 
-def load_checkpoint(federation: Federation, path: Path, subject: str = "") -> None:
+def load_checkpoint(federation: FederatedTraining, path: Path, subject: str = "") -> None:
     """Take up where an earlier run was; the number of rounds may be another now.
 
     Args:
@@ -53,18 +53,19 @@ def load_checkpoint(federation: Federation, path: Path, subject: str = "") -> No
             about = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no mapping
     except (OSError, safetensors.SafetensorError) as error:
-        raise FileProblem(f"cannot read the checkpoint {named(path)}: {error}") from None
+        raise FileProblem(f"cannot read the checkpoint {display_path(path)}: {error}") from None
     if about.get("kind") != _KIND:
-        raise FileProblem(f"{named(path)} is no checkpoint of federated training; give another file")
+        raise FileProblem(f"{display_path(path)} is no checkpoint of federated training; give another file")
     same = about.get("settings") == _settings(federation) and about.get("subject") == subject
     if not same or tensors["row"].shape != federation.row.shape:
         raise CallError(
-            f"{named(path)} is the checkpoint of a run with other settings, data, clients or network; "
+            f"{display_path(path)} is the checkpoint of a run with other settings, data, clients or network; "
             "run with those to go on with it, or name another folder"
         )
     if int(about["round"]) > federation.settings.rounds:
         raise CallError(
-            f"{named(path)} is trained for {about['round']} rounds, more than the {federation.settings.rounds} wanted; "
+            f"{display_path(path)} is trained for {about['round']} rounds, more than the "
+            f"{federation.settings.rounds} wanted; "
             "ask for as many or more, or name another folder"
         )
     federation.row.copy_(tensors.pop("row"))
@@ -74,7 +75,7 @@ def load_checkpoint(federation: Federation, path: Path, subject: str = "") -> No
     federation.done = int(about["round"])
 
 
-def _settings(federation: Federation) -> str:
+def _settings(federation: FederatedTraining) -> str:
     """All that decides how training goes on; how long it is to go on does not."""
     parts = hashlib.sha256(b"".join(part.astype("<i8").tobytes() for part in federation.parts)).hexdigest()
     settings = {name: value for name, value in federation.settings.to_table().items() if name != "rounds"}

@@ -12,9 +12,9 @@ from torch import nn
 from torch.func import functional_call
 
 from fedcert.lab.training.algorithms import Algorithm
-from fedcert.lab.training.batches import Course, pictures
-from fedcert.lab.training.rows import Layout
+from fedcert.lab.training.batches import ClientBatches, pictures
 from fedcert.lab.training.settings import Training
+from fedcert.lab.training.state_layout import StateLayout
 
 State = dict[str, torch.Tensor]
 Network = Callable[[torch.Tensor], torch.Tensor]
@@ -42,9 +42,9 @@ class Task:
     algorithm: Algorithm
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> StateLayout:
         """The layout of the network's state."""
-        return Layout.of(self.network)
+        return StateLayout.of(self.network)
 
 
 def loss_of(network: Network, settings: Training) -> Loss:
@@ -134,7 +134,7 @@ class Replica:
         self._corrections = list(layout.views(self._correction, places).values()) if algorithm.CORRECTED else []
 
     @torch.no_grad()
-    def begin(self, start: torch.Tensor, course: Course, correction: torch.Tensor | None) -> None:
+    def begin(self, start: torch.Tensor, course: ClientBatches, correction: torch.Tensor | None) -> None:
         """Start a round from the server's row."""
         self.row.copy_(start)
         self.course = course

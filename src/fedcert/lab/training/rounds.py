@@ -12,17 +12,17 @@ from torch import nn
 
 from fedcert.errors import DataProblem
 from fedcert.lab.training.algorithms import Algorithm, algorithm_of
-from fedcert.lab.training.batches import Course, chosen_clients
-from fedcert.lab.training.graphs import GraphSimulator
-from fedcert.lab.training.plain import PlainSimulator, Simulator
+from fedcert.lab.training.batches import ClientBatches, chosen_clients
+from fedcert.lab.training.graph_simulator import GraphSimulator
+from fedcert.lab.training.plain_simulator import PlainSimulator, Simulator
 from fedcert.lab.training.replica import Task
-from fedcert.lab.training.rows import Layout
 from fedcert.lab.training.settings import Training
-from fedcert.lab.training.threads import ThreadSimulator
+from fedcert.lab.training.state_layout import StateLayout
+from fedcert.lab.training.thread_simulator import ThreadSimulator
 
 
 @dataclass(frozen=True)
-class Round:
+class TrainingRound:
     """How a round went.
 
     Attributes:
@@ -38,7 +38,7 @@ class Round:
     seconds: float
 
 
-class Federation:
+class FederatedTraining:
     """A server and its clients.
 
     Args:
@@ -64,7 +64,7 @@ class Federation:
             raise DataProblem("no client has any example to train on; give more data, or use fewer clients")
         self.network, self.parts, self.settings = network, parts, settings
         self.sizes = np.array([len(part) for part in parts])
-        self.layout = Layout.of(network)
+        self.layout = StateLayout.of(network)
         self.row = self.layout.read(network, images.device)
         self.algorithm: Algorithm = algorithm_of(settings.algorithm, **settings.figures)
         self.algorithm.prepare(len(parts), self.layout.trained, images.device)
@@ -73,7 +73,7 @@ class Federation:
         self.settled = True
         """Whether the state is that after a round: only then may it be kept."""
 
-    def rounds(self) -> Iterator[Round]:
+    def rounds(self) -> Iterator[TrainingRound]:
         """Train until the last round, yielding after each; the network then has the server's state."""
         while self.done < self.settings.rounds:
             yield self._round(self.done + 1)
@@ -86,10 +86,10 @@ class Federation:
         self.row.copy_(self.algorithm.merge(self.row.double(), mean))
         self.algorithm.close_round()
 
-    def _round(self, number: int) -> Round:
+    def _round(self, number: int) -> TrainingRound:
         began = time.perf_counter()
         clients = chosen_clients(self.settings, self.sizes, number)
-        courses = [Course.of(self.settings, self.parts[client], client, number) for client in clients]
+        courses = [ClientBatches.of(self.settings, self.parts[client], client, number) for client in clients]
         answers = self.simulator.run(self.row, clients, courses)
         trained = self.layout.trained
         self.settled = False
@@ -103,7 +103,7 @@ class Federation:
         self.done = number
         self.settled = True
         loss = sum(answer.loss * weight for answer, weight in zip(answers, weights, strict=True))
-        return Round(number, tuple(clients), loss, time.perf_counter() - began)
+        return TrainingRound(number, tuple(clients), loss, time.perf_counter() - began)
 
 
 def simulator_for(task: Task) -> Simulator:

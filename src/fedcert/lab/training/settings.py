@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from fedcert.report.kinds import Flag, Kind, MappingOf, Number, OneOf, Whole
+from fedcert._schema.field_types import FieldType, Flag, MappingOf, Number, OneOf, Whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class Training:
         return max(1, self.epochs * examples // self.batch_size) if examples else 0
 
 
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, FieldType] = {
     "rounds": Whole(least=1, most=10**9),
     "clients_per_round": Whole(least=1, most=1_000_000),
     "epochs": Whole(least=1, most=1_000_000),

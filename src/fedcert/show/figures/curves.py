@@ -8,7 +8,7 @@ from typing import Any
 
 from fedcert.errors import CallError
 from fedcert.estimation.result import Estimate
-from fedcert.show.figures.look import COLOURS, LINES, MARKERS, check_format, dressed, new_figure, written
+from fedcert.show.figures.style import COLOURS, LINES, MARKERS, check_format, new_figure, save_figure, style_axes
 from fedcert.show.sentences import method_of
 
 
@@ -71,12 +71,12 @@ def plot(
         axes.plot(several[0].radii, truth, color="black", linewidth=2.2, linestyle="--", label="truth", zorder=1)
     _mark_cap(axes, several[0])
     norm = several[0].smoothing.norm.upper()
-    dressed(
+    style_axes(
         axes, title or f"Target: {several[0].target.name}", xlabel=f"{norm} radius", ylabel="certified accuracy",
         xlim=_limits(several[0].radii), ylim=(0, 1),
     )  # fmt: skip
     axes.legend(frameon=False)
-    return written(figure, path)
+    return save_figure(figure, path)
 
 
 def _limits(radii: Sequence[float]) -> tuple[float, float]:

@@ -8,9 +8,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedcert._files.paths import check_readable, display_path
 from fedcert.errors import CallError, FileProblem
-from fedcert.report.paths import check_readable, named
-from fedcert.show.figures.look import COLOURS, LINES, check_format, dressed, new_figure, plain, written
+from fedcert.show.figures.style import (
+    COLOURS,
+    LINES,
+    check_format,
+    escape_mathtext,
+    new_figure,
+    save_figure,
+    style_axes,
+)
 
 _LARGEST = 2**26
 _MOST = 1e100  # a loss beyond that has no place on an axis; neither has one that is no number
@@ -50,16 +58,16 @@ def plot_learning(curves: Mapping[str, Curve], path: str | Path | None = None) -
         for axes, column in ((losses, "loss"), (accuracies, "noisy accuracy")):
             told = [(row["round"], row[column]) for row in rows if row[column] is not None]
             axes.plot([number for number, _ in told], [value for _, value in told], **style)
-    dressed(losses, "Loss of the clients", xlabel="round", ylabel="loss")
-    dressed(accuracies, "Accuracy under noise", xlabel="round", ylabel="accuracy", ylim=(0, 1))
+    style_axes(losses, "Loss of the clients", xlabel="round", ylabel="loss")
+    style_axes(accuracies, "Accuracy under noise", xlabel="round", ylabel="accuracy", ylim=(0, 1))
     if len(curves) > 1:
         accuracies.legend(frameon=False, fontsize=8)
-    return written(figure, path)
+    return save_figure(figure, path)
 
 
 def _label(name: str) -> str:
     """A name in the legend; matplotlib leaves out those that begin with an underscore."""
-    shown = plain(name)
+    shown = escape_mathtext(name)
     return f" {shown}" if shown.startswith("_") else shown
 
 
@@ -85,6 +93,7 @@ def read_learning(path: Path) -> Curve:
         return [{name: value if _drawable(value) else None for name, value in row.items()} for row in made]
     except (OSError, UnicodeDecodeError, csv.Error, KeyError, TypeError, ValueError):
         raise FileProblem(
-            f"{named(path)} is no learning curve: it must have the columns {', '.join(COLUMNS)}, and numbers in them; "
+            f"{display_path(path)} is no learning curve: it must have the columns {', '.join(COLUMNS)}, and "
+            "numbers in them; "
             "'fedcert lab train' writes one (curve.csv)"
         ) from None

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from fedcert.errors import CallError
-from fedcert.estimation.federation import Federation
-from fedcert.estimation.run import pool_of
+from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.estimate import pool_of
 from fedcert.estimation.target import distribution_of, target_of
-from fedcert.report import Gathered
-from fedcert.report.gathering import Source
-from fedcert.show.figures.look import SHADES, check_format, new_figure, shortened, written
+from fedcert.report import LoadedReports
+from fedcert.report.load import Source
+from fedcert.show.figures.style import SHADES, check_format, new_figure, save_figure, shortened
 
 _MOST_CLIENTS = 60
 _MOST_NAMED = 30
 
 
 def plot_mixes(
-    reports: Source | Sequence[Source] | Gathered, target: object = "uniform", path: str | Path | None = None
+    reports: Source | Sequence[Source] | LoadedReports, target: object = "uniform", path: str | Path | None = None
 ) -> Any:
     """Draw the share of each class at the target, at all clients together and at each of them, by size.
 
@@ -48,7 +48,7 @@ def plot_mixes(
     """
     check_format(path)
     pool = pool_of(reports)
-    if not isinstance(pool, Federation):
+    if not isinstance(pool, ReportedClients):
         raise CallError("sums do not tell single clients' mixes; give the clients' reports")
     wanted = target_of(target, pool.classes)
     order = np.argsort(-pool.sizes, kind="stable")[:_MOST_CLIENTS]
@@ -74,4 +74,4 @@ def plot_mixes(
     left = pool.count - len(order)
     axes.set_title(f"Class mixes{f' of the {len(order)} largest of {pool.count} clients' if left else ''}", loc="left")
     figure.colorbar(image, ax=axes, label="share of the examples")
-    return written(figure, path)
+    return save_figure(figure, path)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert.errors import CallError
-from fedcert.show.figures.look import COLOURS, check_format, dressed, new_figure, shortened, written
+from fedcert.show.figures.style import COLOURS, check_format, new_figure, save_figure, shortened, style_axes
 
 
 def plot_partition(
@@ -48,9 +48,9 @@ def plot_partition(
     if len(classes) <= 20:
         dots.set_yticks(range(len(classes)), [shortened(name) for name in classes])
     dots.set_ylim(len(classes) - 0.5, -0.5)  # the first class on top, as in tables
-    dressed(dots, title or "Who holds what", ylabel="class")
+    style_axes(dots, title or "Who holds what", ylabel="class")
     bars.bar(range(1, len(held) + 1), held.sum(axis=1), color=COLOURS[5], width=1)
     bars.set_xlim(0.5, len(held) + 0.5)
     bars.xaxis.get_major_locator().set_params(integer=True)
-    dressed(bars, ylabel="examples", xlabel="clients, the largest first")
-    return written(figure, path)
+    style_axes(bars, ylabel="examples", xlabel="clients, the largest first")
+    return save_figure(figure, path)

@@ -8,7 +8,7 @@ from typing import Any
 from fedcert.errors import CallError
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.weights import heaviest
-from fedcert.show.figures.look import COLOURS, check_format, dressed, new_figure, shortened, written
+from fedcert.show.figures.style import COLOURS, check_format, new_figure, save_figure, shortened, style_axes
 from fedcert.show.sentences import method_of
 
 _MOST = 40
@@ -29,7 +29,7 @@ def plot_weights(one: Estimate, path: str | Path | None = None) -> Any:
         CallError: a path that ends in something else, or an estimate without weights.
 
     Examples:
-        >>> from fedcert.estimation.run import estimate
+        >>> from fedcert.estimation.estimate import estimate
         >>> from fedcert.report import Report
         >>> def site(name, labels, certified):
         ...     return Report(client=name, model="demo", smoothing={"sigma": 0.25}, radii=[0, 0.5],
@@ -54,5 +54,5 @@ def plot_weights(one: Estimate, path: str | Path | None = None) -> Any:
     axes.axvline(0, color="black", linewidth=0.8)
     carrying = sum(weight != 0 for weight in one.weights.values())
     few = f", the {len(shown)} largest of {carrying}" if carrying > len(shown) else ""
-    dressed(axes, f"Weights by {method_of(one)}{few}", xlabel="weight")
-    return written(figure, path)
+    style_axes(axes, f"Weights by {method_of(one)}{few}", xlabel="weight")
+    return save_figure(figure, path)

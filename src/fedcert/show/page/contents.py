@@ -8,13 +8,13 @@ from typing import Any
 
 from fedcert.errors import CallError, EstimationProblem
 from fedcert.estimation.assembly import WITH_CLASS_CURVES
-from fedcert.estimation.basis import MOST_CLASSES, Basis, basis_of
+from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.comparable import check_comparable
-from fedcert.estimation.federation import Federation
-from fedcert.estimation.methods import Settings
+from fedcert.estimation.estimate import Prepared, estimate_of, pool_of
+from fedcert.estimation.methods.registry import Settings
+from fedcert.estimation.mix_evaluator import MOST_CLASSES, MixEvaluator, mix_evaluator
 from fedcert.estimation.result import Estimate
-from fedcert.estimation.run import Prepared, estimate_of, pool_of
-from fedcert.report import Gathered
+from fedcert.report import LoadedReports
 
 COMPARED = ("vw", "ap", "ga", "blup", "poststratified", "minimax")
 _MOST_CLIENTS = 20_000
@@ -53,7 +53,7 @@ class Contents:
     estimates: tuple[Estimate, ...]
     failed: Mapping[str, str] = field(default_factory=dict)
     contributors: Contributors | None = None
-    bases: Mapping[str, Basis] = field(default_factory=dict)
+    bases: Mapping[str, MixEvaluator] = field(default_factory=dict)
     no_basis: str | None = None
     labels: tuple[int, ...] | None = None
 
@@ -71,7 +71,7 @@ class Contents:
         return cls(tuple(estimates), no_basis=why)
 
     @classmethod
-    def of_reports(cls, gathered: Gathered, target: object, method: str, settings: Settings) -> Contents:
+    def of_reports(cls, gathered: LoadedReports, target: object, method: str, settings: Settings) -> Contents:
         """Of reports or sums: the estimate, the other methods', and what other class mixes need.
 
         Raises:
@@ -91,7 +91,7 @@ class Contents:
                 failed[name] = str(error)
         bases, no_basis = _bases(given, settings)
         pool = given.pool
-        known = _contributors(pool) if isinstance(pool, Federation) else None
+        known = _contributors(pool) if isinstance(pool, ReportedClients) else None
         labels = tuple(int(count) for count in pool.labels.tolist())
         return cls(tuple(others), failed, known, bases, no_basis, labels)
 
@@ -107,7 +107,7 @@ class Contents:
         return chosen if chosen in self.bases or not self.bases else next(iter(self.bases))
 
 
-def _contributors(pool: Federation) -> Contributors:
+def _contributors(pool: ReportedClients) -> Contributors:
     largest = sorted(range(pool.count), key=lambda row: (-pool.sizes[row], pool.clients[row]))[:_MOST_CLIENTS]
     opens: Any = pool.opens
     return Contributors(
@@ -118,8 +118,8 @@ def _contributors(pool: Federation) -> Contributors:
     )
 
 
-def _bases(given: Prepared, settings: Settings) -> tuple[dict[str, Basis], str | None]:
-    pool, made = given.pool, dict[str, Basis]()
+def _bases(given: Prepared, settings: Settings) -> tuple[dict[str, MixEvaluator], str | None]:
+    pool, made = given.pool, dict[str, MixEvaluator]()
     for method in WITH_CLASS_CURVES:
         if method == "poststratified" and pool.class_totals is None:
             continue
@@ -127,7 +127,7 @@ def _bases(given: Prepared, settings: Settings) -> tuple[dict[str, Basis], str |
             continue
         if method == "blup" and settings.non_negative:  # the page's script knows weights of any sign alone
             continue
-        basis = basis_of(pool, method, settings, given.whole)
+        basis = mix_evaluator(pool, method, settings, given.whole)
         if basis is not None:
             made[method] = basis
     if made:

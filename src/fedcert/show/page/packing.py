@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fedcert.estimation.basis import Basis, ByClass
-from fedcert.estimation.simplex import Floats
+from fedcert.estimation.methods.paper.simplex import Floats
+from fedcert.estimation.mix_evaluator import ByClass, MixEvaluator
 
 _NUMBERS, _TRIANGLES = "\x01f64", "\x01triangles"
 """Marks of what is packed; no client and no class can have such a name."""
@@ -33,7 +33,7 @@ def packed_forms(forms: Floats | None) -> dict[str, Any] | None:
     return {"size": size, _TRIANGLES: [packed(form[above]) for form in forms]}
 
 
-def packed_basis(basis: Basis) -> dict[str, Any]:
+def packed_basis(basis: MixEvaluator) -> dict[str, Any]:
     """A basis for the page's script."""
     parts, differing = basis.parts, basis.differing
     by_class = isinstance(parts, ByClass)

@@ -19,7 +19,7 @@ from fedcert.estimation.weights import heaviest
 from fedcert.report import write_whole
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.packing import as_script, packed, packed_basis
-from fedcert.show.sentences import at_radius, usual_radius, verdict
+from fedcert.show.sentences import at_radius, default_radius, verdict
 from fedcert.version import __version__
 
 SUFFIXES = (".html", ".htm")
@@ -50,7 +50,7 @@ def rendered(contents: Contents, title: str | None = None) -> str:
         "policy": f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'",
         "title": html.escape(heading),
-        "sentence": html.escape(at_radius(main, usual_radius(main))),
+        "sentence": html.escape(at_radius(main, default_radius(main))),
         "verdict": html.escape(verdict(main)[1]),
         "software": html.escape(f"fedcert {__version__}"),
         "style": style,
@@ -92,7 +92,7 @@ def _data(contents: Contents, heading: str) -> dict[str, Any]:
         "estimates": [_estimate(one) for one in contents.estimates],
         "verdict": verdict(main)[0],
         "verdict_words": verdict(main)[1],
-        "radius": usual_radius(main),
+        "radius": default_radius(main),
         "by_class": _by_class(main),
         "failed": dict(contents.failed),
         "contributors": None if known is None else vars(known),

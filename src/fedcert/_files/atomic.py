@@ -1,0 +1,124 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from fedcert._files.paths import kind_of_path
+from fedcert.errors import CallError, FileProblem, preview
+
+_LONGEST_NAME = 255
+_NEVER_READ = (".html", ".md", ".pdf", ".png", ".svg")
+"""A folder's files of these kinds are not read, so that new ones may take their place."""
+
+
+def check_writable(path: Path, suffixes: tuple[str, ...] = (), inputs: Iterable[Path] = ()) -> None:
+    """Check, before long work, that a file could be written there.
+
+    Args:
+        path: where; a link is followed.
+        suffixes: what the name may end in; anything where empty.
+        inputs: files that are read, which must not be overwritten.
+
+    Raises:
+        CallError: the name ends in something else, the folder does not exist or cannot be written to, or the
+            path is a folder, a device, or one of the inputs.
+    """
+    where = f"cannot write to {preview(str(path), 300)}"
+    kind = kind_of_path(path)
+    if kind == "a folder":
+        raise CallError(f"{where}: it is a folder; name a file in it")
+    if kind not in (None, "a file"):
+        raise CallError(f"{where}: it is {kind}, not a file")
+    if suffixes and path.suffix not in suffixes:
+        raise CallError(f"{where}: the name must end in {' or '.join(suffixes)}")
+    folder = path.resolve().parent
+    if kind_of_path(folder) != "a folder":
+        raise CallError(f"{where}: the folder {preview(str(path.parent), 300)} does not exist; make it first")
+    if not os.access(folder, os.W_OK):
+        raise CallError(f"{where}: no permission to write in its folder")
+    if len(os.fsencode(path.name)) > _LONGEST_NAME:
+        raise CallError(f"{where}: the name is longer than {_LONGEST_NAME} bytes")
+    if kind is not None and path.resolve() in _files_of(inputs, path.suffix not in _NEVER_READ):
+        raise CallError(f"{where}: it is one of the files to read; name another")
+
+
+def _files_of(inputs: Iterable[Path], in_folders: bool) -> set[Path]:
+    """The files that inputs stand for, and perhaps what is in the folders among them."""
+    files: set[Path] = set()
+    for one in inputs:
+        kind = kind_of_path(one)
+        if kind == "a folder":
+            files.update(file.resolve() for file in (one.iterdir() if in_folders else ()))
+        elif kind is not None:
+            files.add(one.resolve())
+    return files
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file so that it is there complete, or not at all, whatever happens on the way.
+
+    Raises:
+        CallError: see `check_writable`.
+        FileProblem: the disk is full, or the system refuses otherwise.
+    """
+    with whole_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to that takes its name when all of it is written, or never.
+
+    What is written goes to a new file beside it, reaches the disk, and then takes the name. An older file of
+    that name stays untouched until then. A link is followed, and stays a link.
+
+    Raises:
+        CallError: see `check_writable`.
+        FileProblem: the disk is full, or the system refuses otherwise.
+    """
+    check_writable(path)
+    real = path.resolve()
+    draft = real.with_name(f".fedcert-{secrets.token_hex(8)}.part")
+    try:
+        # For its owner alone until it is whole: it may take the place of a file that others must not read.
+        with os.fdopen(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _BINARY, 0o600), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        draft.chmod(real.stat().st_mode & 0o777 if real.exists() else 0o666 & ~_mask())
+        draft.replace(real)
+        _settle(real.parent)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            reason = error.strerror or str(error)
+            raise FileProblem(f"cannot write {preview(str(path), 300)}: {reason}; nothing was written") from None
+        raise
+
+
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows
+
+
+def _mask() -> int:
+    """What the system takes away from new files' permissions; asking for it means setting it."""
+    known = os.umask(0o077)
+    os.umask(known)
+    return known
+
+
+def _settle(folder: Path) -> None:
+    """Have a folder's new names reach the disk, where the system can do that."""
+    if os.name == "posix":
+        with contextlib.suppress(OSError):  # some file systems cannot
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)

@@ -1,0 +1,56 @@
+"""What stands at a path, asked without surprises."""
+
+from __future__ import annotations
+
+import errno
+import stat
+from pathlib import Path
+
+from fedcert.errors import CallError, FileProblem, preview
+
+_NOTHING_THERE = {errno.ENOENT, errno.ENOTDIR}
+
+
+def display_path(path: Path) -> str:
+    """A path as harmless text."""
+    return preview(str(path), 300)[1:-1]
+
+
+def kind_of_path(path: Path) -> str | None:
+    """What a path leads to: "a file", "a folder", something else, or None where nothing is.
+
+    Raises:
+        CallError: it cannot be followed: a name that is too long, links in a circle.
+        FileProblem: the system does not let us look.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        if error.errno in _NOTHING_THERE:
+            return None
+        problem = CallError if error.errno in (errno.ENAMETOOLONG, errno.ELOOP) else FileProblem
+        raise problem(f"cannot look at {display_path(path)}: {error.strerror or error}") from None
+    except ValueError:  # a null character
+        raise CallError(f"{display_path(path)} is not the name of a file") from None
+    if stat.S_ISREG(mode):
+        return "a file"
+    if stat.S_ISDIR(mode):
+        return "a folder"
+    return "a pipe" if stat.S_ISFIFO(mode) else "a device or socket"
+
+
+def check_readable(path: Path, suffixes: tuple[str, ...]) -> None:
+    """Check that a path names a file of an expected type.
+
+    Raises:
+        CallError: there is nothing, a folder, something that is no file, or a name that ends otherwise.
+    """
+    kind = kind_of_path(path)
+    if kind == "a folder":
+        raise CallError(f"{display_path(path)} is a folder; give a file that ends in {' or '.join(suffixes)}")
+    if kind is None:
+        raise CallError(f"there is no file {display_path(path)}; check the name")
+    if kind != "a file":
+        raise CallError(f"{display_path(path)} is {kind}; give a file")
+    if path.suffix.lower() not in suffixes:
+        raise CallError(f"{display_path(path)} does not end in {' or '.join(suffixes)}; give a file that does")

@@ -1,0 +1,1 @@
+"""Validated records: what a field may hold, frozen values, JSON in and out."""

@@ -1,0 +1,89 @@
+"""Bytes in JSON: base64 of a known length."""
+
+from __future__ import annotations
+
+import binascii
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert._schema.field_types import FieldType
+from fedcert.errors import InvalidValue
+
+_MOST = 2**26
+
+
+_ENDS = ("", "[A-Za-z0-9+/][AQgw]==", "[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=")
+"""How base64 ends, by what is left of the length mod 3: bits that mean nothing must be 0."""
+
+
+@lru_cache
+def _pattern(length: int | None) -> re.Pattern[str]:
+    """The one way to write so many bytes, or any number of them."""
+    if length is None:
+        return re.compile(f"(?:[A-Za-z0-9+/]{{4}})*(?:{_ENDS[1]}|{_ENDS[2]})?", re.ASCII)
+    whole, left = divmod(length, 3)
+    return re.compile(f"[A-Za-z0-9+/]{{{4 * whole}}}{_ENDS[left]}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Encoded(FieldType):
+    """Bytes as base64; in one way only, so that a text cannot be changed without changing what it says.
+
+    Attributes:
+        length: how many bytes; any number where None.
+    """
+
+    length: int | None = None
+
+    @property
+    def expected(self) -> str:
+        """See `FieldType.expected`."""
+        return "base64" if self.length is None else f"{self.length} bytes as base64"
+
+    def take(self, value: Any, field: str) -> str:
+        """See `FieldType.take`."""
+        if not isinstance(value, str) or len(value) > _MOST or _pattern(self.length).fullmatch(value) is None:
+            raise self.refuse(value, field)
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        """See `FieldType.schema`."""
+        rule: dict[str, Any] = {"type": "string", "contentEncoding": "base64"}
+        if self.length is not None:
+            rule["maxLength"] = rule["minLength"] = len(encoded(bytes(self.length)))
+        return rule
+
+
+@dataclass(frozen=True)
+class Secret(Encoded):
+    """Secret bytes: no message shows them."""
+
+    def refuse(self, value: Any, field: str) -> InvalidValue:  # noqa: ARG002
+        """See `FieldType.refuse`."""
+        return InvalidValue(field, self.expected, "something else, not shown here")
+
+
+def encoded(data: bytes) -> str:
+    """Bytes as base64."""
+    return binascii.b2a_base64(data, newline=False).decode("ascii")
+
+
+def encoded_numbers(numbers: npt.NDArray[np.uint64]) -> str:
+    """Numbers mod 2^64 as base64, eight bytes each, the lowest first."""
+    return encoded(numbers.astype("<u8").tobytes())
+
+
+def decoded_numbers(text: str, count: int) -> npt.NDArray[np.uint64] | None:
+    """The same back; None where they are not so many."""
+    data = decoded(text)
+    return np.frombuffer(data, dtype="<u8").astype(np.uint64) if len(data) == 8 * count else None
+
+
+def decoded(text: str) -> bytes:
+    """The bytes of a text that `Encoded` has taken."""
+    return binascii.a2b_base64(text)

@@ -1,0 +1,217 @@
+"""The base of every value that crosses between programs: frozen, checked when made, JSON in and out."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import itertools
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+from fedcert._schema.field_types import FieldType
+from fedcert._schema.frozen import FrozenMapping, frozen
+from fedcert.errors import FedcertWarning, InvalidValue, preview
+
+_NOTHING = FrozenMapping({})
+_MOST_LOOKED_AT = 100
+_MOST_WARNINGS = 5
+
+
+def validated(kind: FieldType, *, later: bool = False) -> Mapping[str, Any]:
+    """Metadata of a dataclass field.
+
+    Args:
+        kind: what it may hold.
+        later: it was added to a schema that was in use: where it is null it is not written, so that what an older
+            version wrote stays the same to the letter, and so do its digest and signature.
+    """
+    return {"kind": kind, "later": later}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """A frozen record whose fields obey their kinds and, together, `consistent`.
+
+    Making one checks it, whether it comes from a file or from Python, so one that exists is valid.
+
+    Attributes:
+        SCHEMA: the schema's name and number ("fedcert/report/1"); empty for a part of another value.
+        NOUN: what error messages call it.
+        REMEDY: what to do when one that somebody sent is invalid.
+        extra: keys that this version does not know, kept as they came.
+    """
+
+    SCHEMA: ClassVar[str] = ""
+    NOUN: ClassVar[str] = "value"
+    REMEDY: ClassVar[str | None] = None
+
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, kind in self.kinds().items():
+            object.__setattr__(self, name, kind.take(getattr(self, name), name))
+        for key in self.extra:
+            if key == "schema" or key in self.kinds():
+                raise InvalidValue("extra", "keys that the schema does not know", key)
+        if self.extra:
+            _check_plain(self.extra)
+        object.__setattr__(self, "extra", frozen(self.extra) if self.extra else _NOTHING)
+        self.consistent()
+
+    def consistent(self) -> None:
+        """Check the rules that involve more than one field.
+
+        Raises:
+            InvalidValue: one of them is broken.
+        """
+
+    @classmethod
+    def kinds(cls) -> dict[str, FieldType]:
+        """Field name -> what it may hold, in the order in which they are written."""
+        return {f.name: f.metadata["kind"] for f in dataclasses.fields(cls) if "kind" in f.metadata}
+
+    @classmethod
+    def required(cls) -> list[str]:
+        """The fields that have no default."""
+        return [
+            f.name
+            for f in dataclasses.fields(cls)
+            if "kind" in f.metadata and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+        ]
+
+    @classmethod
+    def from_json(cls, document: Any, place: str | None = None) -> Self:
+        """Read a parsed JSON document.
+
+        Args:
+            document: what `json.loads` gave.
+            place: where it stands, for messages ("site-07.json").
+
+        Raises:
+            InvalidValue: a rule of the schema is broken; the message names the place, the field, the
+                rule, what came and what to do.
+        """
+        if not isinstance(document, Mapping):
+            raise InvalidValue(f"the {cls.NOUN}", "a JSON object", document, place=place)
+        where = cls._place(document, place)
+        try:
+            values = dict(document)
+            if cls.SCHEMA:
+                _check_schema(values.pop("schema", InvalidValue.MISSING), cls.SCHEMA)
+            kinds = cls.kinds()
+            for name in cls.required():
+                if name not in values:
+                    raise InvalidValue(name, kinds[name].expected, InvalidValue.MISSING)
+            known = {name: values.pop(name) for name in kinds if name in values}
+            _warn_of_near_misses(values, kinds, where)
+            return cls(**known, extra=values)
+        except InvalidValue as error:
+            raise error.at(where, cls.REMEDY) from None
+
+    @classmethod
+    def _place(cls, document: Mapping[str, Any], place: str | None) -> str:  # noqa: ARG003
+        return f"{cls.NOUN} in {place}" if place else cls.NOUN
+
+    def to_json(self) -> dict[str, Any]:
+        """The value as plain JSON types, in the order of the contract."""
+        document: dict[str, Any] = {"schema": self.SCHEMA} if self.SCHEMA else {}
+        for one in dataclasses.fields(self):
+            value = getattr(self, one.name)
+            if "kind" in one.metadata and not (one.metadata["later"] and value is None):
+                document[one.name] = _plain(value)
+        document.update(_plain(self.extra))
+        return document
+
+    def dumps(self) -> str:
+        """JSON text with one line per top-level key: readable, and small where it holds long lists."""
+        lines = [f"  {json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in self.to_json().items()]
+        return "{\n" + ",\n".join(lines) + "\n}\n"
+
+    @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        """The rules on single fields as JSON Schema; rules across fields are checked by fedcert alone."""
+        schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": cls.SCHEMA}
+        return {**schema, **Nested(cls).schema()} if cls.SCHEMA else Nested(cls).schema()
+
+
+@dataclass(frozen=True)
+class Nested(FieldType):
+    """A value inside another value."""
+
+    value: type[Record]
+
+    @property
+    def expected(self) -> str:
+        required = self.value.required()
+        return f"an object with {', '.join(required)}" if required else "an object"
+
+    def take(self, value: Any, field: str) -> Record:
+        if isinstance(value, self.value):
+            return value
+        if not isinstance(value, Mapping):
+            raise self.refuse(value, field)
+        try:
+            return self.value.from_json(value)
+        except InvalidValue as error:
+            raise InvalidValue(f"{field}.{error.field}", error.expected, error.came) from None
+
+    def schema(self) -> dict[str, Any]:
+        properties = {name: kind.schema() for name, kind in self.value.kinds().items()}
+        required = self.value.required()
+        if self.value.SCHEMA:
+            properties = {"schema": {"const": self.value.SCHEMA}, **properties}
+            required = ["schema", *required]
+        return {"type": "object", "properties": properties, "required": required}
+
+
+_SIMPLE = frozenset({str, int, float, bool, type(None)})
+
+
+def _plain(value: Any) -> Any:
+    if type(value) in _SIMPLE:
+        return value
+    if isinstance(value, Record):
+        return value.to_json()
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: item if type(item) in _SIMPLE else _plain(item) for key, item in value.items()}
+    return value
+
+
+def _check_plain(extra: Mapping[str, Any]) -> None:
+    try:
+        json.dumps(_plain(extra), allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        raise InvalidValue("extra", "what JSON can hold, without NaN and infinity", extra) from None
+
+
+def _check_schema(came: Any, schema: str) -> None:
+    if came != schema:
+        _, kind, _ = schema.split("/")
+        words = came.split("/") if isinstance(came, str) else []
+        newer = words[:2] == ["fedcert", kind]
+        remedy = "a newer fedcert wrote it: upgrade this one" if newer else None
+        if words[:1] == ["fedcert"] and not newer:
+            remedy = {"estimate": "give an estimate", "sums": "give sums"}.get(kind, f"give a {kind}")
+        raise InvalidValue("schema", f"'{schema}'", came, remedy=remedy)
+
+
+def _warn_of_near_misses(unknown: Mapping[str, Any], kinds: Mapping[str, FieldType], where: str) -> None:
+    for key, known in itertools.islice(_near_misses(unknown, kinds), _MOST_WARNINGS):
+        warnings.warn(
+            f"{where}: the unknown key {preview(key)} is kept but not used; did you mean '{known}'?",
+            FedcertWarning,
+            stacklevel=4,
+        )
+
+
+def _near_misses(unknown: Mapping[str, Any], kinds: Mapping[str, FieldType]) -> Iterator[tuple[str, str]]:
+    for key in itertools.islice(unknown, _MOST_LOOKED_AT):
+        if not key.startswith("x-"):
+            close = difflib.get_close_matches(key[:200], list(kinds), n=1, cutoff=0.75)
+            if close:
+                yield key, close[0]

@@ -1,0 +1,1 @@
+"""A client's test examples, from arrays and files."""

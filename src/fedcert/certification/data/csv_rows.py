@@ -1,0 +1,128 @@
+"""Rows of a CSV with a label each: what lists of images and tables of numbers have in common."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert._files.paths import check_readable, display_path
+from fedcert.errors import DataProblem, FileProblem, preview
+
+_MOST_ROWS = 50_000_000
+_MOST_DIGITS = 9  # of a class index
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A CSV's rows.
+
+    Attributes:
+        path: the file.
+        names: the columns' names, in order.
+        lines: each row's line in the file.
+        rows: a mapping from column to text for each.
+    """
+
+    path: Path
+    names: tuple[str, ...]
+    lines: tuple[int, ...]
+    rows: tuple[dict[str, str], ...]
+
+    def labels(self, classes: Sequence[str] | None) -> npt.NDArray[np.int64]:
+        """Class indices; labels are class names where these are known, or indices.
+
+        Raises:
+            DataProblem: a label is neither.
+        """
+        return np.array(
+            [self._label(row["label"], line, classes) for line, row in zip(self.lines, self.rows, strict=True)],
+            dtype=np.int64,
+        )
+
+    def groups(self) -> npt.NDArray[Any] | None:
+        """The group of each row, or None where the CSV has none.
+
+        Raises:
+            DataProblem: some rows have one and others none.
+        """
+        found = [(row.get("group") or "").strip() for row in self.rows]
+        if not any(found):
+            return None
+        if "" in found:
+            raise DataProblem(
+                f"{self.at(found.index(''))}: group must be given in every row or in none; give single examples groups "
+                "of their own"
+            )
+        return np.array(found)
+
+    def at(self, index: int) -> str:
+        """Where a row is, for messages."""
+        return f"{display_path(self.path)}, line {self.lines[index]}"
+
+    def _label(self, text: str, line: int, classes: Sequence[str] | None) -> int:
+        text = text.strip()
+        if classes is not None and text in classes:
+            return list(classes).index(text)
+        if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
+            return int(text)
+        known = f"one of {', '.join(map(preview, classes[:10]))}, or " if classes else ""
+        remedy = "" if classes else "; name the classes (--classes) where labels are names"
+        raise DataProblem(
+            f"{display_path(self.path)}, line {line}: label must be {known}a class index from 0, but is "
+            f"{preview(text)}{remedy}"
+        )
+
+
+def read_rows(path: Path) -> Rows:
+    """A CSV with a header that has `label`, and `path` or columns of numbers.
+
+    Raises:
+        CallError: there is no such file.
+        DataProblem: it is no such CSV.
+        FileProblem: it cannot be read.
+    """
+    check_readable(path, (".csv",))
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            table = csv.DictReader(file)
+            names = tuple(table.fieldnames or ())
+            _check_names(path, names)
+            lines: list[int] = []
+            rows: list[dict[str, str]] = []
+            for row in table:
+                if len(rows) >= _MOST_ROWS:
+                    raise DataProblem(f"{display_path(path)} has more than {_MOST_ROWS} rows; give it in parts")
+                if not row.get("label") or ("path" in names and not row.get("path")):
+                    both = "path and label must both" if "path" in names else "label must"
+                    raise DataProblem(f"{display_path(path)}, line {table.line_num}: {both} be given")
+                if None in row or None in row.values():
+                    raise DataProblem(
+                        f"{display_path(path)}, line {table.line_num}: must have {len(names)} columns, as the "
+                        "first line has"
+                    )
+                lines.append(table.line_num)
+                rows.append(row)
+            return Rows(path, names, tuple(lines), tuple(rows))
+    except OSError as error:
+        raise FileProblem(f"cannot read {display_path(path)}: {error.strerror or error}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataProblem(f"{display_path(path)} is not a CSV in UTF-8: {error}") from None
+
+
+def _check_names(path: Path, names: tuple[str, ...]) -> None:
+    if "label" not in names or not set(names) - {"label", "group"}:
+        held = ", ".join(preview(name) for name in names[:10]) or "nothing"
+        raise DataProblem(
+            f"{display_path(path)} must have the column 'label', and 'path' (images) or columns of numbers (a "
+            "table), but its "
+            f"first line has {held}"
+        )
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataProblem(f"{display_path(path)} has the column {preview(twice[0])} more than once; name each once")

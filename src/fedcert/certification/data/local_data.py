@@ -1,0 +1,243 @@
+"""A client's test examples: arrays, or an .npz file read in pieces."""
+
+from __future__ import annotations
+
+import math
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert._files.paths import check_readable
+from fedcert.certification.samplers.protocol import Images, Labels
+from fedcert.errors import DataProblem, FedcertError, preview
+
+_BYTES_PER_PIECE = 2**24
+_MOST_AT_ONCE = 2**32
+
+
+@dataclass(frozen=True)
+class LocalData:
+    """A client's test examples, read in pieces so that they need not fit in memory.
+
+    Attributes:
+        labels: class index of each example.
+        groups: which examples belong together (several images of one patient); None where all are independent.
+        shape: shape of one example.
+        read: opens the examples anew and gives those of an increasing range of indices in order, some at a time.
+    """
+
+    labels: Labels
+    shape: tuple[int, ...]
+    read: Callable[[range], Iterator[npt.NDArray[Any]]]
+    groups: npt.NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def pieces(self, every: int = 1, offset: int = 0) -> Iterator[tuple[list[int], Images]]:
+        """Indices and float32 images of every `every`-th example from `offset` on, some at a time, in order.
+
+        Raises:
+            DataProblem: an example holds NaN or infinity, or the file is cut off.
+        """
+        wanted = range(offset, len(self), every)
+        start = 0
+        for piece in self.read(wanted):
+            kept = list(wanted[start : start + len(piece)])
+            start += len(piece)
+            images = np.array(piece, dtype=np.float32, order="C")
+            finite = np.isfinite(images.reshape(len(images), -1)).all(axis=1)
+            if not finite.all():
+                first = kept[int(np.argmin(finite))]
+                raise DataProblem(
+                    f"x[{first}] must hold finite numbers, but holds NaN or infinity; mend or leave it out"
+                )
+            yield kept, images
+
+
+def data_of(x: npt.ArrayLike, y: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> LocalData:
+    """Arrays as local data.
+
+    Raises:
+        DataProblem: x holds no numbers, y no whole numbers from 0, groups no names, or their lengths differ.
+    """
+    try:
+        images, labels = np.asarray(x), _labels(np.asarray(y))
+    except ValueError as error:
+        if isinstance(error, FedcertError):
+            raise
+        raise DataProblem(f"x and y must be arrays of numbers, all examples of one shape: {error}") from None
+    _check_numbers(images.dtype)
+    _check_shapes(images.shape, len(labels))
+    size = rows_per_piece(images.shape[1:])
+
+    def read(wanted: range) -> Iterator[npt.NDArray[Any]]:
+        for part in parts_of(wanted, size):
+            yield images[part.start : part.stop : part.step]
+
+    together = None if groups is None else _groups(np.asarray(groups), len(labels))
+    return LocalData(labels, images.shape[1:], read, together)
+
+
+def npz_data(path: Path) -> LocalData:
+    """The arrays x and y (and groups) of an .npz file, x read in pieces.
+
+    Raises:
+        CallError: there is no such file.
+        DataProblem: it holds no usable arrays.
+    """
+    check_readable(path, (".npz",))
+    where = preview(str(path), 300)
+    with _archive(path) as archive:
+        names = set(archive.namelist())
+        if not {"x.npy", "y.npy"} <= names:
+            held = ", ".join(sorted(preview(name.removesuffix(".npy")) for name in names)[:10]) or "nothing"
+            raise DataProblem(f"{where} must hold the arrays 'x' and 'y', but holds {held}; save both with numpy.savez")
+        with archive.open("y.npy") as file:
+            shape, dtype, _ = _header(file, "y")
+            labels = _labels(_whole(file, shape, dtype, "y"))
+        with archive.open("x.npy") as file:
+            shape, dtype, by_columns = _header(file, "x")
+        groups = None
+        if "groups.npy" in names:
+            with archive.open("groups.npy") as file:
+                shape_of_groups, kind, _ = _header(file, "groups")
+                groups = _groups(_whole(file, shape_of_groups, kind, "groups"), len(labels))
+        if by_columns:  # each example is spread over the whole file, which must then be read whole
+            with archive.open("x.npy") as file:
+                _check_size(shape, dtype, "x, stored by columns,")
+                return data_of(np.lib.format.read_array(file, allow_pickle=False), labels, groups)
+    _check_shapes(shape, len(labels))
+    _check_size(shape[1:], dtype, "one example of x")
+    size = rows_per_piece(shape[1:])
+
+    def read(wanted: range) -> Iterator[npt.NDArray[Any]]:
+        with _archive(path) as archive, archive.open("x.npy") as file:
+            _header(file, "x")
+            row = int(np.prod(shape[1:])) * dtype.itemsize
+            for start in range(0, shape[0], size):
+                rows = min(size, shape[0] - start)
+                piece = np.frombuffer(_exactly(file, rows * row), dtype=dtype).reshape(rows, *shape[1:])
+                first = max(wanted.start - start, -(start - wanted.start) % wanted.step)
+                if first < rows:
+                    yield piece[first :: wanted.step]
+
+    return LocalData(labels, shape[1:], read, groups)
+
+
+_FAULTS = (
+    OSError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeError, LookupError, TypeError,
+    ArithmeticError, SyntaxError, tokenize.TokenError,
+)  # fmt: skip
+"""What Python's zip files and numpy's headers make of strange bytes."""
+
+
+class _archive:  # noqa: N801  used like a function
+    """An open zip file whose faults are named."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> zipfile.ZipFile:
+        try:
+            self.file = zipfile.ZipFile(self.path)
+        except _FAULTS as error:
+            raise self._fault(error) from None
+        return self.file
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self.file.close()
+        if isinstance(error, _FAULTS):
+            if isinstance(error, FedcertError):
+                return
+            raise self._fault(error) from None
+
+    def _fault(self, error: BaseException) -> DataProblem:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not an .npz file, or cut off"
+        return DataProblem(f"{preview(str(self.path), 300)} cannot be read: {reason}; save it with numpy.savez again")
+
+
+def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, by_columns, dtype = read(file)
+    if dtype.hasobject:
+        raise DataProblem(f"{name} must hold numbers, but holds Python objects, which are never unpickled")
+    if name == "x":
+        _check_numbers(dtype)
+    return shape, dtype, by_columns and len(shape) > 1
+
+
+def _whole(file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
+    """An array that is read at once. What a file claims is checked first: a small one may unpack to any size."""
+    size = _check_size(shape, dtype, name)
+    return np.frombuffer(_exactly(file, size), dtype=dtype).reshape(shape)
+
+
+def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> int:
+    size = math.prod(shape) * dtype.itemsize
+    if not 0 <= size <= _MOST_AT_ONCE:
+        raise DataProblem(
+            f"{name} must fit into {_MOST_AT_ONCE // 2**30} GiB, but is {dtype} of shape {shape}; is that file what it "
+            "should be?"
+        )
+    return size
+
+
+def _exactly(file: IO[bytes], size: int) -> bytes:
+    data = file.read(size)
+    if len(data) != size:
+        raise EOFError
+    return data
+
+
+def _labels(y: npt.NDArray[Any]) -> Labels:
+    if y.ndim != 1 or (y.size and y.dtype.kind not in "iuf"):
+        held = "holds text" if y.dtype.kind in "US" else f"is {y.dtype} of shape {y.shape}"
+        raise DataProblem(f"y must be a list of class indices (whole numbers from 0), but {held}")
+    with np.errstate(invalid="ignore"):
+        labels = y.astype(np.int64)
+    wrong = np.flatnonzero((labels != y) | (labels < 0))
+    if len(wrong):
+        raise DataProblem(f"y[{wrong[0]}] must be a class index (a whole number from 0), but is {y[wrong[0]]}")
+    return labels
+
+
+def _groups(groups: npt.NDArray[Any], labels: int) -> npt.NDArray[Any]:
+    if groups.ndim != 1 or groups.dtype.kind not in "iuUS" or len(groups) != labels:
+        raise DataProblem(
+            f"groups must name the group of each of the {labels} examples by a whole number or a text, "
+            f"but is {groups.dtype} of shape {groups.shape}"
+        )
+    return groups
+
+
+def _check_numbers(dtype: np.dtype[Any]) -> None:
+    if dtype.kind not in "biuf":
+        raise DataProblem(f"x must hold numbers, but holds {dtype}")
+
+
+def _check_shapes(shape: tuple[int, ...], labels: int) -> None:
+    if labels and (len(shape) < 2 or 0 in shape[1:]):
+        raise DataProblem(f"x must have one row per example, at least 2 axes and no empty one, but has shape {shape}")
+    if (shape[0] if shape else 0) != labels:
+        raise DataProblem(f"x and y must have the same length, but x has {shape[0]} examples and y {labels}")
+
+
+def parts_of(wanted: range, size: int) -> Iterator[range]:
+    """A range in parts of some indices each."""
+    for start in range(0, len(wanted), size):
+        yield wanted[start : start + size]
+
+
+def rows_per_piece(shape: tuple[int, ...]) -> int:
+    """How many examples of a shape to hold at a time."""
+    return max(1, min(4096, _BYTES_PER_PIECE // (4 * max(1, int(np.prod(shape))))))

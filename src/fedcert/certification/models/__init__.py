@@ -1,0 +1,1 @@
+"""Models: loaded, identified by their weights, and wrapped as classifiers."""

@@ -1,0 +1,181 @@
+"""Digests that say which weights were really certified.
+
+A torch module and its safetensors file have the same digest, so that a server without torch can tell which
+model it asks for. Code around the weights (preprocessing, the network's wiring) is outside of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from fedcert.errors import FileProblem, ModelProblem, preview
+
+_LARGEST_HEADER = 100 * 2**20
+_WRAPPERS = ("module.", "_orig_mod.")  # DataParallel's and torch.compile's names around the real ones
+_CHUNK = 2**22
+
+
+class Tensor(NamedTuple):
+    """A named array: its type in safetensors' spelling, its shape, its little-endian bytes in pieces."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    data: Iterator[bytes]
+
+
+def digest_of_tensors(tensors: list[Tensor]) -> str:
+    """SHA-256 over tensors in the order of their names, wrapper prefixes left off."""
+    total = hashlib.sha256(b"fedcert tensors 1\n")
+    for tensor in sorted(tensors, key=lambda tensor: bare_name(tensor.name)):
+        head = json.dumps([bare_name(tensor.name), tensor.dtype, list(tensor.shape)], ensure_ascii=False)
+        body = hashlib.sha256()
+        for piece in tensor.data:
+            body.update(piece)
+        total.update(head.encode() + b"\n" + body.digest())
+    return f"sha256:{total.hexdigest()}"
+
+
+def bare_name(name: str) -> str:
+    """A parameter's name without the prefixes that wrappers put before it."""
+    while name.startswith(_WRAPPERS):
+        name = name.removeprefix("module.").removeprefix("_orig_mod.")
+    return name
+
+
+def digest_of_safetensors(path: Path) -> str:
+    """The digest of a safetensors file, read in pieces.
+
+    Raises:
+        FileProblem: it cannot be read, or is not such a file.
+    """
+    try:
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            (length,) = struct.unpack("<Q", file.read(8))
+            if not 2 <= length <= min(size - 8, _LARGEST_HEADER):
+                raise ValueError
+            header = json.loads(file.read(length))
+            header.pop("__metadata__", None)
+            tensors = []
+            for name, entry in header.items():
+                start, end = entry["data_offsets"]
+                if not 0 <= start <= end <= size - 8 - length:
+                    raise ValueError
+                data = _pieces(path, 8 + length + start, end - start)
+                tensors.append(Tensor(name, entry["dtype"], tuple(entry["shape"]), data))
+            return digest_of_tensors(tensors)
+    except OSError as error:
+        raise FileProblem(f"cannot read {preview(str(path), 300)}: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError):
+        raise FileProblem(
+            f"{preview(str(path), 300)} is not a safetensors file, or is cut off; save the weights with "
+            "safetensors again"
+        ) from None
+
+
+def digest_of_onnx(path: Path) -> str:
+    """The digest of an ONNX model: its file's SHA-256, and that of the weights it keeps in other files.
+
+    Raises:
+        FileProblem: one of the files cannot be read.
+        ModelProblem: the model names weights outside its own folder, or is not ONNX.
+    """
+    try:
+        content = path.read_bytes()
+        whole = hashlib.sha256(content)
+        others = sorted(set(_external_files(content)))
+        for other in others:
+            location = Path(other)
+            if location.is_absolute() or ".." in location.parts or "\\" in other:
+                raise ModelProblem(
+                    f"{preview(str(path), 300)} keeps weights in {preview(other)}, outside its own folder; "
+                    "export the model again with its weights inside or beside it"
+                )
+            with (path.parent / location).open("rb") as file:
+                part = hashlib.file_digest(file, "sha256")
+            whole.update(other.encode() + b"\0" + part.digest())
+    except OSError as error:
+        raise FileProblem(
+            f"cannot read {preview(str(error.filename or path), 300)}: {error.strerror or error}"
+        ) from None
+    except (ValueError, IndexError, RecursionError):
+        raise ModelProblem(f"{preview(str(path), 300)} is not an ONNX model, or is cut off; export it again") from None
+    return f"sha256:{whole.hexdigest()}"
+
+
+def _pieces(path: Path, start: int, length: int) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        file.seek(start)
+        while length > 0:
+            piece = file.read(min(_CHUNK, length))
+            if not piece:
+                raise ValueError("the file is cut off")
+            length -= len(piece)
+            yield piece
+
+
+# Where ONNX's protocol buffers can hold a tensor: message -> field number -> the message in that field.
+_ONNX = {
+    "model": {7: "graph", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "function": {7: "node", 11: "attribute"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "tensor": {13: "entry"},
+}
+
+
+def _external_files(data: bytes, message: str = "model") -> Iterator[str]:
+    """The files that an ONNX message refers to; a walk of the wire format, for want of a lighter reader."""
+    for number, value in _wire_fields(data):
+        inner = _ONNX.get(message, {}).get(number)
+        if inner == "entry" and isinstance(value, bytes):
+            entry = dict(_wire_fields(value))
+            location = entry.get(2)
+            if entry.get(1) == b"location" and isinstance(location, bytes):
+                yield location.decode()
+        elif inner is not None and isinstance(value, bytes):
+            yield from _external_files(value, inner)
+
+
+def _wire_fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
+    position = 0
+    while position < len(data):
+        tag, position = _varint(data, position)
+        if tag >> 3 == 0:
+            raise ValueError("no field has number 0")
+        match tag & 7:
+            case 0:
+                value, position = _varint(data, position)
+                yield tag >> 3, value
+            case 1 | 5 as fixed:
+                position += 8 if fixed == 1 else 4
+            case 2:
+                length, position = _varint(data, position)
+                if position + length > len(data):
+                    raise ValueError("the field is cut off")
+                yield tag >> 3, data[position : position + length]
+                position += length
+            case other:
+                raise ValueError(f"wire type {other}")
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+        if shift > 63:
+            raise ValueError("the number is too long")

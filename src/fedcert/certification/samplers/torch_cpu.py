@@ -1,0 +1,142 @@
+"""The hot loop for torch modules on a CPU: a worker for each core, each with its own batches."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from types import MethodType
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedcert.certification.models.torch_module import channels_last, largest_activation, scores_of
+from fedcert.certification.perturbation import Perturbation, Streams, block_size
+from fedcert.certification.samplers.protocol import (
+    NAN_SCORES,
+    Counts,
+    Draw,
+    Images,
+    OnSamples,
+    Unit,
+    ahead,
+    batches,
+    check_width,
+    fitting_batch,
+    ignore,
+    noisy_batch,
+)
+from fedcert.errors import ModelProblem
+
+
+@dataclass
+class CpuSampler:
+    """Samples a torch module on a CPU, in the mode in which it is (put it into evaluation mode before).
+
+    Each worker does whole batches alone, noise and counting included, with one thread and a copy of the module: nobody
+    waits for others in the middle of a layer, and results do not depend on the number of cores. A module whose copies
+    would share more than weights (hooks, functions that remember) has one worker, with all of torch's threads. What
+    a module keeps in global variables cannot be seen: let torch have one thread (OMP_NUM_THREADS=1) for such a one.
+
+    Attributes:
+        module: float32 batch -> scores, one column per class.
+        classes: number of classes.
+        noise: what is added to the input.
+        streams: where it is drawn from.
+        batch_size: samples per call; found from the module's activations where None.
+        precision: the arithmetic in which it is running.
+    """
+
+    module: torch.nn.Module
+    classes: int
+    noise: Perturbation
+    streams: Streams
+    batch_size: int | None = None
+    precision: str = "float32"
+    _own: threading.local = field(init=False, repr=False, default_factory=threading.local)
+
+    def counts(self, images: Images, draws: Sequence[Draw], spent: OnSamples = ignore) -> Counts:
+        """See `sampler.Sampler.counts`."""
+        counts = np.zeros(len(draws) * self.classes, dtype=np.int64)
+        work = batches(draws, self._batch(images), block_size(images.shape[1:]))
+        with self._workers() as workers:
+            for cells in ahead(lambda units: self._cells(images, units), work, workers):
+                counts += np.bincount(cells, minlength=len(counts))
+                spent(len(cells))
+        return counts.reshape(len(draws), self.classes)
+
+    @torch.inference_mode()
+    def _batch(self, images: Images) -> int:
+        """Activations that fit into caches, and into memory that is used again."""
+        if self.batch_size is None:
+            shape = images.shape[1:]
+            self.batch_size = fitting_batch(shape, largest_activation(self.module, torch.from_numpy(images[:1])))
+        return self.batch_size
+
+    def _cells(self, images: Images, units: Sequence[Unit]) -> Counts:
+        """Draw and prediction of each sample of a batch, as one number."""
+        module = self._module()
+        noisy, owners = noisy_batch(images, units, self.noise, self.streams)
+        size = self.batch_size or len(noisy)
+        labels = np.empty(len(noisy), dtype=np.int64)
+        # The modes of torch are a thread's own.
+        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=self.precision == "bfloat16"):
+            for start in range(0, len(noisy), size):
+                part = slice(start, start + size)
+                scores = scores_of(module, channels_last(torch.from_numpy(noisy[part])))
+                check_width(scores.shape[1], self.classes)
+                if bool(scores.isnan().any()):
+                    raise ModelProblem(NAN_SCORES)
+                labels[part] = scores.argmax(dim=1).numpy()
+        return owners * self.classes + labels
+
+    def _module(self) -> torch.nn.Module:
+        """This worker's own module, for one that keeps things in itself while it works; the weights are shared."""
+        if not self._copies:
+            return self.module
+        if not hasattr(self._own, "module"):
+            torch.set_num_threads(1)
+            self._own.module = _copy(self.module)
+        module: torch.nn.Module = self._own.module
+        return module
+
+    @contextmanager
+    def _workers(self) -> Iterator[int]:
+        """As many workers as torch has threads, or one with all of them; torch's setting is put back afterwards."""
+        threads = torch.get_num_threads()
+        try:
+            yield threads if self._copies else 1
+        finally:
+            torch.set_num_threads(threads)
+
+    @cached_property
+    def _copies(self) -> bool:
+        """Whether each worker can have a module of its own."""
+        if any(map(_shares_state, self.module.modules())):
+            return False
+        try:
+            _copy(self.module)
+        except Exception:  # noqa: BLE001 (whatever a module holds may refuse in any way)
+            return False
+        return True
+
+
+def _shares_state(part: torch.nn.Module) -> bool:
+    """Whether copies of a module would share state: functions are not copied, and some remember things."""
+    hooks = (part._forward_hooks, part._forward_pre_hooks)
+    return any(hooks) or any(map(_remembers, [*vars(part).values(), getattr(type(part), "forward", None)]))
+
+
+def _remembers(held: object) -> bool:
+    if isinstance(held, partial):
+        return True
+    return isinstance(held, MethodType) or bool(getattr(held, "__closure__", None))
+
+
+def _copy(module: torch.nn.Module) -> torch.nn.Module:
+    shared: dict[int, Any] = {id(tensor): tensor for tensor in module.parameters()}
+    return copy.deepcopy(module, shared)

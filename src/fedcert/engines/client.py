@@ -1,0 +1,145 @@
+"""What a client does with a request, whatever carried it: load the weights, certify, or say in a sentence why not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedcert._files.strict_json import parse
+from fedcert.certification.run import certify
+from fedcert.errors import DataProblem, FedcertError, ModelProblem, Refused
+from fedcert.report import Report, Request
+
+if TYPE_CHECKING:
+    from fedcert.privacy.policy import Policy
+    from fedcert.secagg.participant_config import ParticipantConfig
+
+_LOG = logging.getLogger("fedcert")
+Said = dict[str, str]
+"""A client's words: its `name`, and its `report` (JSON), what it `said` in a private sum, or its `trouble`."""
+
+
+def answered(
+    request: str,
+    model: Any,
+    weights: Callable[[], Mapping[str, Any] | None],
+    data: Any,
+    client: str,
+    *,
+    policy: Policy | None = None,
+    **options: Any,
+) -> Said:
+    """Answer a request.
+
+    Args:
+        request: its JSON.
+        model: a torch module of the right architecture.
+        weights: gives the server's, by name; None where it sent none.
+        data: test examples, see `examples_of`; or a function that gives them.
+        client: this client's name.
+        policy: this client's rules about what leaves it; none where None.
+        options: of `fedcert.certify`.
+    """
+    try:
+        if policy is not None and policy.signed_requests:
+            raise Refused(
+                "this client's policy wants requests that somebody in its keyring signed, which is checked for private "
+                "sums and by fedcert certify, but not for reports over an engine"
+            )
+        report = _certified(request, model, weights, data, client, **options)
+        if policy is not None:
+            policy.check_report(report.examples, report.class_certified_counts is not None)
+    except FedcertError as error:
+        return {"name": client, "trouble": str(error)}
+    except Exception as error:  # noqa: BLE001 (the server is to know at once, whatever went wrong)
+        return {"name": client, "trouble": f"{type(error).__name__}: {error}"}
+    return {"name": client, "report": report.dumps()}
+
+
+def _certified(
+    request: str, model: Any, weights: Callable[[], Mapping[str, Any] | None], data: Any, client: str, **options: Any
+) -> Report:
+    asked = Request.from_json(parse(request, "the request"))
+    state = weights()
+    if state is None:
+        raise ModelProblem("the server's message has no weights")
+    loaded(model, state).eval()
+    x, y = examples_of(data() if callable(data) else data)
+    return certify(model, x, y, client=client, request=asked, **options)
+
+
+def answered_privately(
+    request: str,
+    told: str | None,
+    model: Any,
+    weights: Callable[[], Mapping[str, Any] | None],
+    data: Any,
+    membership: ParticipantConfig,
+    **options: Any,
+) -> Said:
+    """Take a step in a private sum.
+
+    Args:
+        request: its JSON.
+        told: what the server tells in this step; None in the first, in which the site certifies.
+        model, weights, data, options: see `answered`.
+        membership: the site's keys and memory.
+    """
+    from fedcert.secagg.participant import public_reason
+
+    client = membership.identity.name
+
+    def report() -> Report:
+        return _certified(request, model, weights, data, client, **{**options, "class_counts": True})
+
+    try:
+        with membership.at_work(Request.from_json(parse(request, "the request")), report) as site:
+            return {"name": client, "said": site.join() if told is None else site.reply(told)}
+    except Exception as error:  # noqa: BLE001 (the server is to know at once, whatever went wrong)
+        _LOG.warning("this site does not go on in a private sum: %s", error)  # who is told less may not read it here
+        return {"name": client, "trouble": public_reason(error)}
+
+
+def loaded(model: Any, state: Mapping[str, Any]) -> Any:
+    """A torch module with weights loaded into it.
+
+    Raises:
+        ModelProblem: they do not fit.
+    """
+    try:
+        model.load_state_dict(state, strict=True)
+    except (RuntimeError, AttributeError, TypeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ModelProblem(f"the weights do not fit the model: {reason}") from None
+    return model
+
+
+def examples_of(data: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Test examples as arrays.
+
+    Args:
+        data: (x, y), or an iterable of batches (a DataLoader) of such pairs or of mappings with an image and a label.
+
+    Raises:
+        DataProblem: they are neither.
+    """
+    if isinstance(data, (tuple, list)) and len(data) == 2 and all(hasattr(part, "shape") for part in data):
+        return np.asarray(data[0]), np.asarray(data[1])
+    if not isinstance(data, Iterable):
+        raise DataProblem(f"data must be (x, y) or batches of them, but is {type(data).__name__}")
+    images, labels = [], []
+    for batch in data:
+        parts = list(batch.values()) if isinstance(batch, Mapping) else list(batch)
+        if len(parts) != 2:
+            raise DataProblem(f"a batch must hold an image and a label for each example, but has {len(parts)} parts")
+        first, second = (np.asarray(part) for part in parts)
+        if isinstance(batch, Mapping) and first.ndim == 1 < second.ndim:  # a mapping may name the label first
+            first, second = second, first
+        images.append(first)
+        labels.append(second)
+    if not images:
+        raise DataProblem("there are no test examples: the data has no batch")
+    return np.concatenate(images), np.concatenate(labels)

@@ -1,0 +1,21 @@
+"""A run's picture, where something can draw it."""
+
+from __future__ import annotations
+
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+from fedcert.errors import FedcertError, FedcertWarning
+from fedcert.estimation.result import Estimate
+from fedcert.show.figures import plot
+
+
+def draw_estimate(made: Estimate, run: str | Path | None) -> Estimate:
+    """The estimate, drawn into its run's folder, if it has one and matplotlib is there."""
+    if run is not None and find_spec("matplotlib") is not None:
+        try:
+            plot(made, Path(run) / "estimate.png")
+        except (FedcertError, OSError) as error:  # the numbers are there all the same
+            warnings.warn(f"there is no picture: {error}", FedcertWarning, stacklevel=2)
+    return made

@@ -1,0 +1,92 @@
+"""The server's side: a round over Flower's nodes, and one every so many rounds of training."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from flwr.app import ArrayRecord, MetricRecord
+from flwr.serverapp import Grid
+
+from fedcert.certification.models.classifiers import digest_of_module
+from fedcert.engines.client import loaded
+from fedcert.engines.figure import draw_estimate
+from fedcert.engines.flower.transport import FlowerTransport
+from fedcert.errors import CallError, FedcertError
+from fedcert.estimation.result import Estimate
+from fedcert.rounds.reports import run_round
+
+_LOG = logging.getLogger("fedcert")
+
+
+def certify_round(grid: Grid, model: Any, arrays: ArrayRecord | None = None, **settings: Any) -> Estimate:
+    """Have the clients certify a model, and estimate its certified accuracy on a target population.
+
+    It ends when everybody on the roster has answered or failed, and at the deadline in any case.
+
+    Args:
+        grid: Flower's, as a ServerApp gets it.
+        model: the global model, a torch module; it is not changed.
+        arrays: its weights (a strategy's `result.arrays`); the module's own where None.
+        settings: `classes` (names in index order) and `smoothing` (sigma, or all settings), and where wanted `roster`,
+            `seconds`, `run`, `target`, `method`, `quorum`, `radii`, `release`, `missing_examples` and those of
+            `fedcert.estimate`: see `fedcert.rounds.reports.carry_round`.
+
+    Raises:
+        QuorumMissed: too few answered; there is no number.
+        CallError: settings that do not go together, another Flower, a folder of another request.
+        EstimationProblem: no estimate follows from the answers.
+    """
+    weights, digest = weights_of(model, arrays)
+    return draw_estimate(run_round(FlowerTransport(grid, weights), digest, **settings), settings.get("run"))
+
+
+def certifying(
+    grid: Grid, model: Any, *, every: int, run: str | Path | None = None, **settings: Any
+) -> Callable[[int, ArrayRecord], MetricRecord | None]:
+    """Certification every so many rounds of training: an `evaluate_fn` for a strategy's `start`.
+
+    A round that fails is a warning, and training goes on.
+
+    Args:
+        grid: Flower's.
+        model: a torch module of the right architecture.
+        every: rounds of training between two certifications.
+        run: a folder; each certification gets one in it, round-<number>.
+        settings: see `certify_round`.
+
+    Raises:
+        CallError: every is less than 1.
+    """
+    if every < 1:
+        raise CallError(f"every must be 1 or more, but is {every}")
+
+    def evaluate(number: int, arrays: ArrayRecord) -> MetricRecord | None:
+        if number == 0 or number % every:
+            return None
+        folder = None if run is None else Path(run) / f"round-{number}"
+        try:
+            made = certify_round(grid, model, arrays, run=folder, **settings)
+        except (FedcertError, OSError) as error:
+            _LOG.warning("no certification after round %d: %s", number, error)
+            return None
+        curve = zip(made.radii, made.certified_accuracy, strict=True)
+        return MetricRecord({f"certified accuracy at {radius:g}": accuracy for radius, accuracy in curve})
+
+    return evaluate
+
+
+def weights_of(model: Any, arrays: ArrayRecord | None) -> tuple[ArrayRecord, str]:
+    """The weights as clients will have them, and their digest.
+
+    Averaging turns whole numbers (BatchNorm's counters) into fractions, and loading turns them back: only what a module
+    has after loading is what it certifies.
+    """
+    if not hasattr(model, "load_state_dict"):
+        raise CallError(f"model must be a torch module, but is {type(model).__name__}")
+    if arrays is not None:
+        model = loaded(copy.deepcopy(model), arrays.to_torch_state_dict())
+    return ArrayRecord(model.state_dict()), digest_of_module(model)

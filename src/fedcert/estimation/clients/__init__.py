@@ -1,0 +1,1 @@
+"""Clients as estimators see them: by reports or by sums alone."""

@@ -1,0 +1,1 @@
+"""Checks on an estimate: label shift, screening, what a reader must know."""

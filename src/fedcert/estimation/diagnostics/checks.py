@@ -1,0 +1,205 @@
+"""What a reader must know before relying on an estimate: one sentence and one verdict each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from fedcert._schema.field_types import Nullable, Number, OneOf, Text
+from fedcert._schema.record import Record, validated
+from fedcert.errors import preview
+from fedcert.estimation.clients.protocol import Clients
+from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.diagnostics.label_shift import ShiftTest
+from fedcert.estimation.methods.paper.simplex import Floats
+
+OK, LOOK, DO_NOT_RELY = "ok", "look", "don't rely on it"
+_NOTABLE = 0.02
+_THIN, _MANY, _FEW_CLIENTS, _DOMINANT = 30, 200, 3, 0.5
+_TOO_MANY = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check(Record):
+    """One check.
+
+    Attributes:
+        name: what was looked at.
+        verdict: "ok", "look" or "don't rely on it".
+        figure: the number behind it.
+        sentence: the same in words.
+    """
+
+    NOUN: ClassVar[str] = "check"
+
+    name: str = field(metadata=validated(Text()))
+    verdict: str = field(metadata=validated(OneOf((OK, LOOK, DO_NOT_RELY))))
+    figure: float | None = field(metadata=validated(Nullable(Number())))
+    sentence: str = field(metadata=validated(Text(longest=2000)))
+
+
+def missing_classes(pool: Clients, target: Floats) -> Check:
+    """How much of the target consists of classes that no client has test examples of."""
+    missing = np.flatnonzero((pool.labels == 0) & (target > 0))
+    share = float(target[missing].sum())
+    if not len(missing):
+        sentence = "Every class of the target has test examples at some client."
+        return Check(name="missing classes", verdict=OK, figure=0.0, sentence=sentence)
+    named = ", ".join(preview(pool.classes[index]) for index in missing[:10])
+    named += f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+    who = "No client has" if pool.fewest_holders == 1 else f"Fewer than {pool.fewest_holders} clients, if any, have"
+    return Check(
+        name="missing classes",
+        verdict=LOOK if share <= _NOTABLE else DO_NOT_RELY,
+        figure=share,
+        sentence=f"{who} test examples of {named}, {share:.1%} of the target: nothing is known about them.",
+    )
+
+
+def same_settings(pool: Clients) -> Check:
+    """Whether all clients spent the same samples at the same failure probability."""
+    if pool.alike:
+        sentence = "All clients certified with the same samples and failure probability."
+        return Check(name="same settings", verdict=OK, figure=None, sentence=sentence)
+    sentence = (
+        "Clients certified with different numbers of samples or failure probabilities: those with fewer samples "
+        "certify less of the same examples, which pulls the estimate down."
+    )
+    return Check(name="same settings", verdict=LOOK, figure=None, sentence=sentence)
+
+
+def reach(total_variation: float, whose: str = "the weighted clients") -> Check:
+    """How far the mix that the weights reach is from the target's."""
+    verdict = OK if total_variation <= _NOTABLE else LOOK if total_variation <= 0.1 else DO_NOT_RELY
+    sentence = f"The class mix of {whose} differs from the target's in {total_variation:.1%} of the examples"
+    sentence += "." if verdict == OK else f": the estimate may be off by up to {total_variation:.3f} for that alone."
+    return Check(name="reach", verdict=verdict, figure=total_variation, sentence=sentence)
+
+
+def thin_classes(pool: Clients, target: Floats) -> Check:
+    """Whether some class matters to the target but has few test examples."""
+    totals = pool.labels
+    thin = np.flatnonzero((totals > 0) & (totals < _THIN) & (target >= _NOTABLE))
+    least = float(totals[(totals > 0) & (target > 0)].min(initial=totals.max()))
+    if not len(thin):
+        sentence = f"Every held class that is at least {_NOTABLE:.0%} of the target has {_THIN} test examples or more."
+        return Check(name="thin classes", verdict=OK, figure=float(least), sentence=sentence)
+    named = ", ".join(f"{preview(pool.classes[index])} ({totals[index]:.0f})" for index in thin[:10])
+    sentence = f"Few test examples, all clients together, of {named}: little is known about them."
+    return Check(name="thin classes", verdict=LOOK, figure=float(least), sentence=sentence)
+
+
+def information(effective: float, total: int) -> Check:
+    """How many examples of one sample the weighted clients are worth."""
+    sentence = f"The estimate is as informative as {effective:,.0f} examples of one sample, of {total:,}"
+    verdict = OK if effective >= _MANY else LOOK if effective >= _THIN else DO_NOT_RELY
+    if verdict == OK:
+        sentence += "."
+    elif effective < total / 2:
+        sentence += ": the clients' mixes fit this target badly. Counts per class or further clients would help."
+    else:
+        sentence += ": more examples would help."
+    return Check(name="information", verdict=verdict, figure=effective, sentence=sentence)
+
+
+def allowed_for() -> Check:
+    """Clients may differ, and the interval knows by how much."""
+    sentence = (
+        "Sums do not tell whether each class is the same at all clients (label shift); the interval allows for clients "
+        "that differ, by a second sum."
+    )
+    return Check(name="label shift", verdict=OK, figure=None, sentence=sentence)
+
+
+def privacy_noise(words: str) -> Check:
+    """What noise protects, and that the interval knows of it."""
+    sentence = f"The sums hold {words}. The interval allows for it; a class within the noise counts as held by nobody."
+    return Check(name="privacy noise", verdict=OK, figure=None, sentence=sentence)
+
+
+def consistency() -> Check:
+    """The clients' counts contradict each other."""
+    sentence = (
+        "No accuracies that fall with the radius, from 1 to 0, explain what the clients report: a class cannot be the "
+        "same everywhere, or some counts are wrong."
+    )
+    return Check(name="consistency", verdict=DO_NOT_RELY, figure=None, sentence=sentence)
+
+
+def influence(federation: ReportedClients, weights: Floats) -> Check:
+    """Whether one client decides."""
+    heaviest = int(np.argmax(np.abs(weights)))
+    share = float(abs(weights[heaviest]) / np.abs(weights).sum())
+    client = preview(federation.clients[heaviest])
+    if federation.count > _FEW_CLIENTS and share > _DOMINANT:
+        sentence = f"{client} alone carries {share:.0%} of the weight: look at its report."
+        return Check(name="influence", verdict=LOOK, figure=share, sentence=sentence)
+    sentence = f"No client carries more than {share:.1%} of the weight, signs aside ({client})."
+    if federation.count <= _FEW_CLIENTS:
+        sentence = f"With so few clients each one counts: {client} carries {share:.1%} of the weight, signs aside."
+    return Check(name="influence", verdict=OK, figure=share, sentence=sentence)
+
+
+def screening(dropped: int, reduced: int, kept: int) -> Check:
+    """How many clients screening left out."""
+    share = dropped / (dropped + kept)
+    sentence = f"Screening left out {dropped} of {dropped + kept} clients, and {reduced} count for less"
+    if not dropped:
+        return Check(name="screening", verdict=OK, figure=share, sentence=sentence + ".")
+    sentence += ": the estimate says who and why."
+    if share <= _TOO_MANY:
+        return Check(name="screening", verdict=LOOK, figure=share, sentence=sentence)
+    sentence += " So many that it is not clear who is right."
+    return Check(name="screening", verdict=DO_NOT_RELY, figure=share, sentence=sentence)
+
+
+def label_shift(test: ShiftTest | None, allowed_for: bool) -> Check:
+    """What the test of the assumption behind everything says.
+
+    Args:
+        test: its outcome; None where only sums are known, which do not allow it.
+        allowed_for: whether there is an interval, which then allows for clients that differ.
+    """
+    if test is None:
+        sentence = "Sums do not tell whether each class is the same at all clients (label shift): single reports would."
+        return Check(name="label shift", verdict=LOOK, figure=None, sentence=sentence)
+    if test.probability is None:
+        sentence = "Too few clients, or all alike: no test of whether each class is the same everywhere (label shift)."
+        return Check(name="label shift", verdict=LOOK, figure=None, sentence=sentence)
+    if not test.rejects:
+        sentence = (
+            f"The {test.clients} clients differ at radius {test.radius:g} no more than their class mixes and chance "
+            f"explain (p = {test.probability:.3f})."
+        )
+        return Check(name="label shift", verdict=OK, figure=test.probability, sentence=sentence)
+    sentence = (
+        f"The clients differ at radius {test.radius:g} by more than their class mixes and chance explain (p = "
+        f"{test.probability:.3f}): a class is not the same everywhere"
+    )
+    if allowed_for:
+        sentence += ". The interval allows for clients that differ at random, but not for a target unlike any of them."
+        return Check(name="label shift", verdict=LOOK, figure=test.probability, sentence=sentence)
+    sentence += ", and the estimate does not account for that."
+    return Check(name="label shift", verdict=DO_NOT_RELY, figure=test.probability, sentence=sentence)
+
+
+def radii_in_reach(pool: Clients) -> Check:
+    """Whether the clients' settings can certify all of the radii."""
+    least, most = pool.reach
+    beyond = sum(radius > most for radius in pool.radii)
+    partly = sum(least < radius <= most for radius in pool.radii)
+    if beyond:
+        sentence = (
+            f"{beyond} of {len(pool.radii)} radii are above {most:.3f}, the largest that these settings can "
+            "certify: certified accuracy is 0 there by construction, more samples (n) would tell."
+        )
+    else:
+        sentence = f"All radii are at most {most:.3f}, the largest that these settings can certify."
+    if partly:
+        sentence += (
+            f" At {partly} radii above {least:.3f} some clients drew too few samples to certify anything, "
+            "which pulls the estimate down there."
+        )
+    return Check(name="radii in reach", verdict=LOOK if beyond or partly else OK, figure=most, sentence=sentence)

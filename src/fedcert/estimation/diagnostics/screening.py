@@ -1,0 +1,286 @@
+"""Screening: clients whose curves the others cannot explain lose their weight, and huge ones are cut to size."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.methods.paper.simplex import Floats
+
+_CAP = 3.0
+"""No client weighs more than so many clients of median size."""
+_FLAT, _CUT, _FIRST_CUT = 1.0, 4.0, 2.0
+"""In standard deviations: full weight up to the first, none from the second. The fit itself is stricter: Tukey's
+biweight without a flat part, and at its start with the third."""
+_RATIO = 0.1
+"""λ of the linear model, as expected before looking: it matters only where classes are as many as clients."""
+_USUAL, _UNUSUAL = 0.8, 1.0
+"""The median deviation of honest clients (the root of χ²/df has 0.67 at 1 and 0.83 at 2 df); and one that chance
+hardly leads to, from which on clients are taken to differ for other reasons than sampling."""
+_UNLIKELY = 0.02
+"""Accuracies are kept so far from 0 and 1 in the variances."""
+_ONE_EXAMPLE = 1.5
+"""A single example, however unlikely, is at most so many standard deviations."""
+_FEWEST = 3
+_ROWS_FITTED, _ROWS_PER_STEP = 20_000, 50_000
+_STEPS, _SETTLED = 40, 1e-3
+_DROPPED, _NOTED = 0.01, 0.9
+"""Below the first a client is left out; below the second what is left of it is told."""
+
+
+@dataclass(frozen=True)
+class Deviations:
+    """How far each client is from the others.
+
+    Attributes:
+        cap: in (0, 1], what holds the client's examples to three times the median.
+        fitting: in [0, 1], Tukey's weight of its deviation: 0 for a client that is dropped.
+        deviation: root mean squared deviation of its curve from what the other clients' say of its class mix, in
+            standard deviations of chance.
+        tolerance: what the deviation is divided by before it is judged; 1 where clients differ by chance only.
+    """
+
+    cap: Floats
+    fitting: Floats
+    deviation: Floats
+    tolerance: Floats
+
+
+@dataclass(frozen=True)
+class Screened:
+    """A federation after screening.
+
+    Attributes:
+        federation: the clients that stay, each counting for as much as is left of it.
+        kept: the same clients with all of their examples.
+        dropped: client -> why it was left out.
+        reduced: client -> why it counts for less.
+    """
+
+    federation: ReportedClients
+    kept: ReportedClients
+    dropped: Mapping[str, str]
+    reduced: Mapping[str, str]
+
+
+def screen(federation: ReportedClients, seed: int = 0, trusted: Collection[str] = ()) -> Screened:
+    """Leave out clients whose curves do not fit the others', and cut huge ones to three times the median size.
+
+    A trusted client is never left out, and counts for as much as its size, cut like anybody's, allows: what one of them
+    makes up moves the estimate by its weight at most.
+
+    Not found: what a client of its size could report by chance (with fewer than some twenty examples each, that is
+    much), false label counts, and lies of nearly half of the clients. An interval made after screening is
+    approximate, since what stays was chosen by its accuracies.
+
+    Args:
+        federation: the clients.
+        seed: of the choice among more than 20,000 clients for the fit; all of them are judged.
+        trusted: names of clients that stay.
+    """
+    found = deviations(federation.label_counts, federation.certified_counts, federation.design_effects, seed)
+    if trusted:
+        known = np.array([client in trusted for client in federation.clients])
+        found = replace(found, fitting=np.where(known, 1.0, found.fitting))
+    stays = found.fitting >= _DROPPED
+    factors = found.cap * found.fitting
+    if not stays.any():  # nobody fits anybody: there is nothing to go by
+        stays, factors = np.ones(len(stays), dtype=np.bool_), found.cap
+    dropped, reduced = {}, {}
+    for index in np.flatnonzero((found.fitting < _NOTED) | (found.cap < 1)):
+        client = federation.clients[index]
+        if not stays[index]:
+            dropped[client] = f"it was screened out: {_apart(found, int(index))}"
+            continue
+        reasons = []
+        if found.fitting[index] < _NOTED:
+            reasons.append(_apart(found, int(index)))
+        if found.cap[index] < 1:
+            reasons.append(f"it has more than {_CAP:g} times the median client's examples")
+        reduced[client] = f"it counts for {factors[index]:.0%} of its examples: {' and '.join(reasons)}"
+    kept = federation.part(stays, dropped)
+    return Screened(federation.part(stays, dropped, factors[stays]), kept, dropped, reduced)
+
+
+def _apart(found: Deviations, index: int) -> str:
+    measure = "of chance" if found.tolerance[index] < 1.05 else "of the clients' spread"
+    times = found.deviation[index] / found.tolerance[index]
+    return f"its curve is {times:.1f} standard deviations {measure} from what the other clients say of its class mix"
+
+
+def deviations(labels: Floats, certified: Floats, design_effects: Floats | None = None, seed: int = 0) -> Deviations:
+    """Find clients whose curves do not fit the others'.
+
+    A linear model, c = p·L with the differences between classes shrunk a little, is fitted with Tukey's biweight of
+    the clients' deviations and sizes up to the cap. It is fitted from two starts, and that one is taken which more
+    clients fit: the common curve, which no minority can bend, and weights that fall as one over the deviation, which
+    do not mind how much classes differ. A client's deviation is against the fit without itself; it allows for that
+    fit's uncertainty, for the reported design effect and for the single examples of small clients. If most clients
+    deviate more than chance allows, be it because examples come in groups or because clients differ, all are judged
+    by that wider measure: a federation without label shift is not thinned.
+
+    Guarantees: factors are in [0, 1]; up to 20,000 clients nothing depends on their order beyond rounding, and of more
+    than that all are judged, by a fit to a random 20,000 of them. A client without examples, and everyone among fewer
+    than three clients, has deviation 0 and factor 1.
+
+    Args:
+        labels: clients x classes.
+        certified: clients x radii.
+        design_effects: clients x radii, variance inflation; None where all examples are independent.
+        seed: of the choice among more than 20,000 clients.
+    """
+    sizes = labels.sum(axis=1)
+    held = np.flatnonzero(sizes > 0)
+    cap, fitting, tolerance = np.ones((3, len(sizes)))
+    deviation = np.zeros(len(sizes))
+    if len(held) < _FEWEST:
+        return Deviations(cap, fitting, deviation, tolerance)
+    cap[held] = np.minimum(1.0, _CAP * float(np.median(sizes[held])) / sizes[held])
+    chosen = held
+    if len(held) > _ROWS_FITTED:
+        chosen = np.sort(np.random.default_rng(seed).choice(held, _ROWS_FITTED, replace=False))
+    rows = _Rows.of(labels, certified, design_effects, chosen)
+    model, spread = _robust_fit(rows, cap[chosen])
+    contained = np.zeros(len(sizes))
+    contained[chosen] = model.factors
+    for start in range(0, len(held), _ROWS_PER_STEP):  # a few rows at a time: memory stays small
+        part = held[start : start + _ROWS_PER_STEP]
+        rows = _Rows.of(labels, certified, design_effects, part)
+        deviation[part] = model.deviations(rows, contained[part])
+        tolerance[part] = spread.tolerance(rows.worth)
+    fitting = _biweight(np.maximum(deviation / tolerance - _FLAT, 0.0), _CUT - _FLAT)
+    return Deviations(cap, fitting, deviation, tolerance)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Clients: their design (a one, then the class mix), their curves, and the independent examples they are worth."""
+
+    design: Floats
+    curves: Floats
+    worth: Floats
+
+    @classmethod
+    def of(
+        cls, labels: Floats, certified: Floats, design_effects: Floats | None, chosen: npt.NDArray[np.int64]
+    ) -> _Rows:
+        sizes = labels[chosen].sum(axis=1)
+        design = np.empty((len(sizes), labels.shape[1] + 1))
+        design[:, 0] = 1.0
+        np.divide(labels[chosen], sizes[:, None], out=design[:, 1:])
+        worth = sizes if design_effects is None else sizes / design_effects[chosen].mean(axis=1)
+        return cls(design, certified[chosen] / sizes[:, None], worth)
+
+
+@dataclass(frozen=True)
+class _Model:
+    """The fitted model: coefficients (μ, then u), their covariance over σ², and the rows' factors in the fit."""
+
+    coefficients: Floats
+    covariance: Floats
+    factors: Floats
+
+    @classmethod
+    def fitted(cls, rows: _Rows, factors: Floats) -> _Model:
+        weighted = rows.design * (rows.worth * factors)[:, None]
+        normal = weighted.T @ rows.design
+        normal[np.arange(1, len(normal)), np.arange(1, len(normal))] += 1 / _RATIO
+        covariance = np.asarray(np.linalg.inv(normal), dtype=np.float64)
+        return cls(covariance @ (weighted.T @ rows.curves), covariance, factors)
+
+    def deviations(self, rows: _Rows, factors: Floats) -> Floats:
+        """Each client's deviation from the fit without it; `factors` says how much of it the fit contains."""
+        uncertain = rows.worth * np.einsum("ij,ij->i", rows.design @ self.covariance, rows.design)
+        left = np.maximum(1 - factors * uncertain, 1e-6)
+        off = np.sum((rows.curves - rows.design @ self.coefficients) ** 2, axis=1) / left**2
+        accuracy = np.clip(self.coefficients[0] + self.coefficients[1:], _UNLIKELY, 1 - _UNLIKELY)
+        sampling = rows.design[:, 1:] @ np.sum(accuracy * (1 - accuracy), axis=1) / rows.worth
+        single = rows.curves.shape[1] / (_ONE_EXAMPLE * rows.worth) ** 2
+        return np.asarray(np.sqrt(off / (sampling * (1 + uncertain / left) + single)), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """How much more than by chance most clients deviate.
+
+    Attributes:
+        factor: of the variance, at least 1: examples that come in groups.
+        per_example: added to the variance, relative to that of one example: clients that differ.
+    """
+
+    factor: float
+    per_example: float
+
+    @classmethod
+    def of(cls, deviations: Floats, worth: Floats) -> _Spread:
+        factor = max(1.0, float(np.median(deviations)) / _USUAL) ** 2
+        # With this much added, exactly half of the deviations are above _UNUSUAL.
+        return cls(factor, max(0.0, float(np.median(((deviations / _UNUSUAL) ** 2 - 1) / worth))))
+
+    def tolerance(self, worth: Floats) -> Floats:
+        """What to divide deviations by: the more lenient of the two."""
+        return np.asarray(np.sqrt(np.maximum(self.factor, 1 + self.per_example * worth)), dtype=np.float64)
+
+
+def _robust_fit(rows: _Rows, cap: Floats) -> tuple[_Model, _Spread]:
+    """The model that the more clients fit, of two starts, and the spread of the clients that have a weight in it."""
+    found = [_biweight_fit(rows, cap, start) for start in (_common_curve(rows), _gentle_fit(rows))]
+    deviations = [model.deviations(rows, model.factors) for model in found]
+    best = int(np.argmin([np.sum(np.minimum(some / _CUT, 1.0) ** 2) for some in deviations]))
+    kept = found[best].factors > 0
+    if not kept.any():
+        kept[:] = True
+    return found[best], _Spread.of(deviations[best][kept], rows.worth[kept])
+
+
+def _biweight_fit(rows: _Rows, cap: Floats, model: _Model) -> _Model:
+    """Iterated from a model; the median deviation is the scale if above the usual, so most clients keep a weight."""
+    fitting, cut = np.ones(len(rows.worth)), _FIRST_CUT
+    for _ in range(_STEPS):
+        deviations = model.deviations(rows, model.factors)
+        scale = max(1.0, float(np.median(deviations)) / _USUAL)
+        before, fitting = fitting, _biweight(deviations / scale, cut)
+        model = _Model.fitted(rows, cap * fitting)
+        cut = _CUT
+        if np.abs(fitting - before).max() < _SETTLED:
+            break
+    return model
+
+
+def _common_curve(rows: _Rows) -> _Model:
+    """All that is known of any class is one common curve, that of least summed deviation: a convex problem.
+
+    Sizes hardly matter to it: what is not known of the classes is most of the variance.
+    """
+    classes = rows.design.shape[1] - 1
+    covariance = np.diag(np.append(0.0, np.full(classes, _RATIO)))
+    outside = np.zeros(len(rows.worth))
+    precision = 1 / (1 / rows.worth + _RATIO * np.sum(rows.design[:, 1:] ** 2, axis=1))
+    weights = precision
+    for _ in range(_STEPS):
+        curve = weights @ rows.curves / weights.sum()
+        model = _Model(np.vstack([curve, np.zeros((classes, len(curve)))]), covariance, outside)
+        before, weights = weights, precision / np.maximum(model.deviations(rows, outside), 1.0)
+        if np.abs(weights - before).max() < _SETTLED * precision.max():
+            break
+    return model
+
+
+def _gentle_fit(rows: _Rows) -> _Model:
+    """Weights that fall as one over the deviation; clients above the median weigh as the median one."""
+    size = np.minimum(1.0, float(np.median(rows.worth)) / rows.worth)
+    fitting = np.ones(len(rows.worth))
+    for _ in range(_STEPS):
+        model = _Model.fitted(rows, size * fitting)
+        before, fitting = fitting, 1 / np.maximum(model.deviations(rows, model.factors), 1.0)
+        if np.abs(fitting - before).max() < _SETTLED:
+            break
+    return model
+
+
+def _biweight(deviations: Floats, cut: float) -> Floats:
+    return np.asarray(np.maximum(1 - (deviations / cut) ** 2, 0.0) ** 2, dtype=np.float64)

@@ -1,0 +1,209 @@
+"""The server's work: reports or sums and targets in, estimates out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedcert.errors import CallError, EstimationProblem, preview
+from fedcert.estimation.assembly import WITH_CLASS_CURVES, assemble, assemble_what_if
+from fedcert.estimation.clients.aggregated import AggregatedClients
+from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.diagnostics.screening import Screened
+from fedcert.estimation.diagnostics.screening import screen as screen_clients
+from fedcert.estimation.methods.poststratified import NO_CLASS_COUNTS
+from fedcert.estimation.methods.registry import Settings, check_knows, estimator
+from fedcert.estimation.result import Estimate, WhatIf
+from fedcert.estimation.target import distribution_of, target_of
+from fedcert.report import LoadedReports, Target, load
+from fedcert.report.load import Source
+
+
+def estimate(
+    reports: Source | Iterable[Source] | LoadedReports,
+    target: object = "uniform",
+    method: str = "auto",
+    *,
+    subsets: int = 1000,
+    subset_size: int = 10,
+    threshold: int = 50,
+    seed: int = 0,
+    confidence: float = 0.95,
+    interval: str = "finite-sample",
+    simultaneous: bool = False,
+    target_examples: int | None = None,
+    non_negative: bool = False,
+    screen: bool = False,
+    trusted: Iterable[str] = (),
+) -> Estimate:
+    """Estimate the certified accuracy of a target population from the clients' reports.
+
+    Args:
+        reports: reports or sums, or paths of files, folders and Parquet tables that hold them.
+        target: the target's class mix: "uniform", a mapping from class name to weight, a list of weights
+            in class order, a JSON file's name, or "class=weight,…".
+        method: "auto" (post-stratified where clients tell counts per class, else BLUP), "poststratified", "blup",
+            "minimax", the paper's "vw", "ap" and "ga", or one that another package registers.
+        subsets: random subsets of clients to draw (T; AP and GA).
+        subset_size: clients in each (E; AP and GA).
+        threshold: examples below which a client is small (τ; GA).
+        seed: of the draws.
+        confidence: of the interval.
+        interval: "finite-sample" (holds for any number of examples) or "asymptotic" (shorter, right for many).
+        simultaneous: an interval for all radii at once, rather than for each.
+        target_examples: the target is a finite set of so many examples, rather than the population they come from.
+        non_negative: keep the weights of minimax and BLUP at or above 0.
+        screen: leave out clients whose curves the others cannot explain, and cut huge ones to size.
+        trusted: clients that screening never leaves out, and only cuts to size.
+
+    Raises:
+        CannotCombine: reports or sums that do not belong together.
+        CallError: an unknown method, a setting or target of the wrong form.
+        InvalidValue: a report or a target that breaks a rule.
+        EstimationProblem: no client has any test example, or the method needs more than sums tell.
+
+    Examples:
+        >>> from fedcert.report import Report
+        >>> def site(name, labels, certified):
+        ...     return Report(client=name, model="demo", smoothing={"sigma": 0.25}, radii=[0, 0.5],
+        ...                   classes=["cat", "dog"], label_counts=labels, certified_counts=certified)
+        >>> reports = [site("a", [80, 20], [90, 50]), site("b", [20, 80], [60, 20])]
+        >>> result = estimate(reports, target="cat=1,dog=1", method="ap")
+        >>> [round(accuracy, 6) for accuracy in result.certified_accuracy]
+        [0.75, 0.35]
+        >>> {client: round(weight, 6) for client, weight in result.weights.items()}
+        {'a': 0.5, 'b': 0.5}
+    """
+    settings = Settings(
+        subsets, subset_size, threshold, seed, confidence, interval, simultaneous, target_examples, non_negative,
+        screen, tuple(trusted),
+    )  # fmt: skip
+    return estimate_of(Prepared.of(pool_of(reports), settings), target, method, settings)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What estimates are made from.
+
+    Attributes:
+        pool: what is known of the clients, after screening.
+        screened: what screening did; None where there was none.
+    """
+
+    pool: ReportedClients | AggregatedClients
+    screened: Screened | None
+
+    @classmethod
+    def of(cls, pool: ReportedClients | AggregatedClients, settings: Settings) -> Prepared:
+        """A pool, screened where the settings ask for it.
+
+        Raises:
+            EstimationProblem: sums are to be screened.
+        """
+        if not settings.screen:
+            return cls(pool, None)
+        screened = _screened(pool, settings)
+        return cls(screened.federation, screened)
+
+    @property
+    def whole(self) -> ReportedClients | AggregatedClients:
+        """The clients that screening kept, as they reported."""
+        return self.pool if self.screened is None else self.screened.kept
+
+
+def estimate_of(given: Prepared, target: object, method: str, settings: Settings) -> Estimate:
+    """The estimate of one method; several may be made from what was prepared once.
+
+    Raises:
+        CallError: an unknown method, or a target of the wrong form.
+        InvalidValue: a target that breaks a rule.
+        EstimationProblem: the method needs more than is known.
+    """
+    function = estimator(method)
+    check_knows(method, given.pool)
+    wanted = target_of(target, given.pool.classes)
+    distribution = distribution_of(wanted, given.pool.classes)
+    answer = function(given.pool, distribution, settings)
+    return assemble(method, answer, given.pool, wanted, distribution, settings, given.screened)
+
+
+def _screened(pool: ReportedClients | AggregatedClients, settings: Settings) -> Screened:
+    if not isinstance(pool, ReportedClients):
+        raise EstimationProblem("sums cannot be screened: they tell no client apart; give the clients' reports")
+    return screen_clients(pool, settings.seed, frozenset(settings.trusted))
+
+
+def pool_of(reports: Source | Iterable[Source] | LoadedReports) -> ReportedClients | AggregatedClients:
+    """Reports as a federation; with sums among them, everything as sums.
+
+    Raises:
+        CannotCombine: they do not belong together.
+        EstimationProblem: no client has any test example.
+    """
+    gathered = reports if isinstance(reports, LoadedReports) else load(reports)
+    if gathered.reports is not None and gathered.sums is None:
+        return ReportedClients.of(gathered.reports)
+    return AggregatedClients(gathered.whole)
+
+
+def what_if(
+    reports: Source | Iterable[Source] | LoadedReports,
+    targets: Sequence[object] | Mapping[str, object],
+    method: str = "auto",
+    *,
+    confidence: float = 0.95,
+    interval: str = "finite-sample",
+    simultaneous: bool = False,
+    target_examples: int | None = None,
+) -> WhatIf:
+    """Estimate the certified accuracy of many target populations at once, each with its own interval.
+
+    Args:
+        reports: as for `estimate`.
+        targets: class mixes, each in a form that `estimate` takes; with names, where they are a mapping.
+        method: "auto", "poststratified" or "blup".
+        confidence, interval, simultaneous, target_examples: as for `estimate`, for each target by itself.
+
+    Raises:
+        CannotCombine: reports or sums that do not belong together.
+        CallError: another method, no target, a setting or target of the wrong form.
+        InvalidValue: a report or a target that breaks a rule.
+        EstimationProblem: no client has any test example, or sums without what the method needs.
+
+    Examples:
+        >>> from fedcert.report import Report
+        >>> site = Report(client="a", model="demo", smoothing={"sigma": 0.25}, radii=[0], classes=["cat", "dog"],
+        ...               label_counts=[80, 20], certified_counts=[70], class_certified_counts=[[60], [10]])
+        >>> result = what_if(site, {"cats": "cat=1", "half": "uniform"})
+        >>> [(curve.target.name, curve.certified_accuracy) for curve in result.targets]
+        [('cats', (0.75,)), ('half', (0.625,))]
+    """
+    settings = Settings(
+        confidence=confidence, interval=interval, simultaneous=simultaneous, target_examples=target_examples
+    )
+    pool = pool_of(reports)
+    wanted = _targets(targets, pool.classes)
+    if method not in ("auto", *WITH_CLASS_CURVES):
+        raise CallError(
+            f"method must be auto, {' or '.join(WITH_CLASS_CURVES)} for a what-if, but is {preview(method)}"
+        )
+    check_knows(method, pool)
+    if method == "poststratified" and pool.class_totals is None:
+        raise EstimationProblem(NO_CLASS_COUNTS)
+    chosen = ("poststratified" if pool.open_count else "blup") if method == "auto" else method
+    mixes = np.array([distribution_of(target, pool.classes) for target in wanted])
+    return assemble_what_if(chosen, pool, wanted, mixes, settings)
+
+
+def _targets(targets: object, classes: tuple[str, ...]) -> list[Target]:
+    if isinstance(targets, Mapping):
+        made = [replace(target_of(target, classes), name=name) for name, target in targets.items()]
+    elif isinstance(targets, Iterable) and not isinstance(targets, (str, bytes)):
+        made = [target_of(target, classes) for target in targets]
+    else:
+        raise CallError(f"targets must be a list of targets or a mapping from names to them, but is {preview(targets)}")
+    if not made:
+        raise CallError("there are no targets; give at least one")
+    return made

@@ -1,0 +1,164 @@
+"""Intervals around linear estimates: what chance and a mismatch of class mixes can do to them.
+
+For weights a that add up to 1 and any accuracies L in [0, 1], the bias is at most ½‖d‖₁ with d the difference between
+the target's mix and the one that the weights reach, and that is sharp. What is left is chance: each client's count is
+a sum of independent examples.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from scipy import special
+
+from fedcert.estimation.intervals.ingredients import Uncertainty
+from fedcert.estimation.methods.paper.simplex import Floats
+
+FINITE, ASYMPTOTIC = "finite-sample", "asymptotic"
+POINTWISE, SIMULTANEOUS = "each radius", "all radii at once"
+
+_DRAWS = 10_000
+_MANY_FREEDOM = 1e6
+_SUREST = 1 - 1e-15
+"""Beyond it a normal quantile is no number any more."""
+
+
+def hoeffding_deviations(confidence: float, radii: int = 1) -> float:
+    """z with half-length z·sqrt(Σ a²/n): two-sided, for so many radii at once."""
+    return float(np.sqrt(np.log(2 * radii / (1 - confidence)) / 2))
+
+
+def finite_sample(of: Uncertainty, confidence: float, simultaneous: bool, target_examples: int | None) -> Floats:
+    """Half-lengths by Hoeffding's inequality plus the bias.
+
+    Guarantee: conditional on the labels, for any accuracies in [0, 1] and any number of examples, the interval
+    centre ± half-length covers with at least the stated confidence, at each radius or at all of them at once. It
+    needs weights that were chosen without looking at the accuracies, and independent examples and noise.
+
+    Args:
+        of: the estimate's ingredients.
+        confidence: above 0, below 1.
+        simultaneous: for all radii at once.
+        target_examples: size of the finite set that the target is; None for the population it is drawn from.
+    """
+    squares = of.squares + (1 / target_examples if target_examples else 0.0)
+    if of.noise is not None:  # a bounded example has at most the sub-Gaussian variance 1/4, this noise its own
+        squares = squares + 4 * of.noise[0]
+    radii = len(of.centre) if simultaneous else 1
+    return np.asarray(of.bias + hoeffding_deviations(confidence, radii) * np.sqrt(squares), dtype=np.float64)
+
+
+def asymptotic(
+    of: Uncertainty, target: Floats, confidence: float, simultaneous: bool, target_examples: int | None
+) -> Floats:
+    """Half-lengths from estimated standard errors, aware of the bias: shorter, and right for many examples.
+
+    At one radius it is the quantile of |N(bias/se, 1)|, times se. For all radii at once, the bias plus the quantile of
+    the largest of the radii's deviations, which are correlated: an example certified to a radius is certified to all
+    smaller ones.
+
+    Sums do not tell how chance is spread over the classes: the class of largest variance then stands for all, and radii
+    are taken as if they were unrelated, which is longer.
+    """
+    accuracy, loads = of.class_accuracy, of.loads
+    if loads is None or accuracy is None:
+        return _from_squares(of, confidence, simultaneous, target_examples)
+    if target_examples:
+        loads = loads + (target / target_examples)[:, None]
+    variance = np.sum(loads * accuracy * (1 - accuracy), axis=0)
+    if of.noise is not None:
+        errors = np.sqrt(np.maximum(variance + of.noise[1], 1e-300))
+        each = 1 - (1 - confidence) / len(of.centre) if simultaneous else confidence
+        return np.asarray(folded_quantile(of.bias / errors, each) * errors, dtype=np.float64)
+    errors = np.sqrt(np.maximum(variance, 1e-300))
+    if simultaneous:
+        return np.asarray(of.bias + _largest_deviation(loads, accuracy, errors, confidence) * errors, dtype=np.float64)
+    return np.asarray(folded_quantile(of.bias / errors, confidence) * errors, dtype=np.float64)
+
+
+def _from_squares(of: Uncertainty, confidence: float, simultaneous: bool, target_examples: int | None) -> Floats:
+    largest = np.full(len(of.centre), 0.25)
+    if of.class_accuracy is not None:
+        largest = (of.class_accuracy * (1 - of.class_accuracy)).max(axis=0)
+    errors = np.sqrt(np.maximum((of.squares + (1 / target_examples if target_examples else 0.0)) * largest, 1e-300))
+    each = 1 - (1 - confidence) / len(of.centre) if simultaneous else confidence
+    return np.asarray(folded_quantile(of.bias / errors, each) * errors, dtype=np.float64)
+
+
+def folded_quantile(shift: Floats, confidence: float) -> Floats:
+    """The quantile of |N(shift, 1)|: c with Φ(c - shift) - Φ(-c - shift) = confidence, by bisection."""
+    confidence = min(confidence, _SUREST)
+    low = shift + special.ndtri(confidence)  # one side alone: exact for a large shift
+    high = shift + special.ndtri(0.5 + confidence / 2)  # both sides: exact without one
+    for _ in range(60):
+        middle = (low + high) / 2
+        above = special.ndtr(middle - shift) - special.ndtr(-middle - shift) > confidence
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return np.asarray(high, dtype=np.float64)
+
+
+def _largest_deviation(loads: Floats, accuracy: Floats, errors: Floats, confidence: float) -> float:
+    """The quantile of max |Z| over the radii, Z with the estimate's correlations (sup-t)."""
+    # Both load and accuracy fall with the radius within a class: min(L, L') is that of the larger radius.
+    root = np.sqrt(loads)
+    smaller = np.minimum(accuracy[:, :, None], accuracy[:, None, :]) - accuracy[:, :, None] * accuracy[:, None, :]
+    covariance = np.einsum("jr,js,jrs->rs", root, root, smaller)
+    return largest_deviations(covariance / np.outer(errors, errors), confidence)[0]
+
+
+def largest_deviations(correlation: Floats, confidence: float, freedom: float = np.inf) -> tuple[float, float]:
+    """Quantiles of max |Z| over the radii, Z with these correlations, and of the same over an estimated scale.
+
+    Args:
+        correlation: radii x radii.
+        confidence: above 0, below 1.
+        freedom: Student's degrees of freedom of the scale.
+    """
+    values, vectors = np.linalg.eigh(correlation)
+    draws = _standard_normal(len(values)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    largest = np.abs(draws).max(axis=1)
+    scale = np.sqrt(_chi_square(freedom) / freedom) if freedom < _MANY_FREEDOM else np.ones(_DRAWS)
+    return float(np.quantile(largest, confidence)), float(np.quantile(largest / scale, confidence))
+
+
+@lru_cache(maxsize=4)
+def _standard_normal(radii: int) -> Floats:
+    """The same draws for every estimate: what is simulated must not add noise from one call to the next."""
+    return np.random.default_rng(0).standard_normal((_DRAWS, radii))
+
+
+def _chi_square(freedom: float) -> Floats:
+    return np.random.default_rng(1).chisquare(freedom, _DRAWS)
+
+
+def ends(centre: Floats, half: Floats, failure_probability: float, monotone: bool) -> tuple[Floats, Floats]:
+    """Lower and upper end, within [0, 1], the lower one never above the upper one.
+
+    Each certificate is wrong with probability at most the failure probability, so the true robust accuracy is at least
+    the expected certified accuracy less that: the lower end is lowered by it, for weights of any sign.
+
+    Args:
+        centre: the estimate.
+        half: half-lengths.
+        failure_probability: of each certificate.
+        monotone: tighten by the fact that the curve falls; valid for simultaneous intervals only. Where that leaves
+            nothing (see `contradicted`), it is not done.
+    """
+    lower, upper = centre - half - failure_probability, centre + half
+    if monotone:
+        highest, lowest = np.maximum.accumulate(lower[::-1])[::-1], np.minimum.accumulate(upper)
+        if np.all(highest <= lowest):
+            lower, upper = highest, lowest
+    return np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
+
+
+def contradicted(centre: Floats, half: Floats, monotone: bool) -> bool:
+    """Whether no accuracies that fall with the radius, from 1 to 0, lie within an interval.
+
+    With the stated confidence some do if the assumptions hold: then something else is wrong.
+    """
+    lower, upper = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+    if monotone:
+        lower, upper = np.maximum.accumulate(lower[::-1])[::-1], np.minimum.accumulate(upper)
+    return bool(np.any(lower > upper + 1e-12))

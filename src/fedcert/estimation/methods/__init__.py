@@ -1,0 +1,1 @@
+"""Estimators, each a function of clients, target and settings."""

@@ -1,0 +1,58 @@
+"""BLUP: the best linear unbiased predictor, from clients' class mixes and curves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from fedcert.estimation.clients.protocol import Clients, curves_of, evidence_of
+from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.methods.linear_model import Fit, decreasing, fit
+from fedcert.estimation.methods.linear_weights import NO_WEIGHTS
+from fedcert.estimation.methods.minimax import honest
+from fedcert.estimation.methods.paper.simplex import Floats
+from fedcert.estimation.methods.registry import PointEstimate, Settings
+
+
+def blup(pool: Clients, target: Floats, settings: Settings) -> PointEstimate:
+    """The best linear unbiased predictor, from class mixes and curves; counts per class are used where given.
+
+    The point is BLUP's; the interval is that of the minimax weights, into which the point is clipped: BLUP's weights
+    depend on the accuracies through λ, so no finite-sample guarantee is theirs.
+
+    Raises:
+        EstimationProblem: only totals are known.
+    """
+    fitted = fit(evidence_of(pool))
+    details: dict[str, Any] = {"ratio": fitted.ratio}
+    weights, rule, note = None, None, None
+    if pool.class_totals is not None and pool.evidence is not pool.curves:
+        note = "counts per class enter the estimate directly, not through clients' curves"
+        curve = target @ fitted.class_accuracy
+    elif isinstance(pool, ReportedClients):
+        weights = _blup_weights(pool, target, fitted, settings.non_negative)
+        details["non_negative"] = bool(np.all(weights >= 0))
+        curve = (weights / pool.sizes) @ pool.certified_counts
+    else:
+        rule, note = fitted.rule(target), NO_WEIGHTS
+        curve = rule.curve(curves_of(pool))
+    uncertainty = honest(pool, target, settings, fitted)
+    return PointEstimate(
+        decreasing(curve), weights, weights_note=note, rule=rule, uncertainty=uncertainty,
+        settings=settings.used("non_negative"), details=details,
+    )  # fmt: skip
+
+
+def _blup_weights(federation: ReportedClients, target: Floats, fitted: Fit, non_negative: bool) -> Floats:
+    mixes, sizes = federation.mixes, federation.sizes
+    weights = fitted.rule(target).weights(federation)
+    if np.all(weights >= 0) or not non_negative:
+        return weights
+    # The same risk, Σ a²/n + λ‖p(S) - Pᵀa‖², over non-negative weights; exact by the trick of `simplex`.
+    rows = np.vstack([np.sqrt(fitted.ratio) * (mixes - target).T, np.diag(1 / np.sqrt(sizes)), np.ones(len(sizes))])
+    wanted = np.zeros(len(rows))
+    wanted[-1] = 1.0
+    convex, _ = nnls(rows, wanted, maxiter=30 * len(sizes) + 100)
+    return np.asarray(convex / convex.sum(), dtype=np.float64)

@@ -1,0 +1,93 @@
+"""The paper's estimators as published: VW, AP and GA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedcert.estimation.clients.protocol import Clients, examples
+from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.intervals.ingredients import of_volume, of_weights
+from fedcert.estimation.methods.linear_weights import NO_WEIGHTS, by_volume
+from fedcert.estimation.methods.paper.simplex import Floats
+from fedcert.estimation.methods.paper.subsets import Choice, best_subset, draw_subsets
+from fedcert.estimation.methods.registry import PointEstimate, Settings
+
+
+def volume_weighted(pool: Clients, target: Floats, settings: Settings) -> PointEstimate:  # noqa: ARG001
+    """VW: each client weighs as much as it has examples (Lemma 1).
+
+    This is the certified accuracy of the clients' pooled examples, whatever the target.
+    """
+    if isinstance(pool, ReportedClients):
+        weights = pool.sizes / pool.sizes.sum()
+        return PointEstimate(pool.certified / pool.sizes.sum(), weights, uncertainty=of_weights(pool, target, weights))
+    uncertainty = of_volume(pool, target)
+    rule = by_volume(len(target), examples(pool))
+    return PointEstimate(uncertainty.centre, None, weights_note=NO_WEIGHTS, rule=rule, uncertainty=uncertainty)
+
+
+def approximation(federation: ReportedClients, target: Floats, settings: Settings) -> PointEstimate:
+    """AP: Algorithm 2 without grouping."""
+    return _algorithm_2(federation, target, settings, None, settings.used("subsets", "subset_size", "seed"))
+
+
+def grouped_approximation(federation: ReportedClients, target: Floats, settings: Settings) -> PointEstimate:
+    """GA: Algorithm 2, with the clients of each subset grouped by Algorithm 1."""
+    used = settings.used("subsets", "subset_size", "threshold", "seed")
+    return _algorithm_2(federation, target, settings, settings.threshold, used)
+
+
+def theorem_1_bound(mismatch: float, class_accuracies: Floats) -> float:
+    """Theorem 1: δ·Q with Q² = Σ (L - mean L)² over the classes' certified accuracies L at one radius.
+
+    Guarantee: for weights that add up to 1, the expectation of the estimate differs from that of the
+    target's certified accuracy by no more than this. (Without that condition the theorem is false.)
+    """
+    spread = class_accuracies - class_accuracies.mean()
+    return float(mismatch * np.linalg.norm(spread))
+
+
+def worst_spread(classes: int) -> float:
+    """The largest Q of Theorem 1: half of the classes at accuracy 1, the others at 0.
+
+    Q depends on the unknown accuracies; with this one the bound holds for all of them.
+    """
+    half = classes // 2
+    return float(np.sqrt(half * (classes - half) / classes))
+
+
+def _algorithm_2(
+    federation: ReportedClients, target: Floats, settings: Settings, threshold: int | None, used: dict[str, Any]
+) -> PointEstimate:
+    generator = np.random.default_rng(settings.seed)
+    subsets = draw_subsets(len(federation.clients), settings.subset_size, settings.subsets, generator)
+    choice = best_subset(federation.label_counts, target, subsets, threshold)
+    sizes = federation.sizes
+    weights = np.zeros(len(federation.clients))
+    for group, weight in zip(choice.groups, choice.weights, strict=True):
+        members = list(group)
+        weights[members] = weight * sizes[members] / sizes[members].sum()
+    details = _details(federation, choice, len(subsets))
+    uncertainty = of_weights(federation, target, weights)
+    return PointEstimate(uncertainty.centre, weights, uncertainty=uncertainty, settings=used, details=details)
+
+
+def _details(federation: ReportedClients, choice: Choice, drawn: int) -> dict[str, Any]:
+    sizes = federation.sizes
+    groups = [
+        {
+            "clients": [federation.clients[member] for member in group],
+            "examples": int(sizes[list(group)].sum()),
+            "weight": float(weight),
+        }
+        for group, weight in zip(choice.groups, choice.weights, strict=True)
+    ]
+    subset = sorted(member for group in choice.groups for member in group)
+    return {
+        "subset": [federation.clients[member] for member in subset],
+        "groups": groups,
+        "subsets_drawn": drawn,
+        "subsets_tied": choice.tied,
+    }

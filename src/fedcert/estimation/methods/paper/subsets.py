@@ -1,0 +1,167 @@
+"""The search of Algorithm 2: of T random subsets of clients, the one whose mixture is closest to the target.
+
+Most subsets are far from the best one, which cheap bounds show; only those that could win are solved. The
+answer is that of solving all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert.estimation.methods.paper.grouping import Indices, group_clients, group_many
+from fedcert.estimation.methods.paper.simplex import (
+    TIE,
+    Floats,
+    any_closest,
+    distance_bounds,
+    mismatch,
+    of_least_variance,
+    variance_floor,
+)
+
+_CELLS_PER_CHUNK = 2**22
+_ROUNDS = (6, 10, 20)
+_SLACK = 1e-9
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The subset that Algorithm 2 chose.
+
+    Attributes:
+        groups: positions of the clients in each group (a client by itself is a group of one).
+        weights: one per group.
+        mismatch: the L2 distance between the target and the mixture.
+        tied: how many of the drawn subsets reach that mismatch.
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    weights: Floats
+    mismatch: float
+    tied: int
+
+
+def draw_subsets(clients: int, size: int, count: int, generator: np.random.Generator) -> Indices:
+    """Random subsets of clients, each uniform over all subsets of that size (Floyd's algorithm).
+
+    Returns:
+        subsets x size, each row in increasing order; one row with everybody when size >= clients,
+        since every draw would be the same.
+    """
+    if size >= clients:
+        return np.arange(clients)[None, :]
+    chosen = np.full((count, size), -1, dtype=np.int64)
+    for position, highest in enumerate(range(clients - size, clients)):
+        drawn = generator.integers(0, highest + 1, size=count)
+        taken = (chosen == drawn[:, None]).any(axis=1)
+        chosen[:, position] = np.where(taken, highest, drawn)
+    return np.sort(chosen, axis=1)
+
+
+def best_subset(label_counts: npt.NDArray[Any], target: Floats, subsets: Indices, threshold: int | None) -> Choice:
+    """Algorithm 2: group and solve each subset, and choose the one of least mismatch.
+
+    Mismatches within 1e-9 are tied; of tied subsets the one of least Σ a²/n is chosen, then the one
+    drawn first. The paper leaves both open.
+
+    Args:
+        label_counts: examples of each class; clients x classes, no client without examples.
+        target: the target's class distribution.
+        subsets: positions of clients; subsets x clients.
+        threshold: Algorithm 1's τ; None leaves grouping out.
+    """
+    near = _candidates(label_counts, target, subsets, threshold)
+    candidates = [_grouped(label_counts, subsets[index], threshold) for index in near]
+    weights = [any_closest(one.mixes, target) for one in candidates]
+    distances = [mismatch(some, one.mixes, target) for some, one in zip(weights, candidates, strict=True)]
+    best = min(distances)
+    tied = [index for index, distance in enumerate(distances) if distance <= best + TIE]
+    index, chosen = _least_variance(tied, candidates, weights, target)
+    return Choice(candidates[index].groups, chosen, mismatch(chosen, candidates[index].mixes, target), len(tied))
+
+
+@dataclass(frozen=True)
+class _Subset:
+    """A subset of clients, grouped."""
+
+    groups: tuple[tuple[int, ...], ...]
+    mixes: Floats
+    examples: Floats
+
+
+def _grouped(label_counts: npt.NDArray[Any], subset: Indices, threshold: int | None) -> _Subset:
+    sizes = label_counts[subset].sum(axis=1)
+    alone = tuple((position,) for position in range(len(subset)))
+    positions = alone if threshold is None else group_clients(sizes.tolist(), threshold)
+    groups = tuple(tuple(int(subset[position]) for position in group) for group in positions)
+    counts = np.array([label_counts[list(group)].sum(axis=0) for group in groups], dtype=np.float64)
+    examples = counts.sum(axis=1)
+    return _Subset(groups, counts / examples[:, None], examples)
+
+
+def _least_variance(
+    tied: list[int], candidates: list[_Subset], weights: list[Floats], target: Floats
+) -> tuple[int, Floats]:
+    """Which of the tied subsets has the least Σ a²/n, and its weights; the first one of equals.
+
+    With many ties, a floor that is cheap to compute says in which order to look, and when to stop.
+    """
+    floors = dict.fromkeys(tied, 0.0)
+    if len(tied) > 1:
+        for index in tied:
+            one = candidates[index]
+            floors[index] = variance_floor(weights[index] @ one.mixes, one.mixes, one.examples)
+    found: list[tuple[float, int, Floats]] = []
+    for index in sorted(tied, key=lambda index: (floors[index], index)):
+        if found and floors[index] > min(variance for variance, _, _ in found) * (1 + _SLACK):
+            break
+        one = candidates[index]
+        spread = of_least_variance(weights[index], one.mixes, target, one.examples)
+        found.append((float(np.sum(spread**2 / one.examples)), index, spread))
+    least = min(variance for variance, _, _ in found)
+    return min(
+        ((index, spread) for variance, index, spread in found if variance <= least * (1 + _SLACK)),
+        key=lambda one: one[0],
+    )
+
+
+def _candidates(label_counts: npt.NDArray[Any], target: Floats, subsets: Indices, threshold: int | None) -> Indices:
+    """Positions of the subsets that may be the best one, or tied with it, in the order drawn."""
+    size = max(1, _CELLS_PER_CHUNK // (subsets.shape[1] * (subsets.shape[1] + label_counts.shape[1])))
+    kept: list[Indices] = []
+    bounds: list[Floats] = []
+    best = np.inf
+    for start in range(0, len(subsets), size):
+        chunk = np.arange(start, min(start + size, len(subsets)))
+        gram, valid = _gram(label_counts, target, subsets[chunk], threshold)
+        weights = None
+        for steps in _ROUNDS:
+            lower, upper, weights = distance_bounds(gram, valid, steps, weights)
+            best = min(best, float(upper.min()))
+            # The margin covers the rounding of bounds that were computed through squares.
+            near = lower <= best + 2 * TIE + 1e-7 * (best < 1e-3)
+            chunk, gram, valid, weights, lower = chunk[near], gram[near], valid[near], weights[near], lower[near]
+            if not len(chunk):
+                break
+        kept.append(chunk)
+        bounds.append(lower)
+    return np.concatenate(kept)[np.concatenate(bounds) <= best + 2 * TIE + 1e-7 * (best < 1e-3)]
+
+
+def _gram(
+    label_counts: npt.NDArray[Any], target: Floats, subsets: Indices, threshold: int | None
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Inner products of the groups' mixes, seen from the target, and which groups exist."""
+    counts = label_counts[subsets].astype(np.float64)
+    if threshold is not None:
+        numbers = group_many(label_counts.sum(axis=1)[subsets], threshold)
+        member = (numbers[:, None, :] == np.arange(subsets.shape[1])[None, :, None]).astype(np.float64)
+        counts = member @ counts
+    examples = counts.sum(axis=2)
+    valid = examples > 0
+    mixes = counts / np.where(valid, examples, 1.0)[:, :, None] - target
+    return mixes @ mixes.transpose(0, 2, 1), valid

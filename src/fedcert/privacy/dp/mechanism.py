@@ -1,0 +1,115 @@
+"""Differential privacy: discrete Gaussian noise on disjoint counts, drawn by OpenDP."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert.errors import Refused, preview, require
+from fedcert.privacy.dp.accounting import Share, share_of
+from fedcert.report import Report, Sums
+from fedcert.report.privacy import ALONE, AddedNoise, PrivacyBudget
+from fedcert.report.sums.noisy import noisy_sums
+
+Whole = npt.NDArray[np.int64]
+
+
+def cells_of(report: Report) -> Whole:
+    """A report's examples by class and by the largest radius that they are certified to; each is in one cell.
+
+    Raises:
+        Refused: the report has no counts per class.
+    """
+    if report.class_certified_counts is None:
+        raise Refused(
+            f"the report of {preview(report.client)} has no counts per class, on which the noise goes; certify with "
+            "--class-counts (they leave the site with noise only)"
+        )
+    labels = np.array(report.label_counts, dtype=np.int64)[:, None]
+    rows = np.array(report.class_certified_counts, dtype=np.int64)
+    return np.concatenate([labels - rows[:, :1], rows[:, :-1] - rows[:, 1:], rows[:, -1:]], axis=1)
+
+
+def check_units(report: Report, budget: PrivacyBudget) -> None:
+    """Check that a site's units are as the budget has them.
+
+    Raises:
+        Refused: some unit has more examples than it may, or nobody knows.
+    """
+    if report.design_effect is None and report.largest_group in (None, 1):
+        return
+    if budget.unit == "example":
+        raise Refused(
+            f"the examples of {preview(report.client)} come in groups, and noise for single examples does not "
+            "protect a "
+            "group; ask for a budget whose unit is the group"
+        )
+    most = report.largest_group
+    if most is None or most > budget.most_per_unit:
+        unsaid = "does not say how many examples its largest group has"
+        has = unsaid if most is None else f"has a group of {most} examples"
+        raise Refused(
+            f"{preview(report.client)} {has}, but the privacy budget is for at most {budget.most_per_unit}; "
+            "certify with "
+            "fewer examples of each, or ask for a larger budget"
+        )
+
+
+def privacy_unit(budget: PrivacyBudget, radii: int) -> dict[str, Any]:
+    """What sums say of groups: the most that the budget allows, since what there is would be told without noise."""
+    if budget.most_per_unit == 1:
+        return {}
+    return {"design_effect": (float(budget.most_per_unit),) * radii, "largest_group": budget.most_per_unit}
+
+
+def with_noise(cells: Whole, share: Share) -> Whole:
+    """Counts in the share's units, with discrete Gaussian noise in each."""
+    added = _mechanism(share.variance)((cells * share.scale).ravel().tolist())
+    return np.array(added, dtype=np.int64).reshape(cells.shape)
+
+
+@lru_cache(maxsize=8)
+def _mechanism(variance: float) -> Any:
+    dp = require("opendp.prelude", "differential privacy", "dp")
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
+    return dp.m.make_gaussian(*space, scale=variance**0.5)
+
+
+def released(report: Report, budget: PrivacyBudget) -> Sums:
+    """A site's counts with all the noise that its budget asks for, which it may give to anybody.
+
+    Guarantee: (epsilon, delta)-differential privacy of the counts, as the budget has it, against everybody, for this
+    release. The settings are told as they are, and of groups only what the budget allows.
+
+    Raises:
+        Refused: the report has no counts per class, or its units are larger than the budget allows.
+    """
+    budget = budget if budget.noise == ALONE else PrivacyBudget(**{**budget.__dict__, "noise": ALONE})
+    check_units(report, budget)
+    cells = cells_of(report)
+    share = share_of(budget, 1, cells.size)
+    noise = AddedNoise(
+        budget=budget, rho=share.rho, variance=share.of_examples, scale=share.scale,
+        cells=with_noise(cells, share).tolist(),
+    )  # fmt: skip
+    like = Sums(
+        model=report.model, request=report.request, smoothing=report.smoothing, radii=report.radii,
+        classes=report.classes, contributors=1, label_counts=(0,) * len(report.classes),
+        certified_counts=(0,) * len(report.radii), software=report.software, **privacy_unit(budget, len(report.radii)),
+    )  # fmt: skip
+    return noisy_sums(like, noise, 1, describe_budget(budget))
+
+
+def describe_budget(budget: PrivacyBudget) -> str:
+    """A budget in words."""
+    unit = "example" if budget.unit == "example" else f"group of at most {budget.most_per_unit} examples"
+    who = "by the sites together" if budget.noise != ALONE else "by each site"
+    change = "is there" if budget.adjacency == "add-remove" else "holds"
+    return (
+        f"discrete Gaussian noise, added {who}: ({budget.epsilon:g}, {budget.delta:g})-differential privacy for "
+        f"{'whether' if change == 'is there' else 'what'} one {unit} {change}"
+    )

@@ -1,0 +1,1 @@
+"""Identities, keyrings and signatures."""

@@ -1,0 +1,1 @@
+"""Totals over clients: their values, how they merge, noise in them."""

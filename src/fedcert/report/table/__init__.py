@@ -1,0 +1,1 @@
+"""Many reports as columns: from JSON, from Parquet."""

@@ -1,0 +1,66 @@
+"""Requests made: what every client must agree on before it certifies, with a nonce and a deadline."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from fedcert.errors import CallError, preview
+from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing, Target
+from fedcert.report.request import PrivateSum
+from fedcert.version import __version__
+
+_LONGEST = 10 * 366 * 86_400
+_MOMENT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def make_request(
+    model: str,
+    smoothing: Smoothing,
+    classes: Sequence[str],
+    *,
+    radii: Sequence[float] = DEFAULT_RADII,
+    roster: Sequence[str] | None = None,
+    target: Target | None = None,
+    seconds: float | None = None,
+    deadline: str | None = None,
+    release: Release | None = None,
+    private: PrivateSum | None = None,
+    now: datetime | None = None,
+) -> Request:
+    """A new request, unlike every other by its nonce.
+
+    Args:
+        model: digest of the model to certify.
+        smoothing: how to smooth and certify it.
+        classes: names in index order.
+        radii: at which radii to count.
+        roster: the clients that are asked; anyone may answer where None.
+        target: the target population, where the clients may know.
+        seconds: how long answers are waited for.
+        deadline: until when, as an alternative.
+        release: what the clients are asked to release.
+        private: what a secure sum is to be over, instead of reports.
+        now: the time; the clock's where None.
+
+    Raises:
+        CallError: the deadline has passed already, or is given twice.
+        InvalidValue: a value breaks a rule of the request.
+    """
+    now = now or datetime.now(UTC)
+    if seconds is not None:
+        if deadline is not None:
+            raise CallError("give either seconds or a deadline")
+        if not 0 < seconds <= _LONGEST:
+            raise CallError(f"seconds must be above 0 and at most {_LONGEST:,}, but is {preview(seconds)}")
+        # Rounded up: a deadline is written in whole seconds.
+        deadline = (now + timedelta(seconds=seconds + 1)).strftime(_MOMENT)
+    made = Request(
+        model=model, smoothing=smoothing, radii=tuple(radii), classes=tuple(classes), target=target,
+        roster=None if roster is None else tuple(roster), nonce=secrets.token_hex(16), deadline=deadline,
+        release=release or Release(), private=private, software=f"fedcert {__version__}", created=now.strftime(_MOMENT),
+    )  # fmt: skip
+    if made.late(now):
+        raise CallError(f"the deadline must be in the future, but is {deadline}")
+    return made

@@ -1,0 +1,73 @@
+"""Whether a report answers a request: each refusal is one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from fedcert._files.documents import LARGEST_DOCUMENT
+from fedcert.errors import Refused, preview
+from fedcert.report import Report, Request
+
+
+@dataclass(frozen=True)
+class AnswerValidator:
+    """What stands between an answer and a round.
+
+    Attributes:
+        request: what was asked.
+        digest: the request's.
+        roster: the clients that were asked; None where anyone may answer.
+    """
+
+    request: Request
+    digest: str
+    roster: frozenset[str] | None
+
+    @classmethod
+    def of(cls, request: Request) -> AnswerValidator:
+        """The gate of a request; made once, since a roster may be long."""
+        return cls(request, request.digest, None if request.roster is None else frozenset(request.roster))
+
+    def check(self, report: Report, sender: str | None = None, came: datetime | None = None) -> None:
+        """Check that a report answers the request.
+
+        Args:
+            report: the client's.
+            sender: who the transport says it came from, where it knows.
+            came: when it came; not looked at where None.
+
+        Raises:
+            Refused: it does not; the sentence says why.
+        """
+        request, client = self.request, preview(report.client)
+        if sender is not None and sender != report.client:
+            raise Refused(f"the report of {client} came from {preview(sender)}, who may only answer for itself")
+        if self.roster is not None and report.client not in self.roster:
+            raise Refused(f"{client} is not among the {len(self.roster)} clients that were asked")
+        if came is not None and request.late(came):
+            raise Refused(f"the report of {client} came after the deadline, {request.deadline}")
+        if report.model != request.model:
+            raise Refused(f"{client} certified the model {report.model}, but {request.model} was asked for")
+        if report.request is None:
+            raise Refused(f"the report of {client} does not say which request it answers: it may be an old one")
+        if report.request != self.digest:
+            raise Refused(
+                f"the report of {client} answers another request ({report.request[:19]}…), perhaps an older one"
+            )
+        for name in ("task", "smoothing", "radii", "classes"):
+            if getattr(report, name) != getattr(request, name):
+                raise Refused(f"the report of {client} has other {name} than the request asks for")
+        least = request.release.minimum_examples
+        if report.examples < least:
+            raise Refused(
+                f"{client} has {report.examples} examples; clients with fewer than {least} were asked not to answer"
+            )
+        if len(report.dumps()) > LARGEST_DOCUMENT:
+            raise Refused(f"the report of {client} is larger than {LARGEST_DOCUMENT // 2**20} MiB")
+
+
+def same_counts(first: Report, second: Report) -> bool:
+    """Whether two reports of a client tell the same, whenever they were written."""
+    names = ("label_counts", "certified_counts", "class_certified_counts", "abstained", "design_effect")
+    return all(getattr(first, name) == getattr(second, name) for name in names)

@@ -1,0 +1,1 @@
+"""Secure aggregation (Bonawitz et al. 2017) against a malicious server."""

@@ -1,0 +1,382 @@
+"""A site's part in a secure sum (Bonawitz et al. 2017, against a server that may lie).
+
+Each pair of sites shares a mask that one adds and the other subtracts, and each site adds one of its own; parts of what
+undoes them lie with all sites, so that a sum can be finished when some drop out. Of a site the server is helped to
+either the own mask (it survived) or the key of the pairs' masks (it dropped out), never to both: a site gives its word
+on one set of survivors, and takes off masks only when so many others gave theirs on the same set.
+
+Two keys of each pair enter: those for masks, made for this sum, and those of their cards. What two sites seal for each
+other opens only if both have the right cards' secrets and saw the same keys for masks; so keys that were swapped on
+the way are found before a number leaves a site.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from fedcert._schema.encoding import decoded, encoded
+from fedcert.errors import Refused, preview
+from fedcert.privacy.keys.identity import Identity
+from fedcert.privacy.keys.keyring import Keyring
+from fedcert.privacy.state_store import State, StateStore
+from fedcert.report import Request
+from fedcert.secagg.binding import mask_seed, survivors_digest, witness_of
+from fedcert.secagg.differencing_guard import DifferencingGuard
+from fedcert.secagg.masks import Vector, agreed, derived, framed, framed_name, masked
+from fedcert.secagg.messages import (
+    COMMON_BYTES,
+    ClientMessage,
+    Confirmations,
+    Confirmed,
+    Delivery,
+    Join,
+    Keys,
+    Masked,
+    Revealed,
+    ServerMessage,
+    Shares,
+    Survivors,
+    session_of,
+)
+from fedcert.secagg.shamir import SHARE_BYTES, is_share, shares_of
+from fedcert.secagg.verification import common_key, holds, with_tags
+
+_Given = TypeVar("_Given", bound=ServerMessage)
+_Answer = TypeVar("_Answer", bound=ClientMessage)
+
+HOLDERS = "holders"
+"""The purpose of a sum of what sites hold."""
+FEWEST = 3
+"""A sum of two tells each of them the other's numbers."""
+_CHANNEL, _SHARES, _SURVIVORS = (framed([purpose]) for purpose in ("channel", "shares", "survivors"))
+_STEPS: dict[str, type[ServerMessage]] = {
+    "keys": Keys,
+    "delivery": Delivery,
+    "survivors": Survivors,
+    "confirmations": Confirmations,
+}
+
+
+class _Pair(NamedTuple):
+    """The keys that two sites share: for what they seal, for their word on survivors, and their mask's seed."""
+
+    channel: bytes
+    confirm: bytes
+    mask: bytes
+
+
+class SecAggClient:
+    """A site in one secure sum. It answers each step once: the same question gets the same answer, another none.
+
+    Args:
+        request: what is asked; it names the roster and the threshold.
+        identity: the site's keys.
+        keyring: whom it trusts; everybody on the roster must be in it.
+        memory: what it remembers.
+        purpose: of the sum, where a request leads to several.
+        checked: whether sites can check the total that the server tells them afterwards (`holds`).
+        fewest: the fewest sites that it lets a sum be over.
+
+    Raises:
+        Refused: the site does not take part; the sentence says why.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        identity: Identity,
+        keyring: Keyring,
+        memory: StateStore,
+        *,
+        purpose: str = "counts",
+        checked: bool = False,
+        fewest: int = FEWEST,
+    ) -> None:
+        if request.private is None or request.roster is None:
+            raise Refused("the request asks for no private sum")
+        self.checked = checked
+        self.request, self.identity, self.keyring, self.memory = request, identity, keyring, memory
+        self.name, self.threshold = identity.name, request.private.threshold
+        self.session = session_of(request, purpose)
+        self._salt = bytes.fromhex(self.session)
+        self._place = {name: place for place, name in enumerate(request.roster, start=1)}
+        if self.name not in self._place:
+            raise Refused(f"{preview(self.name)} is not among the {len(self._place)} clients that are asked")
+        if self.threshold < max(fewest, FEWEST):
+            raise Refused(
+                f"the sum may be over as few as {self.threshold} clients, but this site wants at least "
+                f"{max(fewest, FEWEST)}"
+            )
+        listed = keyring.members.get(self.name)
+        if listed is not None and (listed.signing, listed.agreement) != identity.public:
+            raise Refused(
+                f"the keyring has other keys for {preview(self.name)} than this site's own: the others would "
+                "refuse what "
+                "it signs; give them its card again, or find out who made the other"
+            )
+        lacking = keyring.lacking(name for name in request.roster if name != self.name)
+        if lacking:
+            named = ", ".join(preview(name) for name in lacking[:5]) + ("…" if len(lacking) > 5 else "")
+            raise Refused(
+                f"{len(lacking)} on the roster are not in the keyring ({named}); take their cards in, if you trust "
+                "them: fedcert keys trust"
+            )
+        self._history = DifferencingGuard(memory, request, "holders" if purpose == HOLDERS else "counts")
+        self._state: State = memory.get(self.session) or {}
+
+    @property
+    def done(self) -> bool:
+        """Whether this site has done its part."""
+        return self._state.get("last") == "confirmations"
+
+    @property
+    def over(self) -> tuple[str, ...]:
+        """The survivors that this site gave its word on."""
+        return tuple(self._state.get("over", ()))
+
+    def holds(self, total: Vector | None, tags: Vector | None) -> bool:
+        """Whether the server tells the truth about a checked sum, once it is done."""
+        if total is None or tags is None or not self.done or not self.checked:
+            return False
+        return holds(total, tags, decoded(self._state["common"]), self.over)
+
+    def again(self, purpose: str, *, checked: bool = False) -> SecAggClient:
+        """This site in another sum of the same request."""
+        return SecAggClient(self.request, self.identity, self.keyring, self.memory, purpose=purpose, checked=checked)
+
+    def join(self) -> Join:
+        """Take part."""
+        if "join" not in self._state:
+            key = X25519PrivateKey.generate()
+            made = Join(session=self.session, client=self.name, key=encoded(key.public_key().public_bytes_raw()))
+            self._state = {"secret": encoded(key.private_bytes_raw()), "seed": encoded(secrets.token_bytes(32))}
+            self._state["join"] = made.signed(self.identity).to_json()
+            self.memory.put(self.session, self._state)
+        return Join.from_json(self._state["join"])
+
+    def share(self, keys: Keys) -> Shares:
+        """Seal parts of this site's secrets for the others.
+
+        Raises:
+            Refused: the keys are not as they should be, or others were given before.
+        """
+        return self._once("keys", keys, Shares, self._share)
+
+    def _share(self, keys: Keys) -> Shares:
+        joined, own = keys.keys, self._state["join"]["key"]
+        strangers = [name for name in joined if name not in self._place]
+        if strangers:
+            raise Refused(f"{preview(strangers[0])} is not on the roster, but in the list of keys")
+        if joined.get(self.name) != own:
+            raise Refused("the list of keys has another key for this site than its own")
+        if len(joined) < self.threshold:
+            raise Refused(f"{len(joined)} take part, but a sum needs {self.threshold}")
+        if len(set(joined.values())) < len(joined):
+            raise Refused("two in the list of keys have the same key")
+        pairs = self._pairs(joined)
+        secret = decoded(self._state["secret"]) + decoded(self._state["seed"])
+        parts = shares_of(secret, self.threshold, [self._place[name] for name in joined])
+        common = secrets.token_bytes(COMMON_BYTES)
+        sealed, witness = {}, {}
+        for name in joined:
+            part = parts[self._place[name]]
+            witness[name] = encoded(witness_of(self._salt, self.name, name, part))
+            if name != self.name:
+                box = ChaCha20Poly1305(pairs[name].channel)
+                sealed[name] = encoded(box.encrypt(self._number(name), part + common, self._letter(self.name, name)))
+        self._state["pairs"] = {"with": list(pairs), "keys": encoded(b"".join(map(b"".join, pairs.values())))}
+        self._state["parts"] = {self.name: encoded(parts[self._place[self.name]])}
+        self._state["common"] = encoded(common)
+        return Shares(session=self.session, client=self.name, sealed=sealed, witness=witness)
+
+    def _pairs(self, joined: Mapping[str, str]) -> dict[str, _Pair]:
+        """The keys that this site shares with each other one."""
+        private = X25519PrivateKey.from_private_bytes(decoded(self._state["secret"]))
+        lasting, made = self._lasting(joined), {}
+        keys, own = {name: decoded(key) for name, key in joined.items()}, self._place[self.name]
+        for name, key in keys.items():
+            if name == self.name:
+                continue
+            fresh = agreed(private, key)
+            first, second = (self.name, name) if own < self._place[name] else (name, self.name)
+            both = framed([keys[first], keys[second]])
+            purpose = b"".join([_CHANNEL, framed_name(first), framed_name(second), both])
+            channel, confirm = derived(lasting[name] + fresh, self._salt, purpose, keys=2)
+            made[name] = _Pair(channel, confirm, mask_seed(fresh, self._salt, first, second))
+        return made
+
+    def _lasting(self, joined: Mapping[str, str]) -> dict[str, bytes]:
+        """What this site's card and the others' agree on: the same in every sum, so it is worked out once."""
+        private = self.identity.agreement_key
+        _, public = self.identity.public
+        found = self.memory.get("agreements") or {}
+        known = found.get("with", {}) if found.get("card") == public else {}
+        cards = {name: self.keyring.members[name].agreement for name in joined if name != self.name}
+        unknown = set(cards.values()) - set(known)
+        new = {card: encoded(agreed(private, decoded(card))) for card in unknown}
+        if new:
+            known = {**known, **new}
+            self.memory.put("agreements", {"card": public, "with": known})
+        return {name: decoded(known[card]) for name, card in cards.items()}
+
+    def mask(self, delivery: Delivery, vector: Vector) -> Masked:
+        """Hide this site's numbers.
+
+        Args:
+            delivery: the parts that others sealed for this site; these others are in the sum.
+            vector: the numbers, mod 2^64.
+
+        Raises:
+            Refused: something that came was not sealed for this site, here and now.
+        """
+        return self._once("delivery", delivery, Masked, lambda given: self._mask(given, vector))
+
+    def _mask(self, delivery: Delivery, vector: Vector) -> Masked:
+        if delivery.client != self.name:
+            raise Refused(f"the delivery is for {preview(delivery.client)}, not for this site")
+        pairs = self._pairs_kept()
+        if len(delivery.sealed) + 1 < self.threshold:
+            raise Refused(f"{len(delivery.sealed) + 1} are in the sum, but it needs {self.threshold}")
+        parts, common = dict(self._state["parts"]), {self.name: decoded(self._state["common"])}
+        for name, box in delivery.sealed.items():
+            if name not in pairs:
+                raise Refused(f"{preview(name)} sealed something for this site, but did not take part")
+            try:
+                letter = self._letter(name, self.name)
+                part = ChaCha20Poly1305(pairs[name].channel).decrypt(
+                    self._number(self.name, name), decoded(box), letter
+                )
+            except InvalidTag:
+                raise Refused(
+                    f"what came from {preview(name)} was not sealed by it for this site in this sum: a key, the roster "
+                    "or the message was changed on the way"
+                ) from None
+            if not is_share(part[:-COMMON_BYTES]):
+                raise Refused(f"what came from {preview(name)} is no share of a secret")
+            parts[name], common[name] = encoded(part[:-COMMON_BYTES]), part[-COMMON_BYTES:]
+        key = common_key(self._salt, common)
+        numbers = vector.astype(np.uint64)
+        if self.checked:
+            numbers = with_tags(numbers, key, self.name)
+        added = ((pairs[name].mask, self._place[self.name] < self._place[name]) for name in delivery.sealed)
+        hidden = masked(numbers, decoded(self._state["seed"]), added)
+        self._state |= {"parts": parts, "common": encoded(key)}
+        return Masked(session=self.session, client=self.name, vector=encoded(hidden.astype("<u8").tobytes()))
+
+    def confirm(self, survivors: Survivors) -> Confirmed:
+        """Give this site's word on the survivors.
+
+        Raises:
+            Refused: they are too few or strangers, this site is not among them, it gave its word on others, or an
+                earlier sum was over others.
+        """
+        return self._once("survivors", survivors, Confirmed, self._confirm)
+
+    def _confirm(self, given: Survivors) -> Confirmed:
+        survivors = set(given.survivors)
+        strangers = sorted(survivors - set(self._state.get("parts", {})))
+        if strangers:
+            raise Refused(f"{preview(strangers[0])} is among the survivors, but was not in the sum")
+        if self.name not in survivors:
+            raise Refused("this site is not among the survivors")
+        if len(survivors) < self.threshold:
+            raise Refused(f"the sum would be over {len(survivors)} clients, but needs {self.threshold}")
+        self._history.bind(survivors)
+        digest, pairs = survivors_digest(self._salt, survivors), self._pairs_kept()
+        tags = {
+            name: encoded(self._tag(pairs[name].confirm, self.name, name, digest)) for name in survivors - {self.name}
+        }
+        self._state["over"] = sorted(survivors)
+        return Confirmed(session=self.session, client=self.name, survivors=encoded(digest), tags=tags)
+
+    def reveal(self, confirmations: Confirmations) -> Revealed:
+        """Help to take the masks off the sum.
+
+        Raises:
+            Refused: too few gave their word on the same survivors, or somebody's word is false.
+        """
+        return self._once("confirmations", confirmations, Revealed, self._reveal)
+
+    def _reveal(self, given: Confirmations) -> Revealed:
+        if given.client != self.name:
+            raise Refused(f"the confirmations are for {preview(given.client)}, not for this site")
+        survivors, pairs = set(self._state.get("over", ())), self._pairs_kept()
+        digest = survivors_digest(self._salt, survivors)
+        others = {name: decoded(tag) for name, tag in given.tags.items() if name in survivors - {self.name}}
+        false = [
+            name
+            for name, tag in others.items()
+            if not hmac.compare_digest(tag, self._tag(pairs[name].confirm, name, self.name, digest))
+        ]
+        right = len(others) - len(false) + 1
+        if right < self.threshold:  # what is false does not count, and does not stop those who are honest
+            why = f"; {preview(false[0])} did not give its word on those that this site was told" if false else ""
+            raise Refused(f"{right} gave their word on the survivors, but {self.threshold} must have done so{why}")
+        self._history.bind(survivors)
+        parts = {name: decoded(part) for name, part in self._state["parts"].items()}
+        return Revealed(
+            session=self.session,
+            client=self.name,
+            own={name: encoded(part[SHARE_BYTES:]) for name, part in parts.items() if name in survivors},
+            keys={name: encoded(part[:SHARE_BYTES]) for name, part in parts.items() if name not in survivors},
+        )
+
+    def _once(self, step: str, given: _Given, kind: type[_Answer], work: Callable[[_Given], _Answer]) -> _Answer:
+        """Answer a step: once, and the same way if it is asked again."""
+        if given.session != self.session:
+            raise Refused(f"the {given.NOUN} is of another sum")
+        digest = hashlib.sha256(json.dumps(given.to_json(), sort_keys=True).encode()).hexdigest()
+        done = self._state.get("done", {})
+        if done.get(step) == digest and self._state["last"] == step:
+            return kind.from_json(json.loads(self._state["answer"]))
+        if step in done:
+            raise Refused(f"this site has answered another {given.NOUN} in this sum, or a later step")
+        self._in_order(step, done)
+        before = dict(self._state)
+        try:
+            answer = work(given).signed(self.identity)
+        except BaseException:
+            self._state = before
+            raise
+        self._state |= {"done": {**done, step: digest}, "last": step, "answer": answer.dumps()}
+        if step == "confirmations":  # nobody needs the secrets any more
+            for name in ("secret", "seed", "pairs", "parts", *(() if self.checked else ("common",))):
+                del self._state[name]
+        self.memory.put(self.session, self._state)  # before the answer leaves
+        return answer
+
+    def _in_order(self, step: str, done: Mapping[str, str]) -> None:
+        steps = list(_STEPS)
+        lacking = next((one for one in steps[: steps.index(step)] if one not in done), None)
+        if lacking is not None:
+            raise Refused(f"the {_STEPS[step].NOUN} came before the {_STEPS[lacking].NOUN}")
+        if "join" not in self._state:
+            raise Refused(f"the {_STEPS[step].NOUN} came before this site joined")
+
+    def _pairs_kept(self) -> dict[str, _Pair]:
+        names, keys = self._state["pairs"]["with"], decoded(self._state["pairs"]["keys"])
+        starts = range(0, 96 * len(names), 96)
+        return {
+            name: _Pair(keys[start : start + 32], keys[start + 32 : start + 64], keys[start + 64 : start + 96])
+            for name, start in zip(names, starts, strict=True)
+        }
+
+    def _number(self, receiver: str, sender: str | None = None) -> bytes:
+        """A nonce for each direction of a channel, whose key serves this sum alone."""
+        return bytes(11) + bytes([self._place[sender or self.name] < self._place[receiver]])
+
+    def _letter(self, sender: str, receiver: str) -> bytes:
+        return b"".join([self._salt, _SHARES, framed_name(sender), framed_name(receiver)])
+
+    def _tag(self, key: bytes, sender: str, receiver: str, digest: bytes) -> bytes:
+        return hmac.digest(key, b"".join([_SURVIVORS, framed_name(sender), framed_name(receiver), digest]), "sha256")

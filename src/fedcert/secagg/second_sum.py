@@ -1,0 +1,114 @@
+"""A second sum, for cluster-robust errors: what each site adds to the error of the estimate from the first.
+
+With the first sum's totals n_j and k_j(r), the estimate is Σ_j p_j k_j/n_j. A site's part of its error is
+u(r) = Σ_j p_j/n_j (k_ij(r) - n_ij k_j(r)/n_j), divided by what its own share of a class has taken off that (CR2). The
+sites sum u uᵀ in fixed-point numbers, and the second and fourth powers of their weights w = Σ_j p_j n_ij/n_j, rounded
+to steps, which tell as how many clients they are worth.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcert.errors import Refused
+from fedcert.estimation.target import distribution_of, target_of
+from fedcert.report import Report, Request, Sums
+from fedcert.report.sums.cluster_covariance import ClusterCovariance
+from fedcert.secagg.masks import Vector
+
+_SCALE = 2.0**44
+"""Units in 1 of the squares. A site's are at most 10, so that those of 10,000 sites stay below 2^62."""
+_WEIGHT_SCALE = 2.0**60
+"""Units in 1 of the weights' powers, which add up to at most 1.5: even those of 10,000 sites are not rounded away."""
+_STEPS = 4
+"""Weights are told to the nearest of so many steps in each factor of two: exact powers would tell of few sites."""
+_MOST_LEVERAGE = 0.9
+_LARGEST = 10.0
+
+
+@dataclass(frozen=True)
+class SecondSum:
+    """What the second sum is about.
+
+    Attributes:
+        labels: the first sum's examples of each class.
+        certified: those certified, one row per class.
+        target: the class mix of the estimate.
+    """
+
+    labels: tuple[int, ...]
+    certified: tuple[tuple[int, ...], ...]
+    target: tuple[float, ...]
+
+    @classmethod
+    def asked(cls, request: Request, sums: Sums) -> SecondSum:
+        """From the first sum, for the request's own target; the uniform one where it names none."""
+        wanted = target_of(request.target or "uniform", sums.classes)
+        return cls.of(sums, distribution_of(wanted, sums.classes).tolist())
+
+    @classmethod
+    def of(cls, sums: Sums, target: Sequence[float]) -> SecondSum:
+        """From the first sum.
+
+        Raises:
+            Refused: it has noise, or no counts per class.
+        """
+        if sums.by_class is None or sums.private is not None:
+            raise Refused("errors that allow for clients that differ need exact sums with counts per class")
+        return cls(sums.by_class.label_counts, sums.by_class.certified_counts, tuple(map(float, target)))
+
+    @property
+    def purpose(self) -> str:
+        """What tells this second sum from every other of the same request."""
+        text = json.dumps([self.labels, self.certified, self.target])
+        return "spread " + hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def length(self) -> int:
+        """Numbers in the vector."""
+        radii = len(self.certified[0])
+        return radii * (radii + 1) // 2 + 2
+
+    def pack(self, report: Report) -> Vector:
+        """A site's numbers.
+
+        Raises:
+            Refused: it has no counts per class, or was not in the first sum.
+        """
+        if report.class_certified_counts is None:
+            raise Refused("the report has no counts per class")
+        own = np.array(report.label_counts, dtype=np.float64)
+        every = np.array(self.labels, dtype=np.float64)
+        if (own > every).any():
+            raise Refused("this site holds more examples of a class than the first sum has: it was not in it")
+        examples = np.where(every > 0, every, 1.0)
+        pooled = np.array(self.certified, dtype=np.float64) / examples[:, None]
+        share, target = own / examples, np.array(self.target)
+        parts = target / (examples * np.sqrt(1 - np.minimum(share, _MOST_LEVERAGE)))
+        rows = np.array(report.class_certified_counts, dtype=np.float64)
+        moves = parts @ (rows - own[:, None] * pooled)
+        weight = float(target @ share)
+        pairs = np.outer(moves, moves)[np.triu_indices(len(moves))]
+        near = 2.0 ** (np.rint(_STEPS * np.log2(min(weight, 1.0))) / _STEPS) if weight > 0 else 0.0
+        squares = np.rint(np.clip(pairs, -_LARGEST, _LARGEST) * _SCALE)
+        powers = np.rint(np.array([near**2, near**4]) * _WEIGHT_SCALE)
+        whole: Vector = np.concatenate([squares, powers]).astype(np.int64).astype(np.uint64)
+        return whole
+
+    def spread(self, total: Vector) -> ClusterCovariance:
+        """What the second sum tells."""
+        numbers = total.astype(np.int64) / np.where(np.arange(len(total)) < len(total) - 2, _SCALE, _WEIGHT_SCALE)
+        radii = len(self.certified[0])
+        covariance = np.zeros((radii, radii))
+        covariance[np.triu_indices(radii)] = numbers[:-2]
+        covariance = covariance + np.triu(covariance, 1).T
+        second, fourth = float(numbers[-2]), float(numbers[-1])
+        worth = second**2 / fourth if fourth > 0 else 1.0
+        return ClusterCovariance(
+            target=self.target, covariance=tuple(map(tuple, covariance.tolist())), freedom=max(worth - 1, 1.0)
+        )

@@ -1,0 +1,210 @@
+"""The server's part in a secure sum: it passes messages on, and takes the masks off the sum, never off one site's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from fedcert._schema.encoding import decoded, encoded
+from fedcert.errors import QuorumMissed, Refused, preview
+from fedcert.privacy.keys.keyring import Keyring
+from fedcert.report import Request
+from fedcert.secagg.binding import half_witness, mask_seed, survivors_digest
+from fedcert.secagg.masks import Vector, agreed, stream
+from fedcert.secagg.messages import (
+    ClientMessage,
+    Confirmations,
+    Confirmed,
+    Delivery,
+    Join,
+    Keys,
+    Masked,
+    Revealed,
+    ServerMessage,
+    Shares,
+    Survivors,
+    session_of,
+)
+from fedcert.secagg.shamir import is_share, secret_of, secrets_of
+
+STAGES: tuple[type[ClientMessage], ...] = (Join, Shares, Masked, Confirmed, Revealed)
+
+
+class SecAggServer:
+    """One secure sum, as the server sees it.
+
+    It goes through five stages. In each, sites send one kind of message; `close` ends it, and says what the sites are
+    told next (`told`). After the last, `total` is the sum over the survivors. Below the threshold there is none.
+
+    Args:
+        request: what was asked.
+        keyring: the sites' public keys.
+        length: numbers that are summed.
+        purpose: of the sum, where a request leads to several.
+        invited: who may join; the whole roster where None.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        keyring: Keyring,
+        length: int,
+        *,
+        purpose: str = "counts",
+        invited: Collection[str] | None = None,
+    ) -> None:
+        if request.private is None or request.roster is None:
+            raise Refused("the request asks for no private sum")
+        self.request, self.keyring, self.length = request, keyring, length
+        self.threshold = request.private.threshold
+        self.session = session_of(request, purpose)
+        self._salt = bytes.fromhex(self.session)
+        self._place = {name: place for place, name in enumerate(request.roster, start=1)}
+        self.invited = set(self._place) if invited is None else set(invited)
+        self.stage = 0
+        self.came: list[dict[str, ClientMessage]] = [{} for _ in STAGES]
+        self.total: Vector | None = None
+
+    @property
+    def asked(self) -> set[str]:
+        """Who may send a message in this stage."""
+        if self.stage == 0:
+            return self.invited
+        if self.stage >= len(STAGES):
+            return set()
+        return set(self.came[self.stage - 1])
+
+    @property
+    def waiting_for(self) -> set[str]:
+        """Who may still send one."""
+        return self.asked - set(self.came[self.stage]) if self.stage < len(STAGES) else set()
+
+    @property
+    def survivors(self) -> set[str]:
+        """Whose numbers are in the sum."""
+        return set(self.came[2])
+
+    def take(self, message: ClientMessage) -> None:
+        """Take a site's message; the same one may come again.
+
+        Raises:
+            Refused: it is not what this site may send now; the sentence says why.
+        """
+        client = preview(message.client)
+        if message.session != self.session:
+            raise Refused(f"a message of {client} is of another sum")
+        if message.client not in self._place:
+            raise Refused(f"{client} is not among the {len(self._place)} clients that were asked")
+        message.check(self.keyring)
+        stage = STAGES.index(type(message))
+        before = self.came[stage].get(message.client)
+        if before is not None:
+            if before != message:
+                raise Refused(f"{client} has sent its {message.NOUN} already, with another content; the first stays")
+            return
+        if stage != self.stage or message.client not in self.asked:
+            late = stage < self.stage
+            raise Refused(f"the {message.NOUN} of {client} came {'too late' if late else 'too early'}")
+        self._check(message)
+        self.came[stage][message.client] = message
+
+    def _check(self, message: ClientMessage) -> None:
+        """Check that a message fits the others."""
+        client, joined = preview(message.client), set(self.came[0])
+        if isinstance(message, Join) and any(other.key == message.key for other in self._of(Join).values()):
+            raise Refused(f"the key of {client} is another site's")
+        if isinstance(message, Join):
+            agreed(X25519PrivateKey.generate(), decoded(message.key))  # one that nobody can use is found out now
+        if isinstance(message, Shares) and (
+            set(message.sealed) != joined - {message.client} or set(message.witness) != joined
+        ):
+            raise Refused(f"{client} did not seal shares for everybody who takes part, and for nobody else")
+        if isinstance(message, Masked) and len(decoded(message.vector)) != 8 * self.length:
+            raise Refused(f"{client} sent {len(decoded(message.vector)) // 8} numbers, but {self.length} are asked for")
+        if isinstance(message, Confirmed):
+            if decoded(message.survivors) != survivors_digest(self._salt, self.survivors):
+                raise Refused(f"{client} gave its word on other survivors")
+            if set(message.tags) != self.survivors - {message.client}:
+                raise Refused(f"{client} did not give its word to every other survivor")
+        if isinstance(message, Revealed):
+            self._check_shares(message)
+
+    def _check_shares(self, message: Revealed) -> None:
+        """Check a site's shares against what their owners said of them."""
+        client, sharers = preview(message.client), self._of(Shares)
+        if set(message.own) != self.survivors or set(message.keys) != set(sharers) - self.survivors:
+            raise Refused(f"{client} did not reveal what the sum needs, and nothing else")
+        for told, half in ((message.keys, 0), (message.own, 1)):
+            for owner, share in told.items():
+                witness = decoded(sharers[owner].witness[message.client])[32 * half : 32 * half + 32]
+                part = decoded(share)
+                if not is_share(part) or half_witness(self._salt, owner, message.client, part) != witness:
+                    raise Refused(f"{client} revealed a false share of {preview(owner)}, or was given one")
+
+    def close(self) -> None:
+        """End the stage with those who have answered.
+
+        Raises:
+            QuorumMissed: they are too few; there will be no sum, and nothing is known of anybody's numbers.
+        """
+        came = self.came[self.stage]
+        if len(came) < self.threshold:
+            raise QuorumMissed(
+                f"{len(came)} clients sent their {STAGES[self.stage].NOUN}, but a private sum needs {self.threshold}; "
+                "nothing is known of anybody's numbers"
+            )
+        self.stage += 1
+        if self.stage == len(STAGES):
+            self.total = self._unmasked()
+
+    def told(self, client: str) -> ServerMessage | None:
+        """What a site is told in this stage; None before the first and after the last, and for who dropped out."""
+        if client not in self.asked or not 0 < self.stage < len(STAGES):
+            return None
+        if self.stage == 1:
+            return Keys(session=self.session, keys={name: join.key for name, join in self._of(Join).items()})
+        if self.stage == 2:
+            letters = {name: one.sealed[client] for name, one in self._of(Shares).items() if name != client}
+            return Delivery(session=self.session, client=client, sealed=letters)
+        if self.stage == 3:
+            return Survivors(session=self.session, survivors=tuple(sorted(self.survivors)))
+        tags = {name: one.tags[client] for name, one in self._of(Confirmed).items() if name != client}
+        return Confirmations(session=self.session, client=client, tags=tags)
+
+    def _of(self, kind: type[Any]) -> dict[str, Any]:
+        # By name: what sites are told must not depend on who came first, or a coordinator that died could not go on.
+        return dict(sorted(self.came[STAGES.index(kind)].items()))
+
+    def _unmasked(self) -> Vector:
+        """The sum without its masks."""
+        survivors, sharers = sorted(self.survivors), set(self._of(Shares))
+        total = np.zeros(self.length, dtype=np.uint64)
+        for message in self._of(Masked).values():
+            total += np.frombuffer(decoded(message.vector), dtype="<u8")
+        revealed: dict[str, Revealed] = self._of(Revealed)
+        chosen = sorted(revealed)[: self.threshold]
+        shares = [{self._place[by]: decoded(revealed[by].own[name]) for by in chosen} for name in survivors]
+        for seed in secrets_of(shares):
+            total -= stream(seed, self.length)
+        for name in sorted(sharers - set(survivors)):
+            key = secret_of({self._place[by]: decoded(revealed[by].keys[name]) for by in chosen})
+            self._without_pairs(total, name, key, survivors)
+        return total
+
+    def _without_pairs(self, total: Vector, dropped: str, secret: bytes, survivors: list[str]) -> None:
+        """Take off the masks that survivors share with one who dropped out."""
+        keys: Mapping[str, str] = {name: join.key for name, join in self._of(Join).items()}
+        private = X25519PrivateKey.from_private_bytes(secret)
+        if encoded(private.public_key().public_bytes_raw()) != keys[dropped]:
+            raise Refused(f"the shares of {preview(dropped)} do not fit together: it shared another key than its own")
+        for name in survivors:
+            first, second = sorted((dropped, name), key=self._place.__getitem__)
+            seed = mask_seed(agreed(private, decoded(keys[name])), self._salt, first, second)
+            mask = stream(seed, self.length)
+            if name == first:  # the first of a pair has added it
+                total -= mask
+            else:
+                total += mask

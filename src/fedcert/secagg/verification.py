@@ -1,0 +1,45 @@
+"""Sums that sites can check: a server that tells them another total than the true one is found out.
+
+The sites of a sum have a key in common that the server does not know. With factors a and, for each site i, numbers b_i
+from that key, site i adds a x_i + b_i to the sum beside its x_i, mod 2^64. Whoever has the key checks that the totals
+are X and a X + Σ b_i. A server that says X + d instead must guess a d, which for d below 2^16 is at least 48 unknown
+bits. A server that colludes with one of the sites knows the key, and can lie.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from fedcert.secagg.masks import Vector, derived, framed, stream
+
+
+def common_key(salt: bytes, parts: Mapping[str, bytes]) -> bytes:
+    """The key that sites have in common, from what each gave to it; who saw other parts has another key."""
+    flat = [part for name in sorted(parts) for part in (name, parts[name])]
+    return hashlib.sha256(framed([salt, "common", *flat])).digest()
+
+
+def with_tags(numbers: Vector, key: bytes, name: str) -> Vector:
+    """A site's numbers, and behind them what they are checked by."""
+    return np.concatenate([numbers, _factors(key, len(numbers)) * numbers + _added(key, name, len(numbers))])
+
+
+def holds(total: Vector, tags: Vector, key: bytes, names: Iterable[str]) -> bool:
+    """Whether a total is the sum of the numbers of the sites with these names."""
+    if total.shape != tags.shape:
+        return False
+    expected = _factors(key, len(total)) * total
+    for name in names:
+        expected = expected + _added(key, name, len(total))
+    return bool(np.array_equal(expected, tags))
+
+
+def _factors(key: bytes, length: int) -> Vector:
+    return stream(derived(key, bytes(32), framed(["factors"]))[0], length)
+
+
+def _added(key: bytes, name: str, length: int) -> Vector:
+    return stream(derived(key, bytes(32), framed(["added", name]))[0], length)
