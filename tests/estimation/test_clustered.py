@@ -42,7 +42,7 @@ def reports_that_differ(seed: int, mode: str, effect: float = 1.0) -> list[Repor
     return [
         Report(
             **{
-                **{name: getattr(report, name) for name in Report.kinds()},
+                **{name: getattr(report, name) for name in Report.field_types()},
                 "certified_counts": cell.sum(axis=0),
                 "class_certified_counts": cell if report.class_certified_counts is not None else None,
             }

@@ -200,7 +200,7 @@ def test_noisy_sums_have_no_interval_yet() -> None:
 def test_a_client_without_examples_does_not_change_the_settings() -> None:
     few = Report(
         **{
-            **{name: getattr(report("x", [0, 0], [0]), name) for name in Report.kinds()},
+            **{name: getattr(report("x", [0, 0], [0]), name) for name in Report.field_types()},
             "smoothing": {"sigma": 0.5, "n": 100},
         }
     )  # type: ignore[arg-type]

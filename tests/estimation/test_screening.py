@@ -45,7 +45,7 @@ def lying_reports(seed: int, mode: str, client: str = "client 7") -> list[Report
     changes: dict[str, Any] = {"certified_counts": (honest.examples,) * 21}
     if honest.class_certified_counts is not None:
         changes["class_certified_counts"] = tuple((count,) * 21 for count in honest.label_counts)
-    reports[index] = Report(**{**{name: getattr(honest, name) for name in Report.kinds()}, **changes})
+    reports[index] = Report(**{**{name: getattr(honest, name) for name in Report.field_types()}, **changes})
     return reports
 
 
@@ -81,7 +81,7 @@ def test_a_huge_client_is_cut_to_size_and_told_of() -> None:
     factor = 50
     reports[3] = Report(
         **{
-            **{name: getattr(big, name) for name in Report.kinds()},
+            **{name: getattr(big, name) for name in Report.field_types()},
             "label_counts": tuple(factor * count for count in big.label_counts),
             "certified_counts": tuple(factor * count for count in big.certified_counts),
         }

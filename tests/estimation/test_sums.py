@@ -120,7 +120,7 @@ def test_sums_without_examples_and_of_other_models_are_refused() -> None:
 
 
 def _parts(report: Report) -> dict[str, object]:
-    return {name: getattr(report, name) for name in Report.kinds() if name != "client"}
+    return {name: getattr(report, name) for name in Report.field_types() if name != "client"}
 
 
 def test_design_effects_and_settings_travel_with_the_sums() -> None:

@@ -96,7 +96,7 @@ def test_a_class_that_nobody_holds_has_the_whole_interval() -> None:
     wider = [
         type(report)(
             **{
-                **{name: getattr(report, name) for name in report.kinds()},
+                **{name: getattr(report, name) for name in report.field_types()},
                 "classes": (*report.classes, "unseen"),
                 "label_counts": (*report.label_counts, 0),
                 "class_certified_counts": (*(report.class_certified_counts or ()), (0,) * 21),

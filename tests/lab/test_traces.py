@@ -23,7 +23,7 @@ from fedcert.lab.populations.partition import partition_of
 from fedcert.lab.traces.certify_trace import make_trace
 from fedcert.lab.traces.federations import draw_federation, draw_target, resample_clients, table_of
 from fedcert.lab.traces.trace import Trace, read_trace, write_trace
-from fedcert.lab.training.rounds import ReportedClients
+from fedcert.lab.training.rounds import FederatedTraining
 from fedcert.lab.training.settings import Training
 
 EXPERIMENT = Experiment(
@@ -46,7 +46,7 @@ def trace(data: Dataset) -> Trace:
     network = build_network(EXPERIMENT.network, data)
     images, labels = torch.from_numpy(data.train_images), torch.from_numpy(data.train_labels)
     parts = [train for train, _ in EXPERIMENT.spread(data.train_labels)]
-    for _ in ReportedClients(network, images, labels, parts, EXPERIMENT.training).rounds():
+    for _ in FederatedTraining(network, images, labels, parts, EXPERIMENT.training).rounds():
         pass
     return make_trace(
         EXPERIMENT, data, network, rounds=15, accuracy={"clean": 0.9, "noisy": 0.8}, about={"note": "ours"}

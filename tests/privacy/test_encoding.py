@@ -13,18 +13,18 @@ from fedcert.errors import InvalidValue
 @given(some.binary(max_size=200))
 def test_bytes_are_written_in_one_way(data: bytes) -> None:
     text = encoded(data)
-    assert Encoded().take(text, "field") == text
-    assert Encoded(len(data)).take(text, "field") == text
+    assert Encoded().validate(text, "field") == text
+    assert Encoded(len(data)).validate(text, "field") == text
     assert decoded(text) == data
     with pytest.raises(InvalidValue, match=f"field must be {len(data) + 1} bytes as base64"):
-        Encoded(len(data) + 1).take(text, "field")
+        Encoded(len(data) + 1).validate(text, "field")
 
 
 @given(some.text(alphabet="ABQgwz019+/=\n é", max_size=12), some.integers(0, 9))
 def test_what_is_taken_is_what_python_would_write(text: str, length: int) -> None:
     for kind in (Encoded(), Encoded(length)):
         try:
-            kind.take(text, "field")
+            kind.validate(text, "field")
         except InvalidValue:
             try:
                 data = base64.b64decode(text, validate=True)
@@ -38,4 +38,4 @@ def test_what_is_taken_is_what_python_would_write(text: str, length: int) -> Non
 @pytest.mark.parametrize("wrong", [None, 7, b"AAAA", "AAA", "AAAA\n", "AB==", "A A=", "=AAA"])
 def test_what_is_no_base64(wrong: object) -> None:
     with pytest.raises(InvalidValue):
-        Encoded().take(wrong, "field")
+        Encoded().validate(wrong, "field")

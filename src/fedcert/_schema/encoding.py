@@ -45,10 +45,10 @@ class Encoded(FieldType):
         """See `FieldType.expected`."""
         return "base64" if self.length is None else f"{self.length} bytes as base64"
 
-    def take(self, value: Any, field: str) -> str:
-        """See `FieldType.take`."""
+    def validate(self, value: Any, field: str) -> str:
+        """See `FieldType.validate`."""
         if not isinstance(value, str) or len(value) > _MOST or _pattern(self.length).fullmatch(value) is None:
-            raise self.refuse(value, field)
+            raise self.error(value, field)
         return value
 
     def schema(self) -> dict[str, Any]:
@@ -63,8 +63,8 @@ class Encoded(FieldType):
 class Secret(Encoded):
     """Secret bytes: no message shows them."""
 
-    def refuse(self, value: Any, field: str) -> InvalidValue:  # noqa: ARG002
-        """See `FieldType.refuse`."""
+    def error(self, value: Any, field: str) -> InvalidValue:  # noqa: ARG002
+        """See `FieldType.error`."""
         return InvalidValue(field, self.expected, "something else, not shown here")
 
 

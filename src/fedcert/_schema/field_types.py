@@ -55,7 +55,7 @@ class FieldType(ABC):
         """The rule, worded to follow "must be"."""
 
     @abstractmethod
-    def take(self, value: Any, field: str) -> Any:
+    def validate(self, value: Any, field: str) -> Any:
         """The value in its frozen, normal form.
 
         Raises:
@@ -66,7 +66,7 @@ class FieldType(ABC):
     def schema(self) -> dict[str, Any]:
         """The rule as JSON Schema (draft 2020-12)."""
 
-    def refuse(self, value: Any, field: str) -> InvalidValue:
+    def error(self, value: Any, field: str) -> InvalidValue:
         """The error for a value that breaks the rule."""
         return InvalidValue(field, self.expected, value)
 
@@ -81,9 +81,9 @@ class Text(FieldType):
     def expected(self) -> str:
         return f"a text of 1 to {self.longest} characters without control characters"
 
-    def take(self, value: Any, field: str) -> str:
+    def validate(self, value: Any, field: str) -> str:
         if not isinstance(value, str) or len(value) > self.longest or not _readable(value):
-            raise self.refuse(value, field)
+            raise self.error(value, field)
         return unicodedata.normalize("NFC", value)  # what looks the same is the same name
 
     def schema(self) -> dict[str, Any]:
@@ -101,9 +101,9 @@ class OneOf(FieldType):
         words = [f"'{option}'" for option in self.options]
         return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
-    def take(self, value: Any, field: str) -> str:
+    def validate(self, value: Any, field: str) -> str:
         if not isinstance(value, str) or value not in self.options:
-            raise self.refuse(value, field)
+            raise self.error(value, field)
         return value
 
     def schema(self) -> dict[str, Any]:
@@ -121,9 +121,9 @@ class Pattern(FieldType):
     def expected(self) -> str:
         return self.words
 
-    def take(self, value: Any, field: str) -> str:
+    def validate(self, value: Any, field: str) -> str:
         if not isinstance(value, str) or re.fullmatch(self.pattern, value) is None:
-            raise self.refuse(value, field)
+            raise self.error(value, field)
         return value
 
     def schema(self) -> dict[str, Any]:
@@ -138,13 +138,13 @@ class ModelName(FieldType):
     def expected(self) -> str:
         return "'sha256:' and 64 hexadecimal digits, or a text of 1 to 200 characters without control characters"
 
-    def take(self, value: Any, field: str) -> str:
+    def validate(self, value: Any, field: str) -> str:
         try:
-            name = Text().take(value, field)
+            name = Text().validate(value, field)
         except InvalidValue:
-            raise self.refuse(value, field) from None
+            raise self.error(value, field) from None
         if name.startswith("sha256:") and re.fullmatch("sha256:[0-9a-f]{64}", name) is None:
-            raise self.refuse(value, field)
+            raise self.error(value, field)
         return name
 
     def schema(self) -> dict[str, Any]:
@@ -164,12 +164,12 @@ class Timestamp(FieldType):
     def expected(self) -> str:
         return "a time with its zone such as '2026-11-15T06:12:00Z'"
 
-    def take(self, value: Any, field: str) -> str:
+    def validate(self, value: Any, field: str) -> str:
         try:
             if not isinstance(value, str) or len(value) > 40 or datetime.fromisoformat(value).tzinfo is None:
                 raise ValueError
         except ValueError:
-            raise self.refuse(value, field) from None
+            raise self.error(value, field) from None
         return value
 
     def schema(self) -> dict[str, Any]:
@@ -184,9 +184,9 @@ class Flag(FieldType):
     def expected(self) -> str:
         return "true or false"
 
-    def take(self, value: Any, field: str) -> bool:
+    def validate(self, value: Any, field: str) -> bool:
         if not isinstance(value, bool):
-            raise self.refuse(value, field)
+            raise self.error(value, field)
         return value
 
     def schema(self) -> dict[str, Any]:
@@ -206,15 +206,15 @@ class Whole(FieldType):
         most = f"2^{power}" if power > _WRITTEN_OUT and self.most == 2**power else str(self.most)
         return f"a whole number from {self.least} to {most}"
 
-    def take(self, value: Any, field: str) -> int:
+    def validate(self, value: Any, field: str) -> int:
         if isinstance(value, bool):
-            raise self.refuse(value, field)
+            raise self.error(value, field)
         try:
             number = int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
         except TypeError:
-            raise self.refuse(value, field) from None
+            raise self.error(value, field) from None
         if not self.least <= number <= self.most:
-            raise self.refuse(value, field)
+            raise self.error(value, field)
         return number
 
     def schema(self) -> dict[str, Any]:
@@ -245,18 +245,18 @@ class Number(FieldType):
         ]
         return " ".join(["a finite number", " and ".join(bounds)]).strip()
 
-    def take(self, value: Any, field: str) -> float:
+    def validate(self, value: Any, field: str) -> float:
         if isinstance(value, (bool, str, bytes)):
-            raise self.refuse(value, field)
+            raise self.error(value, field)
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
-            raise self.refuse(value, field) from None
+            raise self.error(value, field) from None
         if self.digits is not None and math.isfinite(number):
             number = round(number, self.digits) + 0.0  # + 0.0 turns -0.0 into 0.0
         inside = self.least <= number <= self.most and self.above < number < self.below
         if not math.isfinite(number) or not inside:
-            raise self.refuse(value, field)
+            raise self.error(value, field)
         return number
 
     def schema(self) -> dict[str, Any]:
@@ -279,14 +279,14 @@ class Nullable(FieldType):
     def expected(self) -> str:
         return f"{self.kind.expected}, or null"
 
-    def take(self, value: Any, field: str) -> Any:
+    def validate(self, value: Any, field: str) -> Any:
         if value is None:
             return None
         try:
-            return self.kind.take(value, field)
+            return self.kind.validate(value, field)
         except InvalidValue as error:
             if error.field == field and error.expected == self.kind.expected:
-                raise self.refuse(value, field) from None
+                raise self.error(value, field) from None
             raise
 
     def schema(self) -> dict[str, Any]:
@@ -308,14 +308,14 @@ class ListOf(FieldType):
     def expected(self) -> str:
         return f"a list of {self.least} to {self.most} {self.words}"
 
-    def take(self, value: Any, field: str) -> tuple[Any, ...]:
+    def validate(self, value: Any, field: str) -> tuple[Any, ...]:
         if hasattr(value, "tolist"):
             value = value.tolist()
         if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-            raise self.refuse(value, field)
+            raise self.error(value, field)
         if not self.least <= len(value) <= self.most:
-            raise self.refuse(value, field)
-        items = tuple(self.kind.take(item, f"{field}[{index}]") for index, item in enumerate(value))
+            raise self.error(value, field)
+        items = tuple(self.kind.validate(item, f"{field}[{index}]") for index, item in enumerate(value))
         if self.increasing:
             for index in range(1, len(items)):
                 if items[index] <= items[index - 1]:
@@ -346,16 +346,16 @@ class MappingOf(FieldType):
     def expected(self) -> str:
         return f"an object from {self.words}" + (f" with at least {self.least} entries" if self.least else "")
 
-    def take(self, value: Any, field: str) -> Mapping[str, Any]:
+    def validate(self, value: Any, field: str) -> Mapping[str, Any]:
         if not isinstance(value, Mapping) or len(value) < self.least:
-            raise self.refuse(value, field)
+            raise self.error(value, field)
         name, kind = Text(), self.kind
         try:
-            return FrozenMapping({name.take(key, field): kind.take(item, field) for key, item in value.items()})
+            return FrozenMapping({name.validate(key, field): kind.validate(item, field) for key, item in value.items()})
         except InvalidValue:  # again, with the place; it would cost much to spell out each place beforehand
             return FrozenMapping(
                 {
-                    name.take(key, f"a name in {field}"): kind.take(item, f"{field}[{key!r}]")
+                    name.validate(key, f"a name in {field}"): kind.validate(item, f"{field}[{key!r}]")
                     for key, item in value.items()
                 }
             )

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
+from fedcert._schema.declare import field_types, validate_fields
 from fedcert._schema.field_types import FieldType
 from fedcert._schema.frozen import FrozenMapping, frozen
 from fedcert.errors import FedcertWarning, InvalidValue, preview
@@ -18,17 +19,6 @@ from fedcert.errors import FedcertWarning, InvalidValue, preview
 _NOTHING = FrozenMapping({})
 _MOST_LOOKED_AT = 100
 _MOST_WARNINGS = 5
-
-
-def validated(kind: FieldType, *, later: bool = False) -> Mapping[str, Any]:
-    """Metadata of a dataclass field.
-
-    Args:
-        kind: what it may hold.
-        later: it was added to a schema that was in use: where it is null it is not written, so that what an older
-            version wrote stays the same to the letter, and so do its digest and signature.
-    """
-    return {"kind": kind, "later": later}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +41,9 @@ class Record:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, kind in self.kinds().items():
-            object.__setattr__(self, name, kind.take(getattr(self, name), name))
+        validate_fields(self)
         for key in self.extra:
-            if key == "schema" or key in self.kinds():
+            if key == "schema" or key in field_types(type(self)):
                 raise InvalidValue("extra", "keys that the schema does not know", key)
         if self.extra:
             _check_plain(self.extra)
@@ -69,9 +58,9 @@ class Record:
         """
 
     @classmethod
-    def kinds(cls) -> dict[str, FieldType]:
+    def field_types(cls) -> dict[str, FieldType]:
         """Field name -> what it may hold, in the order in which they are written."""
-        return {f.name: f.metadata["kind"] for f in dataclasses.fields(cls) if "kind" in f.metadata}
+        return field_types(cls)
 
     @classmethod
     def required(cls) -> list[str]:
@@ -79,7 +68,7 @@ class Record:
         return [
             f.name
             for f in dataclasses.fields(cls)
-            if "kind" in f.metadata and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+            if "type" in f.metadata and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
         ]
 
     @classmethod
@@ -101,12 +90,12 @@ class Record:
             values = dict(document)
             if cls.SCHEMA:
                 _check_schema(values.pop("schema", InvalidValue.MISSING), cls.SCHEMA)
-            kinds = cls.kinds()
+            types = field_types(cls)
             for name in cls.required():
                 if name not in values:
-                    raise InvalidValue(name, kinds[name].expected, InvalidValue.MISSING)
-            known = {name: values.pop(name) for name in kinds if name in values}
-            _warn_of_near_misses(values, kinds, where)
+                    raise InvalidValue(name, types[name].expected, InvalidValue.MISSING)
+            known = {name: values.pop(name) for name in types if name in values}
+            _warn_of_near_misses(values, types, where)
             return cls(**known, extra=values)
         except InvalidValue as error:
             raise error.at(where, cls.REMEDY) from None
@@ -120,7 +109,7 @@ class Record:
         document: dict[str, Any] = {"schema": self.SCHEMA} if self.SCHEMA else {}
         for one in dataclasses.fields(self):
             value = getattr(self, one.name)
-            if "kind" in one.metadata and not (one.metadata["later"] and value is None):
+            if "type" in one.metadata and not (one.metadata["later"] and value is None):
                 document[one.name] = _plain(value)
         document.update(_plain(self.extra))
         return document
@@ -148,18 +137,18 @@ class Nested(FieldType):
         required = self.value.required()
         return f"an object with {', '.join(required)}" if required else "an object"
 
-    def take(self, value: Any, field: str) -> Record:
+    def validate(self, value: Any, field: str) -> Record:
         if isinstance(value, self.value):
             return value
         if not isinstance(value, Mapping):
-            raise self.refuse(value, field)
+            raise self.error(value, field)
         try:
             return self.value.from_json(value)
         except InvalidValue as error:
             raise InvalidValue(f"{field}.{error.field}", error.expected, error.came) from None
 
     def schema(self) -> dict[str, Any]:
-        properties = {name: kind.schema() for name, kind in self.value.kinds().items()}
+        properties = {name: kind.schema() for name, kind in field_types(self.value).items()}
         required = self.value.required()
         if self.value.SCHEMA:
             properties = {"schema": {"const": self.value.SCHEMA}, **properties}

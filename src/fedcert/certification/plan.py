@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from fedcert._schema.field_types import FieldType, Flag, Nullable, Number, Text, Whole
+from fedcert._schema.checked import Checked
+from fedcert._schema.declare import defaulting, optional, required
+from fedcert._schema.field_types import Flag, Number, Text, Whole
+from fedcert._schema.record import Nested
 from fedcert.errors import CallError, DataProblem, ModelProblem, preview
 from fedcert.report import DEFAULT_RADII, Request, Smoothing
 from fedcert.report.fields import CLASSES, RADII
 
 
 @dataclass(frozen=True)
-class CertificationPlan:
+class CertificationPlan(Checked):
     """What a client is going to do.
 
     Attributes:
@@ -30,34 +33,17 @@ class CertificationPlan:
         request: digest of the request that is answered.
     """
 
-    client: str
-    smoothing: Smoothing
-    radii: tuple[float, ...] = DEFAULT_RADII
-    classes: tuple[str, ...] | None = None
+    client: str = required(Text())
+    smoothing: Smoothing = required(Nested(Smoothing))
+    radii: tuple[float, ...] = defaulting(RADII, DEFAULT_RADII)
+    classes: tuple[str, ...] | None = optional(CLASSES)
     class_counts: bool = False
-    every: int = 1
-    seed: int = 0
-    batch_size: int | None = None
-    compile: bool | None = None
-    time_budget: float | None = None
+    every: int = defaulting(Whole(least=1), 1)
+    seed: int = defaulting(Whole(least=-(2**63)), 0)
+    batch_size: int | None = optional(Whole(least=1))
+    compile: bool | None = optional(Flag())
+    time_budget: float | None = optional(Number(above=0))
     request: str | None = None
-
-    def __post_init__(self) -> None:
-        # Checked now: a report that cannot be written must not cost hours first.
-        for name, kind in _PLAN_KINDS.items():
-            object.__setattr__(self, name, kind.take(getattr(self, name), name))
-
-
-_PLAN_KINDS: dict[str, FieldType] = {
-    "client": Text(),
-    "radii": RADII,
-    "classes": Nullable(CLASSES),
-    "every": Whole(least=1),
-    "seed": Whole(least=-(2**63)),
-    "batch_size": Nullable(Whole(least=1)),
-    "compile": Nullable(Flag()),
-    "time_budget": Nullable(Number(above=0)),
-}
 
 
 def plan_certification(client: str, request: Request | None, given: dict[str, Any], **rest: Any) -> CertificationPlan:

@@ -15,12 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fedcert._arrays import Floats, Integers
 from fedcert.certification.bounds import error_upper_bound
 from fedcert.certification.perturbation import Perturbation
 from fedcert.report.smoothing import LAST_SHARE
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 _GROWTH = 1.18
 _FIRST = 100

@@ -69,7 +69,7 @@ def option(name: str, kind: FieldType, value: Any) -> Any:
         CallError: it breaks the rule of its kind.
     """
     try:
-        return kind.take(value, name)
+        return kind.validate(value, name)
     except InvalidValue as error:
         raise CallError(str(error)) from None
 
@@ -117,7 +117,7 @@ def names_in(path: Path, kind: ListOf, option: str) -> tuple[str, ...]:
         else [line.strip() for line in text.splitlines() if line.strip()]
     )
     try:
-        return tuple(kind.take(names, option))
+        return tuple(kind.validate(names, option))
     except InvalidValue as error:
         raise error.at(str(path)) from None
 

@@ -56,7 +56,7 @@ def _read(path: Path) -> Mapping[str, Mapping[str, int]]:
     check_readable(path, (".json",))
     ((place, document),) = read_documents(path)
     try:
-        found: Mapping[str, Mapping[str, int]] = _HISTOGRAMS.take(document, "the histograms")
+        found: Mapping[str, Mapping[str, int]] = _HISTOGRAMS.validate(document, "the histograms")
     except InvalidValue as error:
         raise error.at(place, "give an object such as {'site-01': {'cat': 10, 'dog': 20}}") from None
     return found

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fedcert._arrays import Floats
 from fedcert.errors import EstimationProblem, preview
 from fedcert.estimation.clients.aggregated import AggregatedClients
 from fedcert.estimation.clients.protocol import examples, pooled_mix
@@ -35,7 +36,6 @@ from fedcert.estimation.intervals.ingredients import Uncertainty, of_weights
 from fedcert.estimation.intervals.statement import IntervalStatement, interval_statement, make_interval
 from fedcert.estimation.methods.minimax import minimax_weights
 from fedcert.estimation.methods.paper.estimators import worst_spread
-from fedcert.estimation.methods.paper.simplex import Floats
 from fedcert.estimation.methods.registry import PointEstimate, Settings
 from fedcert.estimation.result import BiasBound, ClassCurves, Estimate, Interval, Mismatch, TargetCurve, WhatIf
 from fedcert.estimation.weights import Weights

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedcert._arrays import Floats
 from fedcert.estimation.assembly import shift_test
 from fedcert.estimation.clients.aggregated import AggregatedClients
 from fedcert.estimation.clients.protocol import curves_of, evidence_of, examples
@@ -24,7 +25,6 @@ from fedcert.estimation.intervals.statement import interval_statement
 from fedcert.estimation.methods.linear_model import Fit, fit
 from fedcert.estimation.methods.linear_weights import MixEigenbasis
 from fedcert.estimation.methods.minimax import deviations_for
-from fedcert.estimation.methods.paper.simplex import Floats
 from fedcert.estimation.methods.registry import Settings
 
 MOST_CLASSES = 200

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedcert._arrays import Floats
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.intervals.half_lengths import hoeffding_deviations
 from fedcert.estimation.methods.minimax_solver import shortest
-from fedcert.estimation.methods.paper.simplex import Floats
 
 _LARGEST_GROWTH = 1e6
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from fedcert._schema.declare import defaulting, optional, required
 from fedcert._schema.field_types import (
     FieldType,
     ListOf,
     MappingOf,
     ModelName,
-    Nullable,
     Number,
     Text,
     Timestamp,
     Whole,
 )
 from fedcert._schema.frozen import frozen
-from fedcert._schema.record import Nested, Record, validated
+from fedcert._schema.record import Nested, Record
 from fedcert.estimation.diagnostics.checks import Check
 from fedcert.estimation.weights import WEIGHTS
 from fedcert.report import Smoothing, Target
@@ -39,9 +39,9 @@ class _Anything(FieldType):
     def expected(self) -> str:
         return "an object"
 
-    def take(self, value: Any, field: str) -> Mapping[str, Any]:
+    def validate(self, value: Any, field: str) -> Mapping[str, Any]:
         if not isinstance(value, Mapping):
-            raise self.refuse(value, field)
+            raise self.error(value, field)
         taken: Mapping[str, Any] = frozen(value)
         return taken
 
@@ -55,8 +55,8 @@ class Mismatch(Record):
 
     NOUN: ClassVar[str] = "mismatch"
 
-    l2: float = field(metadata=validated(Number(least=0)))
-    tv: float = field(metadata=validated(Number(least=0)))
+    l2: float = required(Number(least=0))
+    tv: float = required(Number(least=0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +71,9 @@ class BiasBound(Record):
 
     NOUN: ClassVar[str] = "bias bound"
 
-    theorem_1: float = field(metadata=validated(Number(least=0)))
-    spread: float = field(metadata=validated(Number(least=0)))
-    sharp: float = field(metadata=validated(Number(least=0)))
+    theorem_1: float = required(Number(least=0))
+    spread: float = required(Number(least=0))
+    sharp: float = required(Number(least=0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +88,9 @@ class Interval(Record):
 
     NOUN: ClassVar[str] = "interval"
 
-    kind: str = field(metadata=validated(Text()))
-    scope: str = field(metadata=validated(Text()))
-    estimand: str = field(metadata=validated(Text()))
+    kind: str = required(Text())
+    scope: str = required(Text())
+    estimand: str = required(Text())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +104,9 @@ class ClassCurves(Record):
 
     NOUN: ClassVar[str] = "curves of the classes"
 
-    certified_accuracy: tuple[tuple[float, ...], ...] = field(metadata=validated(_ROWS))
-    lower: tuple[tuple[float, ...], ...] = field(metadata=validated(_ROWS))
-    upper: tuple[tuple[float, ...], ...] = field(metadata=validated(_ROWS))
+    certified_accuracy: tuple[tuple[float, ...], ...] = required(_ROWS)
+    lower: tuple[tuple[float, ...], ...] = required(_ROWS)
+    upper: tuple[tuple[float, ...], ...] = required(_ROWS)
 
     def fit(self, classes: Sequence[str], radii: Sequence[float]) -> None:
         """Check that there is one row per class and one point per radius."""
@@ -159,38 +159,34 @@ class Estimate(Record):
     NOUN: ClassVar[str] = "estimate"
     REMEDY: ClassVar[str | None] = "run 'fedcert estimate' again"
 
-    method: str = field(metadata=validated(Text()))
-    target: Target = field(metadata=validated(Nested(Target)))
-    radii: tuple[float, ...] = field(metadata=validated(RADII))
-    certified_accuracy: tuple[float, ...] = field(metadata=validated(_CURVE))
-    lower: tuple[float, ...] | None = field(default=None, metadata=validated(Nullable(_CURVE)))
-    upper: tuple[float, ...] | None = field(default=None, metadata=validated(Nullable(_CURVE)))
-    confidence: float | None = field(default=None, metadata=validated(Nullable(Number(above=0, below=1))))
-    interval: Interval | None = field(default=None, metadata=validated(Nullable(Nested(Interval))))
-    guarantee: str = field(metadata=validated(Text(longest=2000)))
-    by_class: ClassCurves | None = field(default=None, metadata=validated(Nullable(Nested(ClassCurves))))
-    mismatch: Mismatch | None = field(default=None, metadata=validated(Nullable(Nested(Mismatch))))
-    bias_bound: BiasBound | None = field(default=None, metadata=validated(Nullable(Nested(BiasBound))))
-    weights: Mapping[str, float] | None = field(default=None, metadata=validated(Nullable(WEIGHTS)))
-    weights_file: str | None = field(default=None, metadata=validated(Nullable(Text())))
-    weights_note: str | None = field(default=None, metadata=validated(Nullable(Text(longest=2000))))
-    effective_examples: float | None = field(default=None, metadata=validated(Nullable(Number(least=0))))
-    largest_radius: float = field(metadata=validated(Number(least=0)))
-    clients: int = field(metadata=validated(Whole(least=1)))
-    examples: int = field(metadata=validated(Whole(least=1)))
-    excluded: Mapping[str, str] = field(
-        default_factory=dict, metadata=validated(MappingOf(Text(longest=2000), "client names to reasons"))
-    )
-    checks: tuple[Check, ...] = field(
-        default=(), metadata=validated(ListOf(Nested(Check), "checks", least=0, most=1000))
-    )
-    details: Mapping[str, Any] = field(default_factory=dict, metadata=validated(_Anything()))
-    settings: Mapping[str, Any] = field(default_factory=dict, metadata=validated(_Anything()))
-    model: str = field(metadata=validated(ModelName()))
-    smoothing: Smoothing = field(metadata=validated(Nested(Smoothing)))
-    classes: tuple[str, ...] = field(metadata=validated(CLASSES))
-    software: str | None = field(default=None, metadata=validated(Nullable(Text())))
-    created: str | None = field(default=None, metadata=validated(Nullable(Timestamp())))
+    method: str = required(Text())
+    target: Target = required(Nested(Target))
+    radii: tuple[float, ...] = required(RADII)
+    certified_accuracy: tuple[float, ...] = required(_CURVE)
+    lower: tuple[float, ...] | None = optional(_CURVE)
+    upper: tuple[float, ...] | None = optional(_CURVE)
+    confidence: float | None = optional(Number(above=0, below=1))
+    interval: Interval | None = optional(Nested(Interval))
+    guarantee: str = required(Text(longest=2000))
+    by_class: ClassCurves | None = optional(Nested(ClassCurves))
+    mismatch: Mismatch | None = optional(Nested(Mismatch))
+    bias_bound: BiasBound | None = optional(Nested(BiasBound))
+    weights: Mapping[str, float] | None = optional(WEIGHTS)
+    weights_file: str | None = optional(Text())
+    weights_note: str | None = optional(Text(longest=2000))
+    effective_examples: float | None = optional(Number(least=0))
+    largest_radius: float = required(Number(least=0))
+    clients: int = required(Whole(least=1))
+    examples: int = required(Whole(least=1))
+    excluded: Mapping[str, str] = defaulting(MappingOf(Text(longest=2000), "client names to reasons"), factory=dict)
+    checks: tuple[Check, ...] = defaulting(ListOf(Nested(Check), "checks", least=0, most=1000), ())
+    details: Mapping[str, Any] = defaulting(_Anything(), factory=dict)
+    settings: Mapping[str, Any] = defaulting(_Anything(), factory=dict)
+    model: str = required(ModelName())
+    smoothing: Smoothing = required(Nested(Smoothing))
+    classes: tuple[str, ...] = required(CLASSES)
+    software: str | None = optional(Text())
+    created: str | None = optional(Timestamp())
 
     def consistent(self) -> None:
         """Check that the curves have one point per radius."""
@@ -231,10 +227,10 @@ class TargetCurve(Record):
 
     NOUN: ClassVar[str] = "curve of a target"
 
-    target: Target = field(metadata=validated(Nested(Target)))
-    certified_accuracy: tuple[float, ...] = field(metadata=validated(_CURVE))
-    lower: tuple[float, ...] = field(metadata=validated(_CURVE))
-    upper: tuple[float, ...] = field(metadata=validated(_CURVE))
+    target: Target = required(Nested(Target))
+    certified_accuracy: tuple[float, ...] = required(_CURVE)
+    lower: tuple[float, ...] = required(_CURVE)
+    upper: tuple[float, ...] = required(_CURVE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,23 +265,21 @@ class WhatIf(Record):
     NOUN: ClassVar[str] = "what-if"
     REMEDY: ClassVar[str | None] = "run 'fedcert what-if' again"
 
-    method: str = field(metadata=validated(Text()))
-    radii: tuple[float, ...] = field(metadata=validated(RADII))
-    classes: tuple[str, ...] = field(metadata=validated(CLASSES))
-    targets: tuple[TargetCurve, ...] = field(metadata=validated(ListOf(Nested(TargetCurve), "curves, one per target")))
-    confidence: float = field(metadata=validated(Number(above=0, below=1)))
-    interval: Interval = field(metadata=validated(Nested(Interval)))
-    guarantee: str = field(metadata=validated(Text(longest=2000)))
-    checks: tuple[Check, ...] = field(
-        default=(), metadata=validated(ListOf(Nested(Check), "checks", least=0, most=1000))
-    )
-    clients: int = field(metadata=validated(Whole(least=1)))
-    examples: int = field(metadata=validated(Whole(least=1)))
-    settings: Mapping[str, Any] = field(default_factory=dict, metadata=validated(_Anything()))
-    model: str = field(metadata=validated(ModelName()))
-    smoothing: Smoothing = field(metadata=validated(Nested(Smoothing)))
-    software: str | None = field(default=None, metadata=validated(Nullable(Text())))
-    created: str | None = field(default=None, metadata=validated(Nullable(Timestamp())))
+    method: str = required(Text())
+    radii: tuple[float, ...] = required(RADII)
+    classes: tuple[str, ...] = required(CLASSES)
+    targets: tuple[TargetCurve, ...] = required(ListOf(Nested(TargetCurve), "curves, one per target"))
+    confidence: float = required(Number(above=0, below=1))
+    interval: Interval = required(Nested(Interval))
+    guarantee: str = required(Text(longest=2000))
+    checks: tuple[Check, ...] = defaulting(ListOf(Nested(Check), "checks", least=0, most=1000), ())
+    clients: int = required(Whole(least=1))
+    examples: int = required(Whole(least=1))
+    settings: Mapping[str, Any] = defaulting(_Anything(), factory=dict)
+    model: str = required(ModelName())
+    smoothing: Smoothing = required(Nested(Smoothing))
+    software: str | None = optional(Text())
+    created: str | None = optional(Timestamp())
 
     def consistent(self) -> None:
         """Check that the curves have one point per radius."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from fedcert._arrays import Floats
 from fedcert._files.documents import read_documents
 from fedcert._files.paths import check_readable
 from fedcert._schema.field_types import Number
 from fedcert.errors import CallError, InvalidValue, preview
-from fedcert.estimation.methods.paper.simplex import Floats
 from fedcert.report import Target
 
 KINDS = "'uniform', a JSON file from class name to weight, or class=weight,…"
@@ -99,7 +99,7 @@ def _normalised(name: str, weights: Mapping[str, Any], classes: Sequence[str]) -
         if key not in known:
             some = ", ".join(preview(one) for one in classes[:10]) + (", …" if len(classes) > 10 else "")
             raise InvalidValue("each class of the target", f"one of {some}", key)
-        taken[key] = kind.take(weight, f"the target's weight of {preview(key)}")
+        taken[key] = kind.validate(weight, f"the target's weight of {preview(key)}")
     largest = max(taken.values(), default=0.0)
     if not largest > 0:
         raise InvalidValue("the target", "at least one class of weight above 0", dict(weights))

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from fedcert._arrays import Floats
 from fedcert._schema.field_types import MappingOf, Number
-from fedcert.estimation.methods.paper.simplex import Floats
 
 
 class Weights(Mapping[str, float]):
@@ -45,13 +45,13 @@ class Weights(Mapping[str, float]):
 class WeightsKind(MappingOf):
     """Weights by client; columns stay columns."""
 
-    def take(self, value: Any, field: str) -> Mapping[str, float]:
+    def validate(self, value: Any, field: str) -> Mapping[str, float]:
         """Weights, in columns."""
         if isinstance(value, Weights):
             if not np.isfinite(value.values_in_order).all():
-                raise self.refuse(value, field)
+                raise self.error(value, field)
             return value
-        taken = super().take(value, field)
+        taken = super().validate(value, field)
         return Weights(list(taken), np.array(list(taken.values()), dtype=np.float64))
 
 

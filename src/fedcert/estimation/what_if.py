@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fedcert._arrays import Floats
 from fedcert.estimation.clients.protocol import Clients, curves_of, evidence_of
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.intervals.cluster_robust import ClientEffects
@@ -19,7 +20,6 @@ from fedcert.estimation.intervals.ingredients import Uncertainty, of_rule, of_we
 from fedcert.estimation.intervals.statement import make_interval
 from fedcert.estimation.methods.linear_model import decreasing, fit
 from fedcert.estimation.methods.minimax import deviations_for
-from fedcert.estimation.methods.paper.simplex import Floats
 from fedcert.estimation.methods.poststratified import totals_answer
 from fedcert.estimation.methods.registry import Settings
 from fedcert.estimation.methods.ridge import ridge_rules

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from fedcert._schema.field_types import FieldType, Flag, Number, Whole
+from fedcert._schema.checked import Checked
+from fedcert._schema.declare import defaulting, required
+from fedcert._schema.field_types import Flag, Number, Whole
 from fedcert.errors import DataProblem
 
 Forward = Callable[[torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CentralTraining:
+class CentralTraining(Checked):
     """Settings of central training by SGD with Nesterov momentum.
 
     Attributes:
@@ -35,22 +37,18 @@ class CentralTraining:
         compiled: whether torch.compile makes kernels for the network: half a minute at the start, on a GPU only.
     """
 
-    epochs: int
-    sigma: float
-    batch_size: int = 512
-    learning_rate: float = 0.2
-    warmup: float = 0.25
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    padding: int = 4
-    flip: bool = True
-    bfloat16: bool = False
-    channels_last: bool = False
-    compiled: bool = False
-
-    def __post_init__(self) -> None:
-        for name, kind in _KINDS.items():
-            object.__setattr__(self, name, kind.take(getattr(self, name), name))
+    epochs: int = required(Whole(least=1))
+    sigma: float = required(Number(least=0))
+    batch_size: int = defaulting(Whole(least=1), 512)
+    learning_rate: float = defaulting(Number(above=0), 0.2)
+    warmup: float = defaulting(Number(least=0, below=1), 0.25)
+    momentum: float = defaulting(Number(above=0, below=1), 0.9)
+    weight_decay: float = defaulting(Number(least=0), 5e-4)
+    padding: int = defaulting(Whole(), 4)
+    flip: bool = defaulting(Flag(), True)
+    bfloat16: bool = defaulting(Flag(), False)
+    channels_last: bool = defaulting(Flag(), False)
+    compiled: bool = defaulting(Flag(), False)
 
     def rate_at(self, share: float) -> float:
         """The learning rate when that share of the steps is done.
@@ -63,22 +61,6 @@ class CentralTraining:
         if share < self.warmup:
             return self.learning_rate * share / self.warmup
         return self.learning_rate * (1 + math.cos(math.pi * (share - self.warmup) / (1 - self.warmup))) / 2
-
-
-_KINDS: dict[str, FieldType] = {
-    "epochs": Whole(least=1),
-    "sigma": Number(least=0),
-    "batch_size": Whole(least=1),
-    "learning_rate": Number(above=0),
-    "warmup": Number(least=0, below=1),
-    "momentum": Number(above=0, below=1),
-    "weight_decay": Number(least=0),
-    "padding": Whole(),
-    "flip": Flag(),
-    "bfloat16": Flag(),
-    "channels_last": Flag(),
-    "compiled": Flag(),
-}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from fedcert._files.paths import check_readable, display_path
-from fedcert._schema.field_types import FieldType, Number, OneOf, Text, Whole
+from fedcert._schema.checked import Checked
+from fedcert._schema.declare import defaulting
+from fedcert._schema.field_types import Number, OneOf, Text, Whole
 from fedcert.errors import CallError, DataProblem, FileProblem, InvalidValue, preview
 from fedcert.lab.datasets.dataset import Dataset
 from fedcert.lab.datasets.library import NAMES
@@ -25,7 +27,7 @@ PAPER_SIGMA = 0.1**0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment:
+class Experiment(Checked):
     """Settings of an experiment; the defaults are the first row of the paper's Table 1.
 
     Attributes:
@@ -40,19 +42,18 @@ class Experiment:
         radii: at which radii.
     """
 
-    data: str = "cifar10"
-    network: str = "resnet18"
-    partition: str = "dirichlet:0.1"
-    clients: int = 100
-    train_share: float = 0.8
-    seed: int = 0
+    data: str = defaulting(OneOf(NAMES), "cifar10")
+    network: str = defaulting(OneOf(("resnet18", "mobilenet_v2", "small")), "resnet18")
+    partition: str = defaulting(Text(), "dirichlet:0.1")
+    clients: int = defaulting(Whole(least=1, most=1_000_000), 100)
+    train_share: float = defaulting(Number(above=0, below=1), 0.8)
+    seed: int = defaulting(Whole(), 0)
     training: Training = field(default_factory=Training)
     smoothing: Smoothing = field(default_factory=lambda: Smoothing.usual(PAPER_SIGMA))
-    radii: tuple[float, ...] = DEFAULT_RADII
+    radii: tuple[float, ...] = defaulting(RADII, DEFAULT_RADII)
 
     def __post_init__(self) -> None:
-        for name, kind in _KINDS.items():
-            object.__setattr__(self, name, kind.take(getattr(self, name), name))
+        super().__post_init__()
         partition_of(self.partition)
 
     @classmethod
@@ -81,17 +82,6 @@ class Experiment:
         generator = np.random.default_rng([self.seed, 1])
         parts = partition_of(self.partition).spread(labels, self.clients, generator)
         return [local_split(part, self.train_share, generator) for part in parts]
-
-
-_KINDS: dict[str, FieldType] = {
-    "data": OneOf(NAMES),
-    "network": OneOf(("resnet18", "mobilenet_v2", "small")),
-    "partition": Text(),
-    "clients": Whole(least=1, most=1_000_000),
-    "train_share": Number(above=0, below=1),
-    "seed": Whole(),
-    "radii": RADII,
-}
 
 
 def read_experiment(path: Path) -> Experiment:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from fedcert._files.documents import read_one
-from fedcert._schema.field_types import Flag, Nullable, Number, OneOf, Whole
-from fedcert._schema.record import Record, validated
+from fedcert._schema.declare import defaulting, optional
+from fedcert._schema.field_types import Flag, Number, OneOf, Whole
+from fedcert._schema.record import Record
 from fedcert.errors import InvalidValue, Refused
 from fedcert.report import Report, Request
 from fedcert.report.privacy import PrivacyBudget
@@ -43,17 +44,17 @@ class Policy(Record):
     NOUN: ClassVar[str] = "policy"
     REMEDY: ClassVar[str | None] = "mend the policy, or ask whoever wrote it"
 
-    minimum_examples: int = field(default=0, metadata=validated(Whole()))
-    reports: bool = field(default=True, metadata=validated(Flag()))
-    class_counts: str = field(default=ALWAYS, metadata=validated(OneOf((NEVER, PRIVATELY, ALWAYS))))
-    fewest_clients: int = field(default=3, metadata=validated(Whole(least=3)))
-    fewest_holders: int = field(default=0, metadata=validated(Whole()))
-    fewest_for_squares: int = field(default=MIN_CLIENTS_FOR_MOMENTS, metadata=validated(Whole(least=3)))
-    rounding: int = field(default=1, metadata=validated(Whole(least=1, most=2**20)))
-    largest_epsilon: float | None = field(default=None, metadata=validated(Nullable(Number(above=0))))
-    largest_delta: float = field(default=1e-5, metadata=validated(Number(above=0, below=1)))
-    total_epsilon: float | None = field(default=None, metadata=validated(Nullable(Number(above=0))))
-    signed_requests: bool = field(default=False, metadata=validated(Flag()))
+    minimum_examples: int = defaulting(Whole(), 0)
+    reports: bool = defaulting(Flag(), True)
+    class_counts: str = defaulting(OneOf((NEVER, PRIVATELY, ALWAYS)), ALWAYS)
+    fewest_clients: int = defaulting(Whole(least=3), 3)
+    fewest_holders: int = defaulting(Whole(), 0)
+    fewest_for_squares: int = defaulting(Whole(least=3), MIN_CLIENTS_FOR_MOMENTS)
+    rounding: int = defaulting(Whole(least=1, most=2**20), 1)
+    largest_epsilon: float | None = optional(Number(above=0))
+    largest_delta: float = defaulting(Number(above=0, below=1), 1e-5)
+    total_epsilon: float | None = optional(Number(above=0))
+    signed_requests: bool = defaulting(Flag(), False)
 
     def check_report(self, examples: int, class_counts: bool) -> None:
         """Check that a report in the clear may leave.
@@ -193,6 +194,6 @@ def read_policy(path: Path | None) -> Policy:
         return Policy()
     found: Policy = read_one(path, Policy)
     if found.extra:
-        known, name = ", ".join(Policy.kinds()), next(iter(found.extra))
+        known, name = ", ".join(Policy.field_types()), next(iter(found.extra))
         raise InvalidValue("policy", f"made of {known}", name, place=str(path), remedy=Policy.REMEDY)
     return found

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
-from fedcert._schema.field_types import ListOf, Nullable, Number, OneOf, Whole
-from fedcert._schema.record import Nested, Record, validated
+from fedcert._schema.declare import defaulting, optional, required
+from fedcert._schema.field_types import ListOf, Number, OneOf, Whole
+from fedcert._schema.record import Nested, Record
 from fedcert.errors import InvalidValue
 from fedcert.report.fields import MOST_CLASSES, MOST_RADII
 
@@ -29,12 +30,12 @@ class PrivacyBudget(Record):
 
     NOUN: ClassVar[str] = "privacy budget"
 
-    epsilon: float = field(metadata=validated(Number(above=0, most=100)))
-    delta: float = field(default=1e-6, metadata=validated(Number(least=1e-100, most=0.01)))
-    unit: str = field(default="example", metadata=validated(OneOf(("example", "group"))))
-    adjacency: str = field(default="add-remove", metadata=validated(OneOf(("add-remove", "replace"))))
-    most_per_unit: int = field(default=1, metadata=validated(Whole(least=1)))
-    noise: str = field(default=TOGETHER, metadata=validated(OneOf((TOGETHER, ALONE))))
+    epsilon: float = required(Number(above=0, most=100))
+    delta: float = defaulting(Number(least=1e-100, most=0.01), 1e-6)
+    unit: str = defaulting(OneOf(("example", "group")), "example")
+    adjacency: str = defaulting(OneOf(("add-remove", "replace")), "add-remove")
+    most_per_unit: int = defaulting(Whole(least=1), 1)
+    noise: str = defaulting(OneOf((TOGETHER, ALONE)), TOGETHER)
 
     @property
     def sensitivity(self) -> float:
@@ -59,15 +60,13 @@ class AddedNoise(Record):
 
     NOUN: ClassVar[str] = "noise"
 
-    budget: PrivacyBudget | None = field(default=None, metadata=validated(Nullable(Nested(PrivacyBudget))))
-    rho: float | None = field(default=None, metadata=validated(Nullable(Number(above=0))))
-    rounding: int | None = field(default=None, metadata=validated(Nullable(Whole(least=2, most=2**20)), later=True))
-    variance: float = field(metadata=validated(Number(above=0)))
-    scale: int = field(default=1, metadata=validated(Whole(least=1, most=2**20)))
-    cells: tuple[tuple[int, ...], ...] = field(
-        metadata=validated(
-            ListOf(ListOf(_CELL, "counts", most=MOST_RADII + 1), "rows, one per class", most=MOST_CLASSES)
-        )
+    budget: PrivacyBudget | None = optional(Nested(PrivacyBudget))
+    rho: float | None = optional(Number(above=0))
+    rounding: int | None = optional(Whole(least=2, most=2**20), later=True)
+    variance: float = required(Number(above=0))
+    scale: int = defaulting(Whole(least=1, most=2**20), 1)
+    cells: tuple[tuple[int, ...], ...] = required(
+        ListOf(ListOf(_CELL, "counts", most=MOST_RADII + 1), "rows, one per class", most=MOST_CLASSES)
     )
 
     def consistent(self) -> None:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from fedcert._schema.declare import defaulting, optional, required
 from fedcert._schema.field_types import (
     LARGEST_COUNT,
     ListOf,
     ModelName,
-    Nullable,
     Number,
     OneOf,
     Text,
     Timestamp,
     Whole,
 )
-from fedcert._schema.record import Nested, Record, validated
+from fedcert._schema.record import Nested, Record
 from fedcert.errors import InvalidValue, preview
 from fedcert.report.fields import (
     CERTIFIED_COUNTS,
@@ -72,28 +72,25 @@ class Report(Record):
     NOUN: ClassVar[str] = "report"
     REMEDY: ClassVar[str | None] = "ask the client to run 'fedcert certify' again"
 
-    task: str = field(default="multiclass", metadata=validated(OneOf(("multiclass",))))
-    client: str = field(metadata=validated(Text()))
-    model: str = field(metadata=validated(ModelName()))
-    request: str | None = field(default=None, metadata=validated(Nullable(REQUEST_DIGEST)))
-    smoothing: Smoothing = field(metadata=validated(Nested(Smoothing)))
-    radii: tuple[float, ...] = field(metadata=validated(RADII))
-    classes: tuple[str, ...] = field(metadata=validated(CLASSES))
-    label_counts: tuple[int, ...] = field(metadata=validated(LABEL_COUNTS))
-    certified_counts: tuple[int, ...] = field(metadata=validated(CERTIFIED_COUNTS))
-    class_certified_counts: tuple[tuple[int, ...], ...] | None = field(
-        default=None, metadata=validated(Nullable(CLASS_ROWS))
+    task: str = defaulting(OneOf(("multiclass",)), "multiclass")
+    client: str = required(Text())
+    model: str = required(ModelName())
+    request: str | None = optional(REQUEST_DIGEST)
+    smoothing: Smoothing = required(Nested(Smoothing))
+    radii: tuple[float, ...] = required(RADII)
+    classes: tuple[str, ...] = required(CLASSES)
+    label_counts: tuple[int, ...] = required(LABEL_COUNTS)
+    certified_counts: tuple[int, ...] = required(CERTIFIED_COUNTS)
+    class_certified_counts: tuple[tuple[int, ...], ...] | None = optional(CLASS_ROWS)
+    abstained: int | None = optional(Whole())
+    design_effect: tuple[float, ...] | None = optional(
+        ListOf(Number(above=0), "positive numbers, one per radius", most=MOST_RADII)
     )
-    abstained: int | None = field(default=None, metadata=validated(Nullable(Whole())))
-    design_effect: tuple[float, ...] | None = field(
-        default=None,
-        metadata=validated(Nullable(ListOf(Number(above=0), "positive numbers, one per radius", most=MOST_RADII))),
-    )
-    largest_group: int | None = field(default=None, metadata=validated(Nullable(Whole(least=1))))
-    samples: int | None = field(default=None, metadata=validated(Nullable(Whole())))
-    software: str | None = field(default=None, metadata=validated(Nullable(Text())))
-    created: str | None = field(default=None, metadata=validated(Nullable(Timestamp())))
-    signature: Signature | None = field(default=None, metadata=validated(Nullable(Nested(Signature)), later=True))
+    largest_group: int | None = optional(Whole(least=1))
+    samples: int | None = optional(Whole())
+    software: str | None = optional(Text())
+    created: str | None = optional(Timestamp())
+    signature: Signature | None = optional(Nested(Signature), later=True)
 
     @property
     def examples(self) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from fedcert._schema.field_types import Flag, ModelName, Nullable, OneOf, Pattern, Text, Timestamp, Whole
-from fedcert._schema.record import Nested, Record, validated
+from fedcert._schema.declare import defaulting, optional, required
+from fedcert._schema.field_types import Flag, ModelName, OneOf, Pattern, Text, Timestamp, Whole
+from fedcert._schema.record import Nested, Record
 from fedcert.errors import InvalidValue, preview
 from fedcert.report.fields import CLASSES, DISTRIBUTION, RADII, ROSTER
 from fedcert.report.privacy import TOGETHER, PrivacyBudget
@@ -32,8 +33,8 @@ class Target(Record):
 
     NOUN: ClassVar[str] = "target"
 
-    name: str = field(metadata=validated(Text()))
-    distribution: Mapping[str, float] = field(metadata=validated(DISTRIBUTION))
+    name: str = required(Text())
+    distribution: Mapping[str, float] = required(DISTRIBUTION)
 
     def consistent(self) -> None:
         """Check that the shares add up to 1."""
@@ -53,8 +54,8 @@ class Release(Record):
 
     NOUN: ClassVar[str] = "release policy"
 
-    class_counts: bool = field(default=False, metadata=validated(Flag()))
-    minimum_examples: int = field(default=0, metadata=validated(Whole()))
+    class_counts: bool = defaulting(Flag(), False)
+    minimum_examples: int = defaulting(Whole(), 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,12 +74,12 @@ class PrivateSum(Record):
 
     NOUN: ClassVar[str] = "private sum"
 
-    threshold: int = field(metadata=validated(Whole(least=2)))
-    class_counts: bool = field(default=True, metadata=validated(Flag()))
-    moments: bool = field(default=False, metadata=validated(Flag()))
-    budget: PrivacyBudget | None = field(default=None, metadata=validated(Nullable(Nested(PrivacyBudget)), later=True))
-    spread: bool = field(default=False, metadata=validated(Flag()))
-    fewest_holders: int | None = field(default=None, metadata=validated(Nullable(Whole(least=2)), later=True))
+    threshold: int = required(Whole(least=2))
+    class_counts: bool = defaulting(Flag(), True)
+    moments: bool = defaulting(Flag(), False)
+    budget: PrivacyBudget | None = optional(Nested(PrivacyBudget), later=True)
+    spread: bool = defaulting(Flag(), False)
+    fewest_holders: int | None = optional(Whole(least=2), later=True)
 
     def consistent(self) -> None:
         """Check that it is over something, and that noise is over what it protects."""
@@ -126,20 +127,20 @@ class Request(Record):
     NOUN: ClassVar[str] = "request"
     REMEDY: ClassVar[str | None] = "ask the coordinator for a new request"
 
-    task: str = field(default="multiclass", metadata=validated(OneOf(("multiclass",))))
-    model: str = field(metadata=validated(ModelName()))
-    smoothing: Smoothing = field(metadata=validated(Nested(Smoothing)))
-    radii: tuple[float, ...] = field(default=DEFAULT_RADII, metadata=validated(RADII))
-    classes: tuple[str, ...] = field(metadata=validated(CLASSES))
-    target: Target | None = field(default=None, metadata=validated(Nullable(Nested(Target))))
-    roster: tuple[str, ...] | None = field(default=None, metadata=validated(Nullable(ROSTER)))
-    nonce: str = field(metadata=validated(Pattern("32 hexadecimal digits", "[0-9a-f]{32}")))
-    deadline: str | None = field(default=None, metadata=validated(Nullable(Timestamp())))
-    release: Release = field(default_factory=Release, metadata=validated(Nested(Release)))
-    private: PrivateSum | None = field(default=None, metadata=validated(Nullable(Nested(PrivateSum)), later=True))
-    software: str | None = field(default=None, metadata=validated(Nullable(Text())))
-    created: str | None = field(default=None, metadata=validated(Nullable(Timestamp())))
-    signature: Signature | None = field(default=None, metadata=validated(Nullable(Nested(Signature)), later=True))
+    task: str = defaulting(OneOf(("multiclass",)), "multiclass")
+    model: str = required(ModelName())
+    smoothing: Smoothing = required(Nested(Smoothing))
+    radii: tuple[float, ...] = defaulting(RADII, DEFAULT_RADII)
+    classes: tuple[str, ...] = required(CLASSES)
+    target: Target | None = optional(Nested(Target))
+    roster: tuple[str, ...] | None = optional(ROSTER)
+    nonce: str = required(Pattern("32 hexadecimal digits", "[0-9a-f]{32}"))
+    deadline: str | None = optional(Timestamp())
+    release: Release = defaulting(Nested(Release), factory=Release)
+    private: PrivateSum | None = optional(Nested(PrivateSum), later=True)
+    software: str | None = optional(Text())
+    created: str | None = optional(Timestamp())
+    signature: Signature | None = optional(Nested(Signature), later=True)
 
     def consistent(self) -> None:
         """Check that the target speaks of the request's classes, and that a secure sum is over enough of its roster."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from fedcert._schema.declare import required
 from fedcert._schema.field_types import Pattern
-from fedcert._schema.record import Record, validated
+from fedcert._schema.record import Record
 
 if TYPE_CHECKING:
     from fedcert.report.report import Report
@@ -25,8 +26,8 @@ class Signature(Record):
 
     NOUN: ClassVar[str] = "signature"
 
-    key: str = field(metadata=validated(Pattern("32 bytes as base64", "[A-Za-z0-9+/]{43}=")))
-    value: str = field(metadata=validated(Pattern("64 bytes as base64", "[A-Za-z0-9+/]{86}==")))
+    key: str = required(Pattern("32 bytes as base64", "[A-Za-z0-9+/]{43}="))
+    value: str = required(Pattern("64 bytes as base64", "[A-Za-z0-9+/]{86}=="))
 
 
 def signed_text(value: Report | Request) -> bytes:

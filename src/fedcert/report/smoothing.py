@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, ClassVar
 
-from fedcert._schema.field_types import Nullable, Number, OneOf, Whole
-from fedcert._schema.record import Record, validated
+from fedcert._schema.declare import defaulting, optional, required
+from fedcert._schema.field_types import Number, OneOf, Whole
+from fedcert._schema.record import Record
 from fedcert.errors import InvalidValue
 
 DEFAULT_RADII = tuple(round(0.05 * step, 9) for step in range(21))
@@ -55,15 +56,15 @@ class Smoothing(Record):
 
     NOUN: ClassVar[str] = "smoothing settings"
 
-    noise: str = field(default="gaussian", metadata=validated(OneOf(tuple(NORMS))))
-    norm: str = field(default="l2", metadata=validated(OneOf(tuple(NORMS.values()))))
-    sigma: float = field(metadata=validated(Number(above=0, most=1e12)))
-    n0: int = field(default=100, metadata=validated(Whole(least=1)))
-    n: int = field(default=1000, metadata=validated(Whole(least=1)))
-    failure_probability: float = field(default=0.001, metadata=validated(Number(above=0, below=1)))
-    procedure: str = field(default="fixed", metadata=validated(OneOf(("fixed", "sequential"))))
-    tolerance: float | None = field(default=None, metadata=validated(Nullable(Number(least=0, below=1))))
-    precision: str = field(default="float32", metadata=validated(OneOf(("float32", "tf32", "bfloat16"))))
+    noise: str = defaulting(OneOf(tuple(NORMS)), "gaussian")
+    norm: str = defaulting(OneOf(tuple(NORMS.values())), "l2")
+    sigma: float = required(Number(above=0, most=1e12))
+    n0: int = defaulting(Whole(least=1), 100)
+    n: int = defaulting(Whole(least=1), 1000)
+    failure_probability: float = defaulting(Number(above=0, below=1), 0.001)
+    procedure: str = defaulting(OneOf(("fixed", "sequential")), "fixed")
+    tolerance: float | None = optional(Number(least=0, below=1))
+    precision: str = defaulting(OneOf(("float32", "tf32", "bfloat16")), "float32")
 
     def consistent(self) -> None:
         """Check that noise and norm, procedure and tolerance go together."""

@@ -12,16 +12,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize
 
+from fedcert._arrays import Floats
 from fedcert.errors import CallError, EstimationProblem, preview
 from fedcert.estimation.diagnostics.checks import LOOK, OK, Check
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.target import distribution_of
 from fedcert.report import Report
 
-Floats = npt.NDArray[np.float64]
 _NAMED = 10
 
 

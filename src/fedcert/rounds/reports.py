@@ -103,7 +103,7 @@ def run_round(
     wanted = smoothing if isinstance(smoothing, Smoothing) else Smoothing.usual(smoothing)
     seconds, roster = _seconds(seconds), _roster(roster)
     names = roster if isinstance(roster, tuple) else None
-    classes, radii = CLASSES.take(classes, "classes"), RADII.take(radii, "radii")
+    classes, radii = CLASSES.validate(classes, "classes"), RADII.validate(radii, "radii")
     _check(classes, target, method, settings)
     check_missing_examples(missing_examples, bool(screen))
     needed(quorum, None if names is None else len(names))
@@ -156,7 +156,7 @@ def _roster(value: object) -> tuple[str, ...] | int | None:
     if isinstance(value, str):
         raise CallError("roster must be a list of names or a number, but is one text; split it first")
     if isinstance(value, Iterable):
-        names: tuple[str, ...] = ROSTER.take(list(value), "roster")
+        names: tuple[str, ...] = ROSTER.validate(list(value), "roster")
         return names
     try:
         count = 0 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]

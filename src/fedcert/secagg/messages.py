@@ -19,12 +19,13 @@ import copy
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from fedcert._schema.declare import optional, required
 from fedcert._schema.encoding import Encoded
-from fedcert._schema.field_types import MappingOf, Nullable, Pattern, Text
-from fedcert._schema.record import Record, validated
+from fedcert._schema.field_types import MappingOf, Pattern, Text
+from fedcert._schema.record import Record
 from fedcert.privacy.keys.identity import Identity
 from fedcert.privacy.keys.keyring import Keyring
 from fedcert.report import Request
@@ -53,7 +54,7 @@ class ServerMessage(Record):
 
     REMEDY: ClassVar[str | None] = _REMEDY
 
-    session: str = field(metadata=validated(Pattern("64 hexadecimal digits", "[0-9a-f]{64}")))
+    session: str = required(Pattern("64 hexadecimal digits", "[0-9a-f]{64}"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +69,9 @@ class ClientMessage(Record):
 
     REMEDY: ClassVar[str | None] = _REMEDY
 
-    session: str = field(metadata=validated(Pattern("64 hexadecimal digits", "[0-9a-f]{64}")))
-    client: str = field(metadata=validated(Text()))
-    signature: str | None = field(default=None, metadata=validated(Nullable(Encoded(64))))
+    session: str = required(Pattern("64 hexadecimal digits", "[0-9a-f]{64}"))
+    client: str = required(Text())
+    signature: str | None = optional(Encoded(64))
 
     def _signed(self) -> bytes:
         document = self.to_json() | {"signature": None}
@@ -103,7 +104,7 @@ class Join(ClientMessage):
     SCHEMA: ClassVar[str] = "fedcert/private-join/1"
     NOUN: ClassVar[str] = "join"
 
-    key: str = field(metadata=validated(Encoded(32)))
+    key: str = required(Encoded(32))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +118,7 @@ class Keys(ServerMessage):
     SCHEMA: ClassVar[str] = "fedcert/private-keys/1"
     NOUN: ClassVar[str] = "list of keys"
 
-    keys: Mapping[str, str] = field(metadata=validated(MappingOf(Encoded(32), "names to keys", least=2)))
+    keys: Mapping[str, str] = required(MappingOf(Encoded(32), "names to keys", least=2))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,8 +134,8 @@ class Shares(ClientMessage):
     SCHEMA: ClassVar[str] = "fedcert/private-shares/1"
     NOUN: ClassVar[str] = "shares"
 
-    sealed: Mapping[str, str] = field(metadata=validated(MappingOf(Encoded(SEALED_BYTES), "names to sealed shares")))
-    witness: Mapping[str, str] = field(metadata=validated(MappingOf(Encoded(64), "names to hashes of shares")))
+    sealed: Mapping[str, str] = required(MappingOf(Encoded(SEALED_BYTES), "names to sealed shares"))
+    witness: Mapping[str, str] = required(MappingOf(Encoded(64), "names to hashes of shares"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,8 +150,8 @@ class Delivery(ServerMessage):
     SCHEMA: ClassVar[str] = "fedcert/private-delivery/1"
     NOUN: ClassVar[str] = "delivery"
 
-    client: str = field(metadata=validated(Text()))
-    sealed: Mapping[str, str] = field(metadata=validated(MappingOf(Encoded(SEALED_BYTES), "names to sealed shares")))
+    client: str = required(Text())
+    sealed: Mapping[str, str] = required(MappingOf(Encoded(SEALED_BYTES), "names to sealed shares"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +165,7 @@ class Masked(ClientMessage):
     SCHEMA: ClassVar[str] = "fedcert/private-masked/1"
     NOUN: ClassVar[str] = "masked numbers"
 
-    vector: str = field(metadata=validated(Encoded()))
+    vector: str = required(Encoded())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +179,7 @@ class Survivors(ServerMessage):
     SCHEMA: ClassVar[str] = "fedcert/private-survivors/1"
     NOUN: ClassVar[str] = "list of survivors"
 
-    survivors: tuple[str, ...] = field(metadata=validated(ROSTER))
+    survivors: tuple[str, ...] = required(ROSTER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,8 +194,8 @@ class Confirmed(ClientMessage):
     SCHEMA: ClassVar[str] = "fedcert/private-confirmed/1"
     NOUN: ClassVar[str] = "confirmation"
 
-    survivors: str = field(metadata=validated(Encoded(32)))
-    tags: Mapping[str, str] = field(metadata=validated(MappingOf(Encoded(TAG_BYTES), "names to tags")))
+    survivors: str = required(Encoded(32))
+    tags: Mapping[str, str] = required(MappingOf(Encoded(TAG_BYTES), "names to tags"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,8 +210,8 @@ class Confirmations(ServerMessage):
     SCHEMA: ClassVar[str] = "fedcert/private-confirmations/1"
     NOUN: ClassVar[str] = "confirmations"
 
-    client: str = field(metadata=validated(Text()))
-    tags: Mapping[str, str] = field(metadata=validated(MappingOf(Encoded(TAG_BYTES), "names to tags")))
+    client: str = required(Text())
+    tags: Mapping[str, str] = required(MappingOf(Encoded(TAG_BYTES), "names to tags"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,8 +226,8 @@ class Holders(ServerMessage):
     SCHEMA: ClassVar[str] = "fedcert/private-holders/1"
     NOUN: ClassVar[str] = "number of holders"
 
-    holders: tuple[int, ...] = field(metadata=validated(LABEL_COUNTS))
-    tags: str = field(metadata=validated(Encoded()))
+    holders: tuple[int, ...] = required(LABEL_COUNTS)
+    tags: str = required(Encoded())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,8 +242,8 @@ class Totals(ServerMessage):
     SCHEMA: ClassVar[str] = "fedcert/private-totals/1"
     NOUN: ClassVar[str] = "totals of the first sum"
 
-    total: str = field(metadata=validated(Encoded()))
-    tags: str = field(metadata=validated(Encoded()))
+    total: str = required(Encoded())
+    tags: str = required(Encoded())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,5 +258,5 @@ class Revealed(ClientMessage):
     SCHEMA: ClassVar[str] = "fedcert/private-revealed/1"
     NOUN: ClassVar[str] = "revealed shares"
 
-    own: Mapping[str, str] = field(metadata=validated(MappingOf(Encoded(SHARE_BYTES), "names to shares")))
-    keys: Mapping[str, str] = field(metadata=validated(MappingOf(Encoded(SHARE_BYTES), "names to shares")))
+    own: Mapping[str, str] = required(MappingOf(Encoded(SHARE_BYTES), "names to shares"))
+    keys: Mapping[str, str] = required(MappingOf(Encoded(SHARE_BYTES), "names to shares"))

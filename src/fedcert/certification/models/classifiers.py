@@ -177,7 +177,7 @@ def is_module(model: object) -> TypeGuard[torch.nn.Module]:
 
 def _checked_name(model_id: str) -> str:
     try:
-        return ModelName().take(model_id, "model_id (--model-id)")
+        return ModelName().validate(model_id, "model_id (--model-id)")
     except InvalidValue as error:
         raise CallError(str(error)) from None
 

@@ -81,7 +81,7 @@ class FlowerTransport:
     def _name(self, node: int, message: Message) -> None:
         said = record_of(message).get("name")
         try:
-            name = Text().take(said, "name")
+            name = Text().validate(said, "name")
         except InvalidValue as error:
             why = message.error.reason if message.has_error() else f"{error}; has it a handler for query 'certify'?"
             _LOG.warning("node %d does not tell its name: %s", node, why)

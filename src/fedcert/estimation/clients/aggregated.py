@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
+from fedcert._arrays import Floats
 from fedcert._schema.field_types import LARGEST_COUNT
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.clients.statistics import SufficientStatistics
-from fedcert.estimation.methods.paper.simplex import Floats
 from fedcert.report import Smoothing, Sums
 from fedcert.report.privacy import AddedNoise
 from fedcert.report.sums.groups import effect_bound, group_bound

@@ -7,9 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
+from fedcert._arrays import Floats
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.clients.statistics import SufficientStatistics
-from fedcert.estimation.methods.paper.simplex import Floats
 from fedcert.report import Smoothing
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedcert._arrays import Floats
 from fedcert._schema.field_types import LARGEST_COUNT
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.clients.statistics import SufficientStatistics
-from fedcert.estimation.methods.paper.simplex import Floats
 from fedcert.report import Report, Smoothing, Table
 from fedcert.report.compatibility import joint
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedcert.estimation.methods.paper.simplex import Floats
+from fedcert._arrays import Floats
 from fedcert.report.sums.values import Moments
 
 _ROWS_PER_STEP = 50_000

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from fedcert._arrays import Floats
+from fedcert._schema.declare import required
 from fedcert._schema.field_types import Nullable, Number, OneOf, Text
-from fedcert._schema.record import Record, validated
+from fedcert._schema.record import Record
 from fedcert.errors import preview
 from fedcert.estimation.clients.protocol import Clients
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.diagnostics.label_shift import ShiftTest
-from fedcert.estimation.methods.paper.simplex import Floats
 
 OK, LOOK, DO_NOT_RELY = "ok", "look", "don't rely on it"
 _NOTABLE = 0.02
@@ -34,10 +35,10 @@ class Check(Record):
 
     NOUN: ClassVar[str] = "check"
 
-    name: str = field(metadata=validated(Text()))
-    verdict: str = field(metadata=validated(OneOf((OK, LOOK, DO_NOT_RELY))))
-    figure: float | None = field(metadata=validated(Nullable(Number())))
-    sentence: str = field(metadata=validated(Text(longest=2000)))
+    name: str = required(Text())
+    verdict: str = required(OneOf((OK, LOOK, DO_NOT_RELY)))
+    figure: float | None = required(Nullable(Number()))
+    sentence: str = required(Text(longest=2000))
 
 
 def missing_classes(pool: Clients, target: Floats) -> Check:

@@ -9,12 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from fedcert._arrays import Floats, Integers
 from fedcert.estimation.clients.reported import ReportedClients
-from fedcert.estimation.methods.paper.simplex import Floats
-
-Integers = npt.NDArray[np.int64]
 
 LEVEL = 0.03
 """Below the usual 5%, because accuracies are estimated: so that the size stays at or below 5%."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from fedcert._arrays import Floats
 from fedcert.estimation.clients.reported import ReportedClients
-from fedcert.estimation.methods.paper.simplex import Floats
 
 _CAP = 3.0
 """No client weighs more than so many clients of median size."""

@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fedcert._arrays import Floats
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.intervals.half_lengths import largest_deviations
 from fedcert.estimation.methods.linear_model import fit
-from fedcert.estimation.methods.paper.simplex import Floats
 
 _CLOSEST_TO_CERTAIN = 0.01
 """Accuracies are kept this far from 0 and 1, where standard errors would vanish."""

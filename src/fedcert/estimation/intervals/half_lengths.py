@@ -12,8 +12,8 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
+from fedcert._arrays import Floats
 from fedcert.estimation.intervals.ingredients import Uncertainty
-from fedcert.estimation.methods.paper.simplex import Floats
 
 FINITE, ASYMPTOTIC = "finite-sample", "asymptotic"
 POINTWISE, SIMULTANEOUS = "each radius", "all radii at once"

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedcert._arrays import Floats
 from fedcert.estimation.clients.protocol import Clients, examples, pooled_mix
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.clients.statistics import SufficientStatistics
 from fedcert.estimation.methods.linear_model import Fit, fit
 from fedcert.estimation.methods.linear_weights import LinearWeights
-from fedcert.estimation.methods.paper.simplex import Floats
 
 _CLOSEST_TO_CERTAIN = 0.01
 """Estimated accuracies are kept this far from 0 and 1, where standard errors would vanish."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedcert._arrays import Floats
 from fedcert.estimation.clients.protocol import Clients
 from fedcert.estimation.intervals.cluster_robust import ClientEffects, half_lengths
 from fedcert.estimation.intervals.half_lengths import (
@@ -18,7 +19,6 @@ from fedcert.estimation.intervals.half_lengths import (
     finite_sample,
 )
 from fedcert.estimation.intervals.ingredients import Uncertainty
-from fedcert.estimation.methods.paper.simplex import Floats
 from fedcert.estimation.methods.registry import Settings
 
 CLUSTERED = "cluster-robust"

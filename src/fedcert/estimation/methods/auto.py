@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fedcert._arrays import Floats
 from fedcert.estimation.clients.protocol import Clients
 from fedcert.estimation.methods.blup import blup
-from fedcert.estimation.methods.paper.simplex import Floats
 from fedcert.estimation.methods.poststratified import poststratified
 from fedcert.estimation.methods.registry import PointEstimate, Settings
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
+from fedcert._arrays import Floats
 from fedcert.estimation.clients.protocol import Clients, curves_of, evidence_of
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.methods.linear_model import Fit, decreasing, fit
 from fedcert.estimation.methods.linear_weights import NO_WEIGHTS
 from fedcert.estimation.methods.minimax import honest
-from fedcert.estimation.methods.paper.simplex import Floats
 from fedcert.estimation.methods.registry import PointEstimate, Settings
 
 

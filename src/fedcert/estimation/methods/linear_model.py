@@ -13,9 +13,9 @@ from functools import cached_property
 import numpy as np
 from scipy.optimize import isotonic_regression, minimize_scalar
 
+from fedcert._arrays import Floats
 from fedcert.estimation.clients.statistics import SufficientStatistics
 from fedcert.estimation.methods.linear_weights import LinearWeights, MixEigenbasis
-from fedcert.estimation.methods.paper.simplex import Floats
 
 _SMALLEST, _LARGEST = 1e-6, 1e6
 _GRID = 49

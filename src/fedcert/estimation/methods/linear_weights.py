@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
+from fedcert._arrays import Floats
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.clients.statistics import SufficientStatistics
-from fedcert.estimation.methods.paper.simplex import Floats
 
 NO_WEIGHTS = "sums tell no client apart"
 _ABOVE_ROUNDING = 100.0

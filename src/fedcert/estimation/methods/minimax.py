@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
+from fedcert._arrays import Floats
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.clients.protocol import Clients, curves_of, evidence_of
 from fedcert.estimation.clients.reported import ReportedClients
@@ -14,7 +15,6 @@ from fedcert.estimation.intervals.ingredients import Uncertainty, of_rule, of_we
 from fedcert.estimation.methods.linear_model import Fit, decreasing, fit
 from fedcert.estimation.methods.linear_weights import NO_WEIGHTS, LinearWeights, MixEigenbasis, by_volume
 from fedcert.estimation.methods.minimax_solver import shortest, shortest_convex
-from fedcert.estimation.methods.paper.simplex import Floats
 from fedcert.estimation.methods.registry import PointEstimate, Settings
 from fedcert.estimation.methods.ridge import ridge_rules
 

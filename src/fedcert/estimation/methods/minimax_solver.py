@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcert.estimation.methods.paper.simplex import Floats
+from fedcert._arrays import Floats
 
 _GAP = 1e-10
 _GROWTH = 20.0

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from fedcert._arrays import Floats
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.clients.protocol import Clients
 from fedcert.estimation.intervals.ingredients import Uncertainty, grouping_factor
 from fedcert.estimation.methods.blup import blup
 from fedcert.estimation.methods.linear_model import decreasing
-from fedcert.estimation.methods.paper.simplex import Floats
 from fedcert.estimation.methods.registry import PointEstimate, Settings
 
 NO_CLASS_COUNTS = (

@@ -12,13 +12,15 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from fedcert._schema.field_types import FieldType, Flag, ListOf, Nullable, Number, OneOf, Text, Whole
+from fedcert._arrays import Floats
+from fedcert._schema.checked import Checked
+from fedcert._schema.declare import defaulting, optional
+from fedcert._schema.field_types import Flag, ListOf, Number, OneOf, Text, Whole
 from fedcert.errors import CallError, EstimationProblem, FedcertError, preview
 from fedcert.estimation.clients.protocol import Clients
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.intervals.ingredients import Uncertainty
 from fedcert.estimation.methods.linear_weights import LinearWeights
-from fedcert.estimation.methods.paper.simplex import Floats
 
 GROUP = "fedcert.estimators"
 
@@ -34,7 +36,7 @@ _OWN = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Checked):
     """What estimators may be told; each uses what it needs. Defaults are the paper's.
 
     Attributes:
@@ -51,40 +53,21 @@ class Settings:
         trusted: clients that screening never leaves out, and only cuts to size.
     """
 
-    subsets: int = 1000
-    subset_size: int = 10
-    threshold: int = 50
-    seed: int = 0
-    confidence: float = 0.95
-    interval: str = "finite-sample"
-    simultaneous: bool = False
-    target_examples: int | None = None
-    non_negative: bool = False
-    screen: bool = False
-    trusted: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name, kind in _KINDS.items():
-            object.__setattr__(self, name, kind.take(getattr(self, name), name))
+    subsets: int = defaulting(Whole(least=1), 1000)
+    subset_size: int = defaulting(Whole(least=1), 10)
+    threshold: int = defaulting(Whole(), 50)
+    seed: int = defaulting(Whole(), 0)
+    confidence: float = defaulting(Number(above=0, below=1), 0.95)
+    interval: str = defaulting(OneOf(("finite-sample", "asymptotic")), "finite-sample")
+    simultaneous: bool = defaulting(Flag(), False)
+    target_examples: int | None = optional(Whole(least=1))
+    non_negative: bool = defaulting(Flag(), False)
+    screen: bool = defaulting(Flag(), False)
+    trusted: tuple[str, ...] = defaulting(ListOf(Text(), "client names", least=0, most=10_000_000), ())
 
     def used(self, *names: str) -> dict[str, Any]:
         """The named settings, for the record of an estimate."""
         return {name: value for name, value in asdict(self).items() if name in names}
-
-
-_KINDS: dict[str, FieldType] = {
-    "subsets": Whole(least=1),
-    "subset_size": Whole(least=1),
-    "threshold": Whole(),
-    "seed": Whole(),
-    "confidence": Number(above=0, below=1),
-    "interval": OneOf(("finite-sample", "asymptotic")),
-    "simultaneous": Flag(),
-    "target_examples": Nullable(Whole(least=1)),
-    "non_negative": Flag(),
-    "trusted": ListOf(Text(), "client names", least=0, most=10_000_000),
-    "screen": Flag(),
-}
 
 
 @dataclass(frozen=True)

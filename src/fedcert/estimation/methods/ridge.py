@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedcert._arrays import Floats
 from fedcert.estimation.clients.statistics import SufficientStatistics
 from fedcert.estimation.methods.linear_weights import LinearWeights, MixEigenbasis
-from fedcert.estimation.methods.paper.simplex import Floats
 
 _PENALTIES = np.exp(np.linspace(np.log(1e-6), np.log(1e8), 29))
 

@@ -185,7 +185,7 @@ def partition_of(text: str) -> Partition:
             number: float = int(figure) if isinstance(kind, Whole) else float(figure)
         except ValueError:
             raise CallError(f"the partition's {what} must be a number, but is {figure!r} in {text!r}") from None
-        values.append(kind.take(number, f"the partition's {what}"))
+        values.append(kind.validate(number, f"the partition's {what}"))
     return made(*values)
 
 

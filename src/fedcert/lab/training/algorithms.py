@@ -165,4 +165,6 @@ def algorithm_of(name: str, **figures: float) -> Algorithm:
     if unknown:
         has = f"{', '.join(made.FIGURES)} alone" if made.FIGURES else "none"
         raise CallError(f"the algorithm {name} has no figure {unknown[0]!r}, it has {has}; leave it out of figures")
-    return made(**{figure: made.FIGURES[figure].take(value, f"figures.{figure}") for figure, value in figures.items()})
+    return made(
+        **{figure: made.FIGURES[figure].validate(value, f"figures.{figure}") for figure, value in figures.items()}
+    )

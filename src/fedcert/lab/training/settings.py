@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
-from fedcert._schema.field_types import FieldType, Flag, MappingOf, Number, OneOf, Whole
+from fedcert._schema.checked import Checked
+from fedcert._schema.declare import defaulting
+from fedcert._schema.field_types import Flag, MappingOf, Number, OneOf, Whole
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training:
+class Training(Checked):
     """Settings of federated training; the defaults are the paper's, and where it is silent, fedcert's.
 
     Attributes:
@@ -32,25 +34,21 @@ class Training:
         seed: of everything random.
     """
 
-    rounds: int = 1000
-    clients_per_round: int = 10
-    epochs: int = 5
-    batch_size: int = 64
-    learning_rate: float = 0.01
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    sigma: float = 0.1**0.5
-    algorithm: str = "fedavg"
-    figures: Mapping[str, float] = field(default_factory=dict)
-    padding: int = 4
-    flip: bool = True
-    bfloat16: bool = False
-    compiled: bool = False
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, kind in _KINDS.items():
-            object.__setattr__(self, name, kind.take(getattr(self, name), name))
+    rounds: int = defaulting(Whole(least=1, most=10**9), 1000)
+    clients_per_round: int = defaulting(Whole(least=1, most=1_000_000), 10)
+    epochs: int = defaulting(Whole(least=1, most=1_000_000), 5)
+    batch_size: int = defaulting(Whole(least=1, most=1_000_000), 64)
+    learning_rate: float = defaulting(Number(above=0, most=1e6), 0.01)
+    momentum: float = defaulting(Number(least=0, below=1), 0.0)
+    weight_decay: float = defaulting(Number(least=0, most=1e6), 0.0)
+    sigma: float = defaulting(Number(least=0, most=1e6), 0.1**0.5)
+    algorithm: str = defaulting(OneOf(("fedavg", "fedprox", "scaffold")), "fedavg")
+    figures: Mapping[str, float] = defaulting(MappingOf(Number(), "names to numbers"), factory=dict)
+    padding: int = defaulting(Whole(most=1024), 4)
+    flip: bool = defaulting(Flag(), True)
+    bfloat16: bool = defaulting(Flag(), False)
+    compiled: bool = defaulting(Flag(), False)
+    seed: int = defaulting(Whole(), 0)
 
     def to_table(self) -> dict[str, Any]:
         """The settings as a plain table."""
@@ -59,22 +57,3 @@ class Training:
     def steps(self, examples: int) -> int:
         """Local steps in a round of a client with so many training examples."""
         return max(1, self.epochs * examples // self.batch_size) if examples else 0
-
-
-_KINDS: dict[str, FieldType] = {
-    "rounds": Whole(least=1, most=10**9),
-    "clients_per_round": Whole(least=1, most=1_000_000),
-    "epochs": Whole(least=1, most=1_000_000),
-    "batch_size": Whole(least=1, most=1_000_000),
-    "learning_rate": Number(above=0, most=1e6),
-    "momentum": Number(least=0, below=1),
-    "weight_decay": Number(least=0, most=1e6),
-    "sigma": Number(least=0, most=1e6),
-    "algorithm": OneOf(("fedavg", "fedprox", "scaffold")),
-    "figures": MappingOf(Number(), "names to numbers"),
-    "padding": Whole(most=1024),
-    "flip": Flag(),
-    "bfloat16": Flag(),
-    "compiled": Flag(),
-    "seed": Whole(),
-}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
@@ -13,9 +13,10 @@ from typing import ClassVar
 from fedcert._files.atomic import write_whole
 from fedcert._files.documents import read_one
 from fedcert._files.paths import display_path, kind_of_path
+from fedcert._schema.declare import required
 from fedcert._schema.encoding import Encoded, Secret, decoded, encoded
 from fedcert._schema.field_types import Text
-from fedcert._schema.record import Record, validated
+from fedcert._schema.record import Record
 from fedcert.errors import CallError, InvalidValue, Refused, preview, require
 from fedcert.secagg.masks import framed
 
@@ -43,10 +44,10 @@ class Card(Record):
     NOUN: ClassVar[str] = "card"
     REMEDY: ClassVar[str | None] = "ask the site for its card again"
 
-    name: str = field(metadata=validated(Text()))
-    signing: str = field(metadata=validated(Encoded(32)))
-    agreement: str = field(metadata=validated(Encoded(32)))
-    signature: str = field(metadata=validated(Encoded(64)))
+    name: str = required(Text())
+    signing: str = required(Encoded(32))
+    agreement: str = required(Encoded(32))
+    signature: str = required(Encoded(64))
 
     def consistent(self) -> None:
         """Check that the signing key vouches for the rest."""
@@ -72,9 +73,9 @@ class Identity(Record):
     SCHEMA: ClassVar[str] = "fedcert/identity/1"
     NOUN: ClassVar[str] = "identity"
 
-    name: str = field(metadata=validated(Text()))
-    signing: str = field(repr=False, metadata=validated(Secret(32)))
-    agreement: str = field(repr=False, metadata=validated(Secret(32)))
+    name: str = required(Text())
+    signing: str = required(Secret(32), secret=True)
+    agreement: str = required(Secret(32), secret=True)
 
     @classmethod
     def new(cls, name: str) -> Identity:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from fedcert._files.documents import read_one
+from fedcert._schema.declare import required
 from fedcert._schema.encoding import Encoded
 from fedcert._schema.field_types import MappingOf
-from fedcert._schema.record import Nested, Record, validated
+from fedcert._schema.record import Nested, Record
 from fedcert.errors import CallError, Refused, preview
 from fedcert.privacy.keys.identity import Card, check_signed
 
@@ -26,8 +27,8 @@ class TrustedKeys(Record):
 
     NOUN: ClassVar[str] = "member"
 
-    signing: str = field(metadata=validated(Encoded(32)))
-    agreement: str = field(metadata=validated(Encoded(32)))
+    signing: str = required(Encoded(32))
+    agreement: str = required(Encoded(32))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +44,7 @@ class Keyring(Record):
     SCHEMA: ClassVar[str] = "fedcert/keyring/1"
     NOUN: ClassVar[str] = "keyring"
 
-    members: Mapping[str, TrustedKeys] = field(
-        metadata=validated(MappingOf(Nested(TrustedKeys), "names to public keys"))
-    )
+    members: Mapping[str, TrustedKeys] = required(MappingOf(Nested(TrustedKeys), "names to public keys"))
 
     @classmethod
     def of(cls, cards: Iterable[Card]) -> Keyring:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
+from fedcert._schema.declare import required
 from fedcert._schema.field_types import ListOf, Number
-from fedcert._schema.record import Record, validated
+from fedcert._schema.record import Record
 from fedcert.report.fields import MOST_CLASSES, MOST_RADII
 
 _ROW = ListOf(Number(), "numbers, one per radius", most=MOST_RADII)
@@ -24,10 +25,6 @@ class ClusterCovariance(Record):
 
     NOUN: ClassVar[str] = "spread"
 
-    target: tuple[float, ...] = field(
-        metadata=validated(ListOf(Number(least=0, most=1), "shares, one per class", most=MOST_CLASSES))
-    )
-    covariance: tuple[tuple[float, ...], ...] = field(
-        metadata=validated(ListOf(_ROW, "rows, one per radius", most=MOST_RADII))
-    )
-    freedom: float = field(metadata=validated(Number(above=0)))
+    target: tuple[float, ...] = required(ListOf(Number(least=0, most=1), "shares, one per class", most=MOST_CLASSES))
+    covariance: tuple[tuple[float, ...], ...] = required(ListOf(_ROW, "rows, one per radius", most=MOST_RADII))
+    freedom: float = required(Number(above=0))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fedcert._schema.field_types import Flag, ListOf, ModelName, Nullable, Number, OneOf, Text, Timestamp, Whole
-from fedcert._schema.record import Nested, Record, validated
+from fedcert._schema.declare import defaulting, optional, required
+from fedcert._schema.field_types import Flag, ListOf, ModelName, Number, OneOf, Text, Timestamp, Whole
+from fedcert._schema.record import Nested, Record
 from fedcert.errors import CannotCombine, InvalidValue
 from fedcert.report.compatibility import check_together, common_smoothing, joint
 from fedcert.report.fields import (
@@ -57,13 +58,13 @@ class Moments(Record):
 
     NOUN: ClassVar[str] = "moments"
 
-    scale: int = field(metadata=validated(Whole(least=1)))
-    clients: int = field(metadata=validated(Whole()))
-    labels_labels: tuple[tuple[int, ...], ...] = field(
-        metadata=validated(ListOf(ListOf(_MOMENT, "moments, one per class"), "rows, one per class"))
+    scale: int = required(Whole(least=1))
+    clients: int = required(Whole())
+    labels_labels: tuple[tuple[int, ...], ...] = required(
+        ListOf(ListOf(_MOMENT, "moments, one per class"), "rows, one per class")
     )
-    labels_certified: tuple[tuple[int, ...], ...] = field(metadata=validated(ListOf(_MOMENTS, "rows, one per class")))
-    certified_squared: tuple[int, ...] = field(metadata=validated(_MOMENTS))
+    labels_certified: tuple[tuple[int, ...], ...] = required(ListOf(_MOMENTS, "rows, one per class"))
+    certified_squared: tuple[int, ...] = required(_MOMENTS)
 
     def fit(self, classes: Sequence[str], radii: Sequence[float], field: str) -> None:
         """Check that they speak of so many classes and radii."""
@@ -114,10 +115,10 @@ class ClassTotals(Record):
 
     NOUN: ClassVar[str] = "totals per class"
 
-    contributors: int = field(metadata=validated(Whole()))
-    label_counts: tuple[int, ...] = field(metadata=validated(LABEL_COUNTS))
-    certified_counts: tuple[tuple[int, ...], ...] = field(metadata=validated(CLASS_ROWS))
-    moments: Moments | None = field(default=None, metadata=validated(Nullable(Nested(Moments))))
+    contributors: int = required(Whole())
+    label_counts: tuple[int, ...] = required(LABEL_COUNTS)
+    certified_counts: tuple[tuple[int, ...], ...] = required(CLASS_ROWS)
+    moments: Moments | None = optional(Nested(Moments))
 
     def consistent(self) -> None:
         """Check that no class has more certified examples than examples."""
@@ -164,31 +165,28 @@ class Sums(Record):
     NOUN: ClassVar[str] = "sums"
     REMEDY: ClassVar[str | None] = "ask whoever added them up to do it again"
 
-    task: str = field(default="multiclass", metadata=validated(OneOf(("multiclass",))))
-    model: str = field(metadata=validated(ModelName()))
-    request: str | None = field(default=None, metadata=validated(Nullable(REQUEST_DIGEST)))
-    smoothing: Smoothing = field(metadata=validated(Nested(Smoothing)))
-    radii: tuple[float, ...] = field(metadata=validated(RADII))
-    classes: tuple[str, ...] = field(metadata=validated(CLASSES))
-    contributors: int = field(metadata=validated(Whole()))
-    label_counts: tuple[int, ...] = field(metadata=validated(LABEL_COUNTS))
-    certified_counts: tuple[int, ...] = field(metadata=validated(CERTIFIED_COUNTS))
-    by_class: ClassTotals | None = field(default=None, metadata=validated(Nullable(Nested(ClassTotals))))
-    moments: Moments | None = field(default=None, metadata=validated(Nullable(Nested(Moments))))
-    design_effect: tuple[float, ...] | None = field(
-        default=None,
-        metadata=validated(Nullable(ListOf(Number(above=0), "positive numbers, one per radius", most=MOST_RADII))),
+    task: str = defaulting(OneOf(("multiclass",)), "multiclass")
+    model: str = required(ModelName())
+    request: str | None = optional(REQUEST_DIGEST)
+    smoothing: Smoothing = required(Nested(Smoothing))
+    radii: tuple[float, ...] = required(RADII)
+    classes: tuple[str, ...] = required(CLASSES)
+    contributors: int = required(Whole())
+    label_counts: tuple[int, ...] = required(LABEL_COUNTS)
+    certified_counts: tuple[int, ...] = required(CERTIFIED_COUNTS)
+    by_class: ClassTotals | None = optional(Nested(ClassTotals))
+    moments: Moments | None = optional(Nested(Moments))
+    design_effect: tuple[float, ...] | None = optional(
+        ListOf(Number(above=0), "positive numbers, one per radius", most=MOST_RADII)
     )
-    largest_group: int | None = field(default=None, metadata=validated(Nullable(Whole(least=1))))
-    alike: bool = field(default=True, metadata=validated(Flag()))
-    noise: str | None = field(default=None, metadata=validated(Nullable(Text())))
-    private: AddedNoise | None = field(default=None, metadata=validated(Nullable(Nested(AddedNoise)), later=True))
-    spread: ClusterCovariance | None = field(
-        default=None, metadata=validated(Nullable(Nested(ClusterCovariance)), later=True)
-    )
-    fewest_holders: int | None = field(default=None, metadata=validated(Nullable(Whole(least=1)), later=True))
-    software: str | None = field(default=None, metadata=validated(Nullable(Text())))
-    created: str | None = field(default=None, metadata=validated(Nullable(Timestamp())))
+    largest_group: int | None = optional(Whole(least=1))
+    alike: bool = defaulting(Flag(), True)
+    noise: str | None = optional(Text())
+    private: AddedNoise | None = optional(Nested(AddedNoise), later=True)
+    spread: ClusterCovariance | None = optional(Nested(ClusterCovariance), later=True)
+    fewest_holders: int | None = optional(Whole(least=1), later=True)
+    software: str | None = optional(Text())
+    created: str | None = optional(Timestamp())
 
     def consistent(self) -> None:
         """Check that all parts speak of the same classes and radii, and that counts fit their totals."""

@@ -183,7 +183,7 @@ def _counts(rows: Sequence[Any], length: int) -> Counts:
 def takes(kind: FieldType, value: Any) -> bool:
     """Whether a value is of a kind."""
     try:
-        kind.take(value, "")
+        kind.validate(value, "")
     except InvalidValue:
         return False
     return True

@@ -10,7 +10,7 @@ import json
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,8 +21,9 @@ import numpy.typing as npt
 from fedcert._files.atomic import whole_file
 from fedcert._files.paths import check_readable, display_path
 from fedcert._files.strict_json import parse
+from fedcert._schema.declare import defaulting, required
 from fedcert._schema.field_types import LARGEST_COUNT, FieldType, ModelName, Nullable, OneOf, Text, Timestamp
-from fedcert._schema.record import Nested, Record, validated
+from fedcert._schema.record import Nested, Record
 from fedcert.errors import (
     CannotCombine,
     FedcertError,
@@ -60,11 +61,11 @@ class Header(Record):
     NOUN: ClassVar[str] = "table"
     REMEDY: ClassVar[str | None] = _REMEDY
 
-    task: str = field(default="multiclass", metadata=validated(OneOf(("multiclass",))))
-    model: str = field(metadata=validated(ModelName()))
-    smoothing: Smoothing = field(metadata=validated(Nested(Smoothing)))
-    radii: tuple[float, ...] = field(metadata=validated(RADII))
-    classes: tuple[str, ...] = field(metadata=validated(CLASSES))
+    task: str = defaulting(OneOf(("multiclass",)), "multiclass")
+    model: str = required(ModelName())
+    smoothing: Smoothing = required(Nested(Smoothing))
+    radii: tuple[float, ...] = required(RADII)
+    classes: tuple[str, ...] = required(CLASSES)
 
 
 def read_parquet(path: Path) -> Iterator[Table]:
@@ -174,7 +175,7 @@ def _schema(arrow: Any) -> Any:
 def _row(report: Report) -> dict[str, Any]:
     row = {name: getattr(report, name) for name in (*_NEEDED, *_NULLABLE)}
     row |= {name: getattr(report.smoothing, name) for name in _PER_ROW}
-    known = {"schema", *Report.kinds()} - {"signature"}  # no column of its own: few tables have signed rows
+    known = {"schema", *Report.field_types()} - {"signature"}  # no column of its own: few tables have signed rows
     extra = {key: value for key, value in report.to_json().items() if key not in known}
     return row | {"extra": json.dumps(extra) if extra else None}
 

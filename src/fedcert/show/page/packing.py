@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcert.estimation.methods.paper.simplex import Floats
+from fedcert._arrays import Floats
 from fedcert.estimation.mix_evaluator import ByClass, MixEvaluator
 
 _NUMBERS, _TRIANGLES = "\x01f64", "\x01triangles"

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
 
-Floats = npt.NDArray[np.float64]
+from fedcert._arrays import Floats
 
 TIE = 1e-9
 """Mismatches that differ by no more than this are equal: rounding must not decide between subsets."""

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedcert._arrays import Floats
 from fedcert.estimation.methods.paper.grouping import Indices, group_clients, group_many
 from fedcert.estimation.methods.paper.simplex import (
     TIE,
-    Floats,
     any_closest,
     distance_bounds,
     mismatch,
