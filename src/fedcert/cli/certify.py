@@ -17,6 +17,18 @@ from fedcert.certification.plan import check_request, plan_certification
 from fedcert.certification.run import ProgressListener, certify_dataset
 from fedcert.cli.console import duration, print_json, progress, results, tell
 from fedcert.cli.inputs import files_among, names_in, option, radii_of, seconds_of, wrong_option
+from fedcert.cli.options import (
+    AsJson,
+    ClassFile,
+    Client,
+    Device,
+    PolicyFile,
+    Radii,
+    ReportClassCounts,
+    Samples,
+    TimeBudget,
+    Tolerance,
+)
 from fedcert.cli.signing import check_asker, keys_in, signed_by
 from fedcert.errors import CallError, InvalidValue, require
 from fedcert.privacy.policy import read_policy
@@ -30,7 +42,7 @@ def certify(
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="data.npz, images.csv, a CIFAR folder, or package.module:function.")
     ],
-    client: Annotated[str, typer.Option(help="This client's name, unique in its federation.")],
+    client: Client,
     out: Annotated[Path | None, typer.Option(help="The report file to write (.json).")] = None,
     request: Annotated[Path | None, typer.Option(help="The coordinator's request file.")] = None,
     weights: Annotated[Path | None, typer.Option(help="Weights for the factory's module (.safetensors).")] = None,
@@ -38,16 +50,14 @@ def certify(
         float | None, typer.Option(help="Standard deviation of the noise, in the units of the inputs.")
     ] = None,
     n0: Annotated[int | None, typer.Option(help="Samples that select a class. [default: 100]")] = None,
-    n: Annotated[
-        int | None, typer.Option(help="The most samples for each example. [default: 10000; fixed: 1000]")
-    ] = None,
+    n: Samples = None,
     failure_probability: Annotated[float | None, typer.Option(help="Of each certificate. [default: 0.001]")] = None,
-    radii: Annotated[str | None, typer.Option(help="0,0.25,0.5 or first:last:step. [default: 0:1:0.05]")] = None,
-    classes: Annotated[Path | None, typer.Option(help="File of class names in index order (.txt or .json).")] = None,
-    class_counts: Annotated[bool, typer.Option(help="Tell counts per class too: more precise, reveals more.")] = False,
+    radii: Radii = None,
+    classes: ClassFile = None,
+    class_counts: ReportClassCounts = False,
     every: Annotated[int, typer.Option(help="Certify every so many-th example only.")] = 1,
     seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "auto",
+    device: Device = "auto",
     batch_size: Annotated[
         int | None, typer.Option(help="Samples per call of the model. [default: found by itself]")
     ] = None,
@@ -56,14 +66,12 @@ def certify(
     procedure: Annotated[
         str | None, typer.Option(help="sequential, or fixed (always n samples). [default: sequential]")
     ] = None,
-    tolerance: Annotated[
-        float | None, typer.Option(help="Sequential: what giving up may cost at a radius. [default: 0.005]")
-    ] = None,
+    tolerance: Tolerance = None,
     precision: Annotated[str | None, typer.Option(help="float32, tf32 or bfloat16. [default: float32]")] = None,
     compile_model: Annotated[
         bool | None, typer.Option("--compile/--no-compile", help="Have torch compile the model. [default: if it pays]")
     ] = None,
-    time_budget: Annotated[str | None, typer.Option(help="Stop in time with a smaller report: 90s, 45m, 3h.")] = None,
+    time_budget: TimeBudget = None,
     examples: Annotated[
         Path | None, typer.Option(help="Certificates of single examples, which stay here (.parquet).")
     ] = None,
@@ -71,9 +79,9 @@ def certify(
     trusted: Annotated[
         Path | None, typer.Option(help="A keyring (.json); the request must be signed by one of its members.")
     ] = None,
-    policy: Annotated[Path | None, typer.Option(help="This site's rules about what leaves it (.json).")] = None,
+    policy: PolicyFile = None,
     dry_run: Annotated[bool, typer.Option(help="Certify, show exactly what would leave, write nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Certify a model on this client's own test data; the report holds counts and nothing else."""
     client = option("--client", Text(), client)

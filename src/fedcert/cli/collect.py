@@ -11,6 +11,7 @@ import typer
 from fedcert.cli.console import print_json, results, tell, working
 from fedcert.cli.estimate import show_estimate
 from fedcert.cli.inputs import files_among, number_of
+from fedcert.cli.options import AsJson, Confidence, EstimateFile, FigureFile, MethodName, PageFile
 from fedcert.cli.signing import keyring_in
 from fedcert.engines.figure import draw_estimate
 from fedcert.engines.files import take_files
@@ -37,12 +38,12 @@ def collect(
     target: Annotated[
         str | None, typer.Option(help="uniform, a JSON file, or class=weight,… [default: the request's, or uniform]")
     ] = None,
-    method: Annotated[str, typer.Option(help="auto, poststratified, blup, minimax, vw, ap or ga.")] = "auto",
+    method: MethodName = "auto",
     quorum: Annotated[str, typer.Option(help="Clients that must have answered, or the share of those asked.")] = "0.5",
     worst_case: Annotated[
         int | None, typer.Option(min=0, help="Also: as if each missing client held up to so many examples.")
     ] = None,
-    confidence: Annotated[float, typer.Option(help="Of the interval.")] = 0.95,
+    confidence: Confidence = 0.95,
     screen: Annotated[
         bool | None,
         typer.Option(
@@ -50,10 +51,10 @@ def collect(
         ),
     ] = None,
     trusted: Annotated[Path | None, typer.Option(help="A keyring (.json): whose signatures count.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The estimate file to write (.json).")] = None,
-    figure: Annotated[Path | None, typer.Option(help="A figure to write (.png, .svg or .pdf).")] = None,
-    page: Annotated[Path | None, typer.Option(help="A page to write (.html), see 'fedcert page'.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the estimate as JSON.")] = False,
+    out: EstimateFile = None,
+    figure: FigureFile = None,
+    page: PageFile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check the reports that answer a request, say who is missing, and estimate."""
     if request is None and run is None:

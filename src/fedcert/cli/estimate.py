@@ -10,6 +10,20 @@ import typer
 
 from fedcert.cli.console import print_json, results, working
 from fedcert.cli.inputs import files_among, from_options
+from fedcert.cli.options import (
+    AsJson,
+    Confidence,
+    EstimateFile,
+    FigureFile,
+    IntervalName,
+    MethodName,
+    PageFile,
+    Reports,
+    Screen,
+    Simultaneous,
+    TargetExamples,
+    TargetMix,
+)
 from fedcert.errors import EstimationProblem, require
 from fedcert.estimation.compare import Comparison, compare
 from fedcert.estimation.estimate import estimate as run_estimate
@@ -25,31 +39,25 @@ from fedcert.show.terminal import check_lines, class_table, curve_table, error_t
 
 
 def estimate(
-    reports: Annotated[
-        list[Path], typer.Argument(metavar="REPORT…", help="Reports or sums: files, folders, NDJSON or Parquet.")
-    ],
-    target: Annotated[
-        str, typer.Option(help="uniform, a JSON file from class to weight, or class=weight,…")
-    ] = "uniform",
-    method: Annotated[
-        str, typer.Option(help="auto, poststratified, blup, minimax, vw, ap, ga, or a registered one.")
-    ] = "auto",
-    out: Annotated[Path | None, typer.Option(help="The estimate file to write (.json).")] = None,
-    figure: Annotated[Path | None, typer.Option(help="A figure to write (.png, .svg or .pdf).")] = None,
-    page: Annotated[Path | None, typer.Option(help="A page to write (.html), see 'fedcert page'.")] = None,
+    reports: Reports,
+    target: TargetMix = "uniform",
+    method: MethodName = "auto",
+    out: EstimateFile = None,
+    figure: FigureFile = None,
+    page: PageFile = None,
     truth: Annotated[Path | None, typer.Option(help="A report on the target itself, to compare with.")] = None,
     subsets: Annotated[int, typer.Option(help="Random subsets of clients to draw (T; ap, ga).")] = 1000,
     subset_size: Annotated[int, typer.Option(help="Clients in each (E; ap, ga).")] = 10,
     threshold: Annotated[int, typer.Option(help="Examples below which a client is small (tau; ga).")] = 50,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
-    confidence: Annotated[float, typer.Option(help="Of the interval.")] = 0.95,
-    interval: Annotated[str, typer.Option(help="finite-sample, or asymptotic (shorter).")] = "finite-sample",
-    simultaneous: Annotated[bool, typer.Option(help="An interval for all radii at once.")] = False,
-    target_examples: Annotated[int | None, typer.Option(help="The target is a set of so many examples.")] = None,
+    confidence: Confidence = 0.95,
+    interval: IntervalName = "finite-sample",
+    simultaneous: Simultaneous = False,
+    target_examples: TargetExamples = None,
     non_negative: Annotated[bool, typer.Option(help="Keep weights at or above 0 (minimax, blup).")] = False,
-    screen: Annotated[bool, typer.Option(help="Leave out clients whose curves the others cannot explain.")] = False,
+    screen: Screen = False,
     by_class: Annotated[bool, typer.Option(help="Show the curve of each class too.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the estimate as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Estimate the certified accuracy of a target population from the clients' reports."""
     inputs = [*reports, *files_among(truth, target)]

@@ -13,6 +13,7 @@ from fedcert._schema.field_types import ModelName, Text
 from fedcert.certification.logs import read_log
 from fedcert.cli.console import results
 from fedcert.cli.inputs import from_options, names_in, option, radii_of
+from fedcert.cli.options import ClassFile, Client, PolicyFile, Radii, ReportClassCounts, Sigma
 from fedcert.errors import DataProblem
 from fedcert.privacy.policy import read_policy
 from fedcert.report import DEFAULT_RADII, Report, Smoothing, check_writable, write_whole
@@ -23,17 +24,17 @@ from fedcert.version import __version__
 
 def import_log(
     log: Annotated[Path, typer.Argument(metavar="LOG", help="A log that Cohen et al.'s certify.py wrote.")],
-    client: Annotated[str, typer.Option(help="The client's name, unique in its federation.")],
+    client: Client,
     model_id: Annotated[str, typer.Option(help="Name of the model that was certified.")],
-    sigma: Annotated[float, typer.Option(help="Standard deviation of the noise, in the units of the inputs.")],
+    sigma: Sigma,
     out: Annotated[Path, typer.Option(help="The report file to write (.json).")],
     n0: Annotated[int, typer.Option(help="Samples that selected a class (--N0).")] = 100,
     n: Annotated[int, typer.Option(help="Samples that bounded its probability (--N).")] = 100_000,
     failure_probability: Annotated[float, typer.Option(help="Of each certificate (--alpha).")] = 0.001,
-    radii: Annotated[str | None, typer.Option(help="0,0.25,0.5 or first:last:step. [default: 0:1:0.05]")] = None,
-    classes: Annotated[Path | None, typer.Option(help="File of class names in index order (.txt or .json).")] = None,
-    class_counts: Annotated[bool, typer.Option(help="Tell counts per class too.")] = False,
-    policy: Annotated[Path | None, typer.Option(help="This site's rules about what leaves it (.json).")] = None,
+    radii: Radii = None,
+    classes: ClassFile = None,
+    class_counts: ReportClassCounts = False,
+    policy: PolicyFile = None,
 ) -> None:
     """Make a report of existing certificates: idx, label, predict, radius, correct, with tabs between."""
     check_writable(out, (".json",), [log])

@@ -11,6 +11,7 @@ import typer
 from fedcert.certification.run import ProgressListener
 from fedcert.cli.console import duration, progress, results, tell, working
 from fedcert.cli.inputs import files_among, seconds_of
+from fedcert.cli.options import Device
 from fedcert.errors import CallError, FileProblem, require
 from fedcert.report import check_writable, write_whole
 from fedcert.show.figures import FORMATS
@@ -22,7 +23,6 @@ app = typer.Typer(
 
 Folder = Annotated[Path | None, typer.Option(help="Where the data set's files are.")]
 Settings = Annotated[Path, typer.Argument(metavar="EXPERIMENT", help="Settings (.toml); an empty file is the paper's.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")]
 
 
 @app.command("data")

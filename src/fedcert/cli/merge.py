@@ -14,6 +14,7 @@ import typer
 from fedcert._files.atomic import whole_file
 from fedcert._files.documents import LINE_SUFFIXES
 from fedcert.cli.console import results, working
+from fedcert.cli.options import Reports
 from fedcert.report import Report, Sums, check_writable, load, write_whole
 from fedcert.report.compatibility import check_alike, check_once
 from fedcert.report.load import each_report
@@ -23,9 +24,7 @@ from fedcert.version import __version__
 
 
 def merge(
-    sources: Annotated[
-        list[Path], typer.Argument(metavar="REPORT…", help="Reports or sums: files, folders, NDJSON or Parquet.")
-    ],
+    sources: Reports,
     out: Annotated[
         Path, typer.Option(help="Sums to write (.json), or all reports as one table (.parquet) or as lines (.ndjson).")
     ],

@@ -12,6 +12,7 @@ from fedcert._files.documents import kind_of, read_documents
 from fedcert._files.paths import kind_of_path
 from fedcert.cli.console import results, working
 from fedcert.cli.inputs import files_among, from_options, text_of
+from fedcert.cli.options import Confidence, IntervalName, MethodName, Screen, Simultaneous, TargetExamples, TargetMix
 from fedcert.errors import CallError
 from fedcert.estimation.methods.registry import Settings
 from fedcert.estimation.result import Estimate
@@ -29,19 +30,15 @@ def page(
         typer.Argument(metavar="FILE…", help="Reports or sums; or estimates, then without other class mixes."),
     ],
     out: Annotated[Path, typer.Option(help="The page to write (.html).")],
-    target: Annotated[
-        str, typer.Option(help="uniform, a JSON file from class to weight, or class=weight,…")
-    ] = "uniform",
-    method: Annotated[
-        str, typer.Option(help="auto, poststratified, blup, minimax, vw, ap, ga, or a registered one.")
-    ] = "auto",
+    target: TargetMix = "uniform",
+    method: MethodName = "auto",
     title: Annotated[str | None, typer.Option(help="The heading; it names the target if not given.")] = None,
-    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
-    interval: Annotated[str, typer.Option(help="finite-sample, or asymptotic (shorter).")] = "finite-sample",
-    simultaneous: Annotated[bool, typer.Option(help="Intervals for all radii at once.")] = False,
-    target_examples: Annotated[int | None, typer.Option(help="The target is a set of so many examples.")] = None,
+    confidence: Confidence = 0.95,
+    interval: IntervalName = "finite-sample",
+    simultaneous: Simultaneous = False,
+    target_examples: TargetExamples = None,
     seed: Annotated[int, typer.Option(help="Of the draws (ap, ga).")] = 0,
-    screen: Annotated[bool, typer.Option(help="Leave out clients whose curves the others cannot explain.")] = False,
+    screen: Screen = False,
 ) -> None:
     """Write a page to read, to try other class mixes on and to pass on: one HTML file that works offline."""
     check_writable(out, SUFFIXES, [*files, *files_among(target)])

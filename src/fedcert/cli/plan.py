@@ -17,6 +17,7 @@ from fedcert._files.paths import check_readable
 from fedcert._schema.field_types import MappingOf, Number, Whole
 from fedcert.cli.console import print_json, results, working
 from fedcert.cli.inputs import option
+from fedcert.cli.options import AsJson, Confidence, TargetMix
 from fedcert.errors import InvalidValue
 from fedcert.estimation.plan import PrecisionPlan, plan_precision
 from fedcert.estimation.target import distribution_of, target_of
@@ -30,12 +31,10 @@ _SHOWN = 5
 
 def plan(
     histograms: Annotated[Path, typer.Argument(metavar="FILE", help="JSON object: client -> class -> test examples.")],
-    target: Annotated[
-        str, typer.Option(help="uniform, a JSON file from class to weight, or class=weight,…")
-    ] = "uniform",
-    confidence: Annotated[float, typer.Option(help="Of the interval.")] = 0.95,
+    target: TargetMix = "uniform",
+    confidence: Confidence = 0.95,
     half_length: Annotated[float | None, typer.Option(help="A half-length to reach.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say what an estimate could reach, from label histograms alone, before anyone certifies."""
     option("--confidence", Number(above=0, below=1), confidence)

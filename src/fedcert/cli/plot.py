@@ -9,6 +9,7 @@ import typer
 
 from fedcert.cli.console import results, working
 from fedcert.cli.inputs import files_among, text_of
+from fedcert.cli.options import TargetMix
 from fedcert.errors import CallError
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.comparable import check_comparable
@@ -53,9 +54,7 @@ def curve(
 def mixes(
     reports: Reports,
     out: Out,
-    target: Annotated[
-        str, typer.Option(help="uniform, a JSON file from class to weight, or class=weight,…")
-    ] = "uniform",
+    target: TargetMix = "uniform",
 ) -> None:
     """Draw the clients' class mixes against the target's."""
     check_writable(out, FORMATS, [*reports, *files_among(target)])

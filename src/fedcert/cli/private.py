@@ -11,6 +11,7 @@ import typer
 from fedcert._files.paths import kind_of_path
 from fedcert.cli.console import print_json, results, tell, working
 from fedcert.cli.inputs import files_among
+from fedcert.cli.options import PolicyFile
 from fedcert.cli.request import budget_of
 from fedcert.cli.signing import check_asker, keys_in
 from fedcert.errors import CallError, preview
@@ -36,7 +37,7 @@ def join(
     fewest: Annotated[int, typer.Option(min=3, help="The fewest sites that a sum may be over.")] = 3,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for each next step.")] = 3600.0,
     once: Annotated[bool, typer.Option(help="Do what can be done now, and come back later.")] = False,
-    policy: Annotated[Path | None, typer.Option(help="This site's rules about what leaves it (.json).")] = None,
+    policy: PolicyFile = None,
     dry_run: Annotated[bool, typer.Option(help="Show exactly what would enter the sum, and send nothing.")] = False,
 ) -> None:
     """Take part in a private sum. A site that is stopped goes on where it was."""
@@ -140,7 +141,7 @@ def release(
         int | None, typer.Option(min=1, help="Protect patients with so many examples, not single examples.")
     ] = None,
     replace: Annotated[bool, typer.Option(help="Protect what one holds, not only whether it is there.")] = False,
-    policy: Annotated[Path | None, typer.Option(help="This site's rules about what leaves it (.json).")] = None,
+    policy: PolicyFile = None,
     dry_run: Annotated[bool, typer.Option(help="Show what would be added, and write nothing.")] = False,
 ) -> None:
     """Write this site's counts with noise of its own, or rounded: for those who cannot sum in secret."""

@@ -10,6 +10,7 @@ import typer
 from fedcert._schema.field_types import ModelName
 from fedcert.cli.console import print_json, results, tell
 from fedcert.cli.inputs import files_among, from_options, names_in, option, radii_of
+from fedcert.cli.options import AsJson, Radii, Samples, Sigma, Tolerance
 from fedcert.cli.signing import keys_in, signed_by
 from fedcert.errors import CallError, preview
 from fedcert.estimation.target import target_of
@@ -23,7 +24,7 @@ from fedcert.show.terminal import printable
 
 
 def request(
-    sigma: Annotated[float, typer.Option(help="Standard deviation of the noise, in the units of the inputs.")],
+    sigma: Sigma,
     classes: Annotated[Path, typer.Option(help="File of class names in index order (.txt, one per line, or .json).")],
     out: Annotated[Path, typer.Option(help="The request file to write (.json).")],
     model: Annotated[
@@ -31,17 +32,13 @@ def request(
     ] = None,
     model_id: Annotated[str | None, typer.Option(help="The model's digest or name, instead of --model.")] = None,
     n0: Annotated[int, typer.Option(help="Samples that select a class.")] = 100,
-    n: Annotated[
-        int | None, typer.Option(help="The most samples for each example. [default: 10000; fixed: 1000]")
-    ] = None,
+    n: Samples = None,
     failure_probability: Annotated[float, typer.Option(help="Of each certificate.")] = 0.001,
     noise: Annotated[str, typer.Option(help="gaussian (radii in L2), or uniform (in L1).")] = "gaussian",
     procedure: Annotated[str, typer.Option(help="sequential, or fixed (always n samples).")] = "sequential",
-    tolerance: Annotated[
-        float | None, typer.Option(help="Sequential: what giving up may cost at a radius. [default: 0.005]")
-    ] = None,
+    tolerance: Tolerance = None,
     precision: Annotated[str, typer.Option(help="float32, tf32 or bfloat16.")] = "float32",
-    radii: Annotated[str | None, typer.Option(help="0,0.25,0.5 or first:last:step. [default: 0:1:0.05]")] = None,
+    radii: Radii = None,
     target: Annotated[str | None, typer.Option(help="The target's class mix, to tell the sites.")] = None,
     roster: Annotated[Path | None, typer.Option(help="File of the clients that are asked (.txt or .json).")] = None,
     deadline: Annotated[str | None, typer.Option(help="Such as 2026-12-01T12:00:00Z.")] = None,
@@ -72,7 +69,7 @@ def request(
         bool, typer.Option(help="Of that: protect what one holds, not just whether it is there.")
     ] = False,
     sign: Annotated[Path | None, typer.Option(help="Secret keys of whoever asks (.json), to sign the request.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the request as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a request: what every site must agree on before it certifies."""
     if (model is None) == (model_id is None):

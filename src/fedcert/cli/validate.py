@@ -13,6 +13,7 @@ from fedcert._files.paths import display_path
 from fedcert._files.strict_json import parse
 from fedcert._schema.record import Record
 from fedcert.cli.console import print_json, results, working
+from fedcert.cli.options import AsJson
 from fedcert.cli.signing import check_unchanged
 from fedcert.errors import CannotCombine, FedcertError, FileProblem
 from fedcert.estimation.result import Estimate, WhatIf
@@ -27,7 +28,7 @@ def validate(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE…", help="Files, folders, NDJSON or Parquet that fedcert wrote.")
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Check reports, requests, sums and estimates; and whether the reports go together."""
     findings: list[dict[str, Any]] = []

@@ -12,6 +12,7 @@ import typer
 from fedcert._files.paths import check_readable
 from fedcert.cli.console import print_json, results, working
 from fedcert.cli.inputs import files_among, from_options
+from fedcert.cli.options import AsJson, Confidence, IntervalName, Reports, Simultaneous, TargetExamples
 from fedcert.errors import CallError, InvalidValue
 from fedcert.estimation.estimate import what_if as run_what_if
 from fedcert.estimation.methods.registry import Settings
@@ -25,20 +26,18 @@ _LONGEST_NAME = 200
 
 
 def what_if(
-    reports: Annotated[
-        list[Path], typer.Argument(metavar="REPORT…", help="Reports or sums: files, folders, NDJSON or Parquet.")
-    ],
+    reports: Reports,
     target: Annotated[
         list[str] | None, typer.Option(help="A target as for 'fedcert estimate'; may be given many times.")
     ] = None,
     targets: Annotated[Path | None, typer.Option(help="A JSON file from names to targets (class to weight).")] = None,
     method: Annotated[str, typer.Option(help="auto, poststratified or blup.")] = "auto",
     out: Annotated[Path | None, typer.Option(help="The table to write (.json or .csv).")] = None,
-    confidence: Annotated[float, typer.Option(help="Of each interval.")] = 0.95,
-    interval: Annotated[str, typer.Option(help="finite-sample, or asymptotic (shorter).")] = "finite-sample",
-    simultaneous: Annotated[bool, typer.Option(help="An interval for all radii at once.")] = False,
-    target_examples: Annotated[int | None, typer.Option(help="Each target is a set of so many examples.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    confidence: Confidence = 0.95,
+    interval: IntervalName = "finite-sample",
+    simultaneous: Simultaneous = False,
+    target_examples: TargetExamples = None,
+    as_json: AsJson = False,
 ) -> None:
     """Estimate the certified accuracy of many target populations at once."""
     if out is not None:

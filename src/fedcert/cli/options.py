@@ -1,0 +1,72 @@
+"""Options and arguments that several commands share, each declared once.
+
+What may be given for a registered name (a method, a kind of interval, a noise) is read from its registry when help is
+printed, so that a new entry appears without a change here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.models import OptionInfo
+
+from fedcert.estimation.methods.registry import method_names
+
+
+class RegistryOption(OptionInfo):
+    """An option whose help is computed when it is printed.
+
+    Args:
+        describe: gives the help text.
+        settings: of `typer.Option`.
+    """
+
+    def __init__(self, describe: Callable[[], str], **settings: Any) -> None:
+        self.describe = describe
+        super().__init__(default=..., param_decls=(), **settings)
+
+    @property
+    def help(self) -> str:
+        """The help text, from the registry as it is now."""
+        return self.describe()
+
+    @help.setter
+    def help(self, text: str | None) -> None:
+        """Typer's base class assigns one; what the registry says counts."""
+
+
+def _methods() -> str:
+    return f"One of {', '.join(method_names())}."
+
+
+Reports = Annotated[
+    list[Path], typer.Argument(metavar="REPORT…", help="Reports or sums: files, folders, NDJSON or Parquet.")
+]
+TargetMix = Annotated[str, typer.Option(help="uniform, a JSON file from class to weight, or class=weight,…")]
+MethodName = Annotated[str, RegistryOption(_methods)]
+Confidence = Annotated[float, typer.Option(help="Of the interval.")]
+IntervalName = Annotated[str, typer.Option(help="finite-sample, or asymptotic (shorter).")]
+Simultaneous = Annotated[bool, typer.Option(help="An interval for all radii at once.")]
+TargetExamples = Annotated[int | None, typer.Option(help="The target is a set of so many examples.")]
+Screen = Annotated[bool, typer.Option(help="Leave out clients whose curves the others cannot explain.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+EstimateFile = Annotated[Path | None, typer.Option(help="The estimate file to write (.json).")]
+FigureFile = Annotated[Path | None, typer.Option(help="A figure to write (.png, .svg or .pdf).")]
+PageFile = Annotated[Path | None, typer.Option(help="A page to write (.html), see 'fedcert page'.")]
+
+Client = Annotated[str, typer.Option(help="The client's name, unique in its federation.")]
+Sigma = Annotated[float, typer.Option(help="Standard deviation of the noise, in the units of the inputs.")]
+Radii = Annotated[str | None, typer.Option(help="0,0.25,0.5 or first:last:step. [default: 0:1:0.05]")]
+ClassFile = Annotated[Path | None, typer.Option(help="File of class names in index order (.txt or .json).")]
+ReportClassCounts = Annotated[bool, typer.Option(help="Tell counts per class too: more precise, reveals more.")]
+Tolerance = Annotated[
+    float | None, typer.Option(help="Sequential: what giving up may cost at a radius. [default: 0.005]")
+]
+Samples = Annotated[int | None, typer.Option(help="The most samples for each example. [default: 10000; fixed: 1000]")]
+PolicyFile = Annotated[Path | None, typer.Option(help="This site's rules about what leaves it (.json).")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")]
+TimeBudget = Annotated[str | None, typer.Option(help="Stop in time with a smaller report: 90s, 45m, 3h.")]
