@@ -18,7 +18,7 @@ import pytest
 from asked import request
 from fedcert import Estimate, Report, Request, WhatIf, certify
 from fedcert.certification.journal import Journal
-from fedcert.cli.certify import _Bar
+from fedcert.cli.certify import _ProgressBar
 from fedcert.cli.console import duration
 from fedcert.cli.inputs import radii_of
 from fedcert.cli.main import run
@@ -506,7 +506,7 @@ def test_a_journals_name_that_is_taken_is_refused_before_any_work(
 
 
 def test_work_that_outlasts_the_deadline_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
-    watcher = _Bar(request(now=None, seconds=60.0))
+    watcher = _ProgressBar(request(now=None, seconds=60.0))
     watcher._check_deadline(30.0, "may take")
     assert capsys.readouterr().err == ""
     watcher._check_deadline(90.0, "may take")

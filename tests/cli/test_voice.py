@@ -116,12 +116,12 @@ def test_long_work_says_what_it_is_doing(monkeypatch: pytest.MonkeyPatch, capsys
     with console.working("too quick to see"):
         pass
     assert "too quick" not in capsys.readouterr().err
-    console.be_quiet(True)
+    console.set_quiet(True)
     try:
         with console.working("unseen"):
             time.sleep(0.2)
     finally:
-        console.be_quiet(False)
+        console.set_quiet(False)
     assert "unseen" not in capsys.readouterr().err
 
 

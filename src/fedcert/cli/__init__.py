@@ -8,10 +8,10 @@ import sys
 def main() -> None:
     """Run the program and exit."""
     # An exception may be raised where Python ignores it while modules are loaded: the program would go on.
-    usual = signal.signal(signal.SIGINT, _stop)
+    default_handler = signal.signal(signal.SIGINT, _stop)
     from fedcert.cli.main import run
 
-    signal.signal(signal.SIGINT, usual)
+    signal.signal(signal.SIGINT, default_handler)
     try:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # before it could say anything

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import Progress, TaskID
@@ -15,7 +16,7 @@ from fedcert.certification.examples import write_examples
 from fedcert.certification.models.loading import load_classifier
 from fedcert.certification.plan import check_request, plan_certification
 from fedcert.certification.run import ProgressListener, certify_dataset
-from fedcert.cli.console import duration, print_json, progress, results, tell
+from fedcert.cli.console import duration, print_json, print_note, print_status, progress, results
 from fedcert.cli.inputs import files_among, names_in, option, radii_of, seconds_of, wrong_option
 from fedcert.cli.options import (
     AsJson,
@@ -31,10 +32,13 @@ from fedcert.cli.options import (
 )
 from fedcert.cli.signing import check_asker, keys_in, signed_by
 from fedcert.errors import CallError, InvalidValue, require
-from fedcert.privacy.policy import read_policy
+from fedcert.privacy.policy import Policy, read_policy
 from fedcert.report import Report, Request, check_writable, read_one, write_whole
 from fedcert.report.fields import CLASSES, RADII
 from fedcert.show.terminal import printable, report_table
+
+if TYPE_CHECKING:
+    from fedcert.privacy.keys.identity import Identity
 
 
 def certify(
@@ -84,87 +88,145 @@ def certify(
     as_json: AsJson = False,
 ) -> None:
     """Certify a model on this client's own test data; the report holds counts and nothing else."""
-    client = option("--client", Text(), client)
-    if out is None and not dry_run:
-        raise CallError("give --out FILE, or --dry-run to see what would leave")
-    if out is not None and not dry_run:
-        check_writable(out, (".json",), files_among(model, data, request, weights, classes, sign, trusted))
-    asked: Request | None = read_one(request, Request) if request is not None else None
-    if asked is not None:
-        check_asker(asked, trusted)
-    elif trusted is not None:
-        raise CallError("--trusted is about who signed the request: give --request FILE too")
-    keys = keys_in(sign, client)
-    rules = read_policy(policy)
-    if rules.signed_requests and (asked is None or trusted is None):
-        raise CallError("this site's policy wants signed requests: give --request FILE and --trusted KEYRING")
-    if examples is not None:
-        if dry_run:
-            raise CallError("--dry-run writes nothing: leave --examples out")
-        check_writable(examples, (".parquet",), files_among(model, data, request, weights, classes))
-        require("pyarrow", "certificates of single examples", "parquet")
-    given: dict[str, Any] = {
-        "sigma": sigma, "n0": n0, "n": n, "failure_probability": failure_probability, "noise": noise,
-        "procedure": procedure, "tolerance": tolerance, "precision": precision,
-    }  # fmt: skip
-    given["radii"] = option("--radii", RADII, radii_of(radii)) if radii is not None else None
-    given["classes"] = names_in(classes, CLASSES, "classes") if classes is not None else None
-    given = {name: value for name, value in given.items() if value is not None}
+    given = _settings(
+        sigma=sigma, n0=n0, n=n, failure_probability=failure_probability, noise=noise, procedure=procedure,
+        tolerance=tolerance, precision=precision,
+        radii=None if radii is None else option("--radii", RADII, radii_of(radii)),
+        classes=None if classes is None else names_in(classes, CLASSES, "classes"),
+    )  # fmt: skip
+    inputs = files_among(model, data, request, weights, classes, sign, trusted)
+    _check_outputs(out, examples, dry_run, inputs)
+    site = _Site.of(option("--client", Text(), client), request, trusted, sign, policy)
     try:
         plan = plan_certification(
-            option("--client", Text(), client), asked, given,
-            class_counts=class_counts, every=every, seed=seed, batch_size=batch_size, compile=compile_model,
-            time_budget=seconds_of(time_budget) if time_budget is not None else None,
+            site.client, site.request, given, class_counts=class_counts, every=every, seed=seed, batch_size=batch_size,
+            compile=compile_model, time_budget=None if time_budget is None else seconds_of(time_budget),
         )  # fmt: skip
     except InvalidValue as error:
         raise wrong_option(error) from None
     local = load_data(data, plan.classes)
     classifier = load_classifier(model, weights=weights, model_id=model_id, device=device)
-    if asked is not None:
-        check_request(asked, client, classifier.identity, -(-len(local) // every), datetime.now(UTC))
-        if asked.release.class_counts and not class_counts:
-            tell("note: the request asks for counts per class; add --class-counts if you agree to give them")
-    if asked is None or asked.private is None:  # before hours of work
-        rules.check_report(-(-len(local) // every), class_counts)
-    else:
-        rules.check_asked(asked)
-    journal = out.with_name(f"{out.name}.journal") if out is not None and not dry_run else None
-    watcher = _Bar(asked)
+    site.check_before(classifier.identity, -(-len(local) // every), class_counts)
+    listener = _ProgressBar(site.request)
+    journal = None if out is None or dry_run else out.with_name(f"{out.name}.journal")
     try:
-        with progress() as watcher.bar:
-            done = certify_dataset(plan, classifier, local, watcher, journal)
-        report = signed_by(keys, done.report)
-        if asked is None or asked.private is None:
-            rules.check_report(report.examples, class_counts)
-        else:  # it stays here, and enters the sum
-            rules.check_private(report, asked)
+        with progress() as listener.bar:
+            result = certify_dataset(plan, classifier, local, listener, journal)
+        report = signed_by(site.keys, result.report)
+        site.check_after(report, class_counts)
         if examples is not None:
-            write_examples(examples, done, local.labels)
-        if not dry_run and out is not None:
+            write_examples(examples, result, local.labels)
+        if out is not None and not dry_run:
             write_whole(out, report.dumps())
     except BaseException:
-        watcher.broken_off()
+        listener.interrupted()
         raise
-    if journal is not None and done.complete:
+    if journal is not None and result.complete:
         journal.unlink(missing_ok=True)
     elif journal is not None:
-        tell(f"note: what was done is kept in {journal}; run the same command again for more examples")
-    if dry_run or as_json:
-        print_json(report)
-    stays = asked is not None and asked.private is not None
+        print_note(f"what was done is kept in {journal}; run the same command again for more examples")
+    _show(report, None if dry_run else out, site, as_json)
+
+
+def _settings(**options: Any) -> dict[str, Any]:
+    """Those options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _check_outputs(out: Path | None, examples: Path | None, dry_run: bool, inputs: list[Path]) -> None:
+    """Check, before any work, that what is to be written can be.
+
+    Raises:
+        CallError: there is nothing to write to, a dry run would write, or a file would replace an input.
+        MissingExtra: certificates of single examples need pyarrow.
+    """
+    if out is None and not dry_run:
+        raise CallError("give --out FILE, or --dry-run to see what would leave")
+    if out is not None and not dry_run:
+        check_writable(out, (".json",), inputs)
+    if examples is None:
+        return
     if dry_run:
-        tell(
-            "note: this stays here, for a private sum; nothing was written"
-            if stays
-            else "note: this is exactly what would leave; nothing was written"
-        )
-    elif not as_json:
-        _summary(report, out, stays)
-    if asked is not None and asked.late(datetime.now(UTC)):
-        tell(f"note: the request's deadline, {asked.deadline}, has passed: the coordinator will not take this report")
+        raise CallError("--dry-run writes nothing: leave --examples out")
+    check_writable(examples, (".parquet",), inputs)
+    require("pyarrow", "certificates of single examples", "parquet")
 
 
-def _summary(report: Report, out: Path | None, stays: bool) -> None:
+@dataclass(frozen=True)
+class _Site:
+    """What a site brings to a certification besides model and data.
+
+    Attributes:
+        client: its name.
+        request: what it answers; None where it certifies for itself.
+        keys: its secret keys, to sign the report; None where it does not sign.
+        policy: its rules about what leaves it.
+    """
+
+    client: str
+    request: Request | None
+    keys: Identity | None
+    policy: Policy
+
+    @classmethod
+    def of(
+        cls, client: str, request: Path | None, trusted: Path | None, sign: Path | None, policy: Path | None
+    ) -> _Site:
+        """From the files that the options name.
+
+        Raises:
+            CallError: options that do not go together.
+            Refused: the request is not signed by a trusted key.
+        """
+        received: Request | None = read_one(request, Request) if request is not None else None
+        if received is not None:
+            check_asker(received, trusted)
+        elif trusted is not None:
+            raise CallError("--trusted is about who signed the request: give --request FILE too")
+        rules = read_policy(policy)
+        if rules.signed_requests and (received is None or trusted is None):
+            raise CallError("this site's policy wants signed requests: give --request FILE and --trusted KEYRING")
+        return cls(client, received, keys_in(sign, client), rules)
+
+    @property
+    def private(self) -> bool:
+        """Whether the report stays here and enters a private sum."""
+        return self.request is not None and self.request.private is not None
+
+    def check_before(self, model: str, examples: int, class_counts: bool) -> None:
+        """Check, before hours of work, that the report will be wanted and may leave."""
+        if self.request is not None:
+            check_request(self.request, self.client, model, examples, datetime.now(UTC))
+            if self.request.release.class_counts and not class_counts:
+                print_note("the request asks for counts per class; add --class-counts if you agree to give them")
+        if self.request is not None and self.private:
+            self.policy.check_asked(self.request)
+        else:
+            self.policy.check_report(examples, class_counts)
+
+    def check_after(self, report: Report, class_counts: bool) -> None:
+        """Check that the report as it is may leave, or enter the sum."""
+        if self.request is not None and self.private:
+            self.policy.check_private(report, self.request)
+        else:
+            self.policy.check_report(report.examples, class_counts)
+
+
+def _show(report: Report, out: Path | None, site: _Site, as_json: bool) -> None:
+    """Print the report or its summary; nothing was written where there is no file."""
+    if out is None or as_json:
+        print_json(report)
+    if out is not None and not as_json:
+        _summary(report, out, site.private)
+    elif out is None:
+        stays = "this stays here, for a private sum" if site.private else "this is exactly what would leave"
+        print_note(f"{stays}; nothing was written")
+    if site.request is not None and site.request.late(datetime.now(UTC)):
+        deadline = site.request.deadline
+        print_note(f"the request's deadline, {deadline}, has passed: the coordinator will not take this report")
+
+
+def _summary(report: Report, out: Path, stays: bool) -> None:
     console = results()
     if not report.examples:
         console.print(printable(f"{report.client} has no examples; its report says so. Wrote {out}."))
@@ -186,13 +248,13 @@ def _summary(report: Report, out: Path | None, stays: bool) -> None:
         console.print(printable(f"Wrote {out}, which is all that needs to leave this machine."))
 
 
-class _Bar(ProgressListener):
+class _ProgressBar(ProgressListener):
     """Shows the forecast, then a bar with the rate."""
 
     bar: Progress
 
-    def __init__(self, asked: Request | None) -> None:
-        self.asked = asked
+    def __init__(self, request: Request | None) -> None:
+        self.request = request
         self.journal: Path | None = None
         self.task: TaskID | None = None
         self.by_examples = False
@@ -201,33 +263,35 @@ class _Bar(ProgressListener):
     def keeping(self, journal: Path) -> None:
         self.journal = journal
 
-    def broken_off(self) -> None:
+    def interrupted(self) -> None:
         """Say where the work is kept, if any was done."""
         if self.journal is not None and self.journal.exists():
-            tell(f"note: what was done is kept in {self.journal}; run the same command again to go on")
+            print_note(f"what was done is kept in {self.journal}; run the same command again to go on")
 
     def resumed(self, examples: int) -> None:
-        tell(f"note: going on where an earlier run was: {examples:,} examples are done")
+        print_note(f"going on where an earlier run was: {examples:,} examples are done")
 
     def late(self, done: int, of: int) -> None:
-        tell(f"note: the time budget is spent; the report is about {done:,} of {of:,} examples")
+        print_note(f"the time budget is spent; the report is about {done:,} of {of:,} examples")
 
     def forecast(self, samples: int, rate: float) -> None:
-        tell(f"{samples:,} noisy samples at about {rate:,.0f} a second: {duration(samples / rate)}")
+        print_status(f"{samples:,} noisy samples at about {rate:,.0f} a second: {duration(samples / rate)}")
         self._check_deadline(samples / rate, "takes")
         self.task = self.bar.add_task("certifying", total=samples, rate="")
 
     def forecast_at_most(self, samples: int, rate: float, examples: int) -> None:
         at_most = duration(samples / rate)
-        tell(f"at most {samples:,} noisy samples at about {rate:,.0f} a second: {at_most}, and mostly much less")
+        print_status(
+            f"at most {samples:,} noisy samples at about {rate:,.0f} a second: {at_most}, and mostly much less"
+        )
         self._check_deadline(samples / rate, "may take")
         self.task = self.bar.add_task("certifying", total=examples, rate="")
         self.by_examples = True
 
     def _check_deadline(self, seconds: float, takes: str) -> None:
-        if self.asked is not None and self.asked.late(datetime.now(UTC) + timedelta(seconds=seconds)):
-            tell(
-                f"note: that {takes} longer than the request's deadline allows, {self.asked.deadline}; --time-budget "
+        if self.request is not None and self.request.late(datetime.now(UTC) + timedelta(seconds=seconds)):
+            print_note(
+                f"that {takes} longer than the request's deadline allows, {self.request.deadline}; --time-budget "
                 "ends in time, --every K takes every K-th example"
             )
 

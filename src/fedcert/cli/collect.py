@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedcert.cli.console import print_json, results, tell, working
+from fedcert.cli.console import print_json, print_status, results, working
 from fedcert.cli.estimate import show_estimate
 from fedcert.cli.inputs import files_among, number_of
 from fedcert.cli.options import AsJson, Confidence, EstimateFile, FigureFile, MethodName, PageFile
@@ -60,9 +61,43 @@ def collect(
     if request is None and run is None:
         raise CallError("give --request FILE, or --run FOLDER that has it")
     inputs = [*(reports or ()), *files_among(request, target, trusted)]
-    for given in reports or ():
-        if run is not None and given.resolve() == run.resolve():
-            raise CallError(f"{given} is the folder of --run, which has what it took already; name the reports' folder")
+    _check_apart(run, reports or ())
+    _check_outputs(run, inputs, out, figure, page)
+    needed = number_of("--quorum", quorum)
+    asked: Request | None = read_one(request, Request) if request is not None else None
+    if asked is not None and asked.private is not None:
+        raise CallError(f"{request} asks for a private sum, not for reports: use fedcert private sum")
+    with ExitStack() as stack:
+        folder = stack.enter_context(RunFolder(run, asked)) if run is not None else None
+        collection = CertificationRound(asked, folder, trusted=keyring_in(trusted))
+        with working("reading reports"):
+            refused = take_files(collection, reports or (), may_be_empty=bool(collection.reports))
+        _show_refused(refused, folder)
+        with working("estimating"):
+            result = collection.conclude(
+                target, method, quorum=needed, missing_examples=worst_case, confidence=confidence, screen=screen
+            )
+        written = _write(result, collection, folder, out, figure, page)
+    if as_json:
+        print_json(result)
+        return
+    show_estimate(result)
+    _show_worst_case(result)
+    for path in written:
+        results().print(printable(f"Wrote {path}."))
+
+
+def _check_apart(run: Path | None, reports: Sequence[Path]) -> None:
+    """Check that the run's own folder is not read as a folder of new reports."""
+    for path in reports:
+        if run is not None and path.resolve() == run.resolve():
+            raise CallError(f"{path} is the folder of --run, which has what it took already; name the reports' folder")
+
+
+def _check_outputs(
+    run: Path | None, inputs: list[Path], out: Path | None, figure: Path | None, page: Path | None
+) -> None:
+    """Check, before any work, that the files can be written, and that none is in the run's own folder."""
     if figure is not None:
         require("matplotlib", "plotting", "plot")
     for path, suffixes in ((out, (".json",)), (figure, FORMATS), (page, SUFFIXES)):
@@ -73,57 +108,52 @@ def collect(
         check_writable(path, suffixes, inputs)
     if out is not None:  # in case there are many
         check_writable(weights_path(out), (), inputs)
-    needed = number_of("--quorum", quorum)
-    asked: Request | None = read_one(request, Request) if request is not None else None
-    if asked is not None and asked.private is not None:
-        raise CallError(f"{request} asks for a private sum, not for reports: use fedcert private sum")
-    with ExitStack() as stack:
-        folder = stack.enter_context(RunFolder(run, asked)) if run is not None else None
-        one = CertificationRound(asked, folder, trusted=keyring_in(trusted))
-        with working("reading reports"):
-            refused = take_files(one, reports or (), may_be_empty=bool(one.reports))
-        for place, why in list(refused.items())[:_SHOWN]:
-            tell(f"not taken: {place}: {why}")
-        if len(refused) > _SHOWN:
-            where = f"; all are in {folder.path / 'log.ndjson'}" if folder is not None else "; --run keeps a log of all"
-            tell(f"not taken: {len(refused) - _SHOWN} more{where}")
-        with working("estimating"):
-            made = one.conclude(
-                target, method, quorum=needed, missing_examples=worst_case, confidence=confidence, screen=screen
-            )
-        written = write_estimate(made, out) if out is not None else []
-        if folder is not None:
-            written += folder.keep_estimate(made)
-            draw_estimate(made, folder.path)
-        if figure is not None:
-            plot(made, figure)
-            written.append(figure)
-        if page is not None:
-            with working("writing the page"):
-                write_page(page_of(one, made), page)
-            written.append(page)
-    if as_json:
-        print_json(made)
-        return
-    show_estimate(made)
-    _show_worst_case(made)
-    for path in written:
-        results().print(printable(f"Wrote {path}."))
 
 
-def page_of(one: CertificationRound, made: Estimate) -> Contents:
-    """What a page tells of a round."""
+def _show_refused(refused: Mapping[str, str], folder: RunFolder | None) -> None:
+    for place, why in list(refused.items())[:_SHOWN]:
+        print_status(f"not taken: {place}: {why}")
+    if len(refused) > _SHOWN:
+        where = f"; all are in {folder.path / 'log.ndjson'}" if folder is not None else "; --run keeps a log of all"
+        print_status(f"not taken: {len(refused) - _SHOWN} more{where}")
+
+
+def _write(
+    result: Estimate,
+    collection: CertificationRound,
+    folder: RunFolder | None,
+    out: Path | None,
+    figure: Path | None,
+    page: Path | None,
+) -> list[Path]:
+    """Write what was asked for, and give the files."""
+    written = write_estimate(result, out) if out is not None else []
+    if folder is not None:
+        written += folder.keep_estimate(result)
+        draw_estimate(result, folder.path)
+    if figure is not None:
+        plot(result, figure)
+        written.append(figure)
+    if page is not None:
+        with working("writing the page"):
+            write_page(page_of(collection, result), page)
+        written.append(page)
+    return written
+
+
+def page_of(collection: CertificationRound, result: Estimate) -> Contents:
+    """What a page shows of a round."""
     recorded = ("confidence", "interval", "simultaneous", "target_examples", "screen")
-    given = {name: made.settings[name] for name in recorded}
-    settings = Settings(**given, trusted=tuple(sorted(one.vouched)))
-    reports = [one.reports[client] for client in sorted(one.reports)]
-    return Contents.of_reports(load(reports), made.target, made.method, settings).about(made)
+    given = {name: result.settings[name] for name in recorded}
+    settings = Settings(**given, trusted=tuple(sorted(collection.vouched)))
+    reports = [collection.reports[client] for client in sorted(collection.reports)]
+    return Contents.of_reports(load(reports), result.target, result.method, settings).about(result)
 
 
-def _show_worst_case(made: Estimate) -> None:
-    worst = made.details.get("missing")
+def _show_worst_case(result: Estimate) -> None:
+    worst = result.details.get("missing")
     if worst is not None:
         results().print(
             f"If each of the {worst['clients']} missing clients held up to {worst['examples_each']} examples, of "
-            f"whatever kind: between {worst['lower'][0]:.1%} and {worst['upper'][0]:.1%} at radius {made.radii[0]:g}."
+            f"whatever kind: between {worst['lower'][0]:.1%} and {worst['upper'][0]:.1%} at radius {result.radii[0]:g}."
         )

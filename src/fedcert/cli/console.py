@@ -1,4 +1,4 @@
-"""What the commands say. Results go to standard output; notes, progress and errors to standard error."""
+"""What the commands print. Results go to standard output; notes, progress and errors to standard error."""
 
 from __future__ import annotations
 
@@ -29,24 +29,29 @@ def results() -> Console:
 _quiet = False
 
 
-def be_quiet(wanted: bool) -> None:
-    """Say nothing but results and errors from now on, or notes and progress too."""
+def set_quiet(quiet: bool) -> None:
+    """Print results and errors only from now on, or notes and progress too."""
     global _quiet
-    _quiet = wanted
+    _quiet = quiet
 
 
-def tell(sentence: str) -> None:
-    """A note, on standard error, as one line of harmless text; nothing with --quiet."""
+def print_status(sentence: str) -> None:
+    """Print what is going on, on standard error, as one line of harmless text; nothing with --quiet."""
     if not _quiet:
-        _say(sentence)
+        _print_line(sentence)
 
 
-def complain(sentence: str) -> None:
-    """An error, on standard error, as one line of harmless text."""
-    _say(f"error: {sentence}")
+def print_note(sentence: str) -> None:
+    """Print what a user should know, like `print_status`."""
+    print_status(f"note: {sentence}")
 
 
-def _say(sentence: str) -> None:
+def print_error(sentence: str) -> None:
+    """Print an error, on standard error, as one line of harmless text."""
+    _print_line(f"error: {sentence}")
+
+
+def _print_line(sentence: str) -> None:
     sys.stderr.write(f"fedcert: {printable(sentence).plain}\n")
     sys.stderr.flush()
 
@@ -87,7 +92,7 @@ def show_warning(
 ) -> None:
     """Show fedcert's warnings as notes; others belong to the libraries, and are their users' business."""
     if issubclass(category, FedcertWarning):
-        tell(f"note: {message}")
+        print_note(f"{message}")
 
 
 def print_json(value: Record | list[Any] | dict[str, Any]) -> None:

@@ -45,28 +45,28 @@ def demo(
     with progress() as bar:
         tasks: dict[str, Any] = {}
 
-        def tell(stage: str, done: int, total: int) -> None:
+        def show_stage(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
                 tasks[stage] = bar.add_task(stage, total=total, rate="")
             bar.update(tasks[stage], completed=done)
 
-        made = run_demo(out, seed, tell)
-    examples = sum(report.examples for report in made.reports)
-    best = next(one for one in made.estimates if one.method == BEST)
+        run = run_demo(out, seed, show_stage)
+    examples = sum(report.examples for report in run.reports)
+    best = next(estimate for estimate in run.estimates if estimate.method == BEST)
     radius = default_radius(best)
     console.print(
-        printable(f"{at_radius(best, radius)} The truth is {100 * made.truth.certified_accuracy[radius]:.1f}.")
+        printable(f"{at_radius(best, radius)} The truth is {100 * run.truth.certified_accuracy[radius]:.1f}.")
     )
     console.print(
-        f"\n{len(made.reports)} reports over {examples} test examples, {made.truth.examples} examples tell the truth.\n"
+        f"\n{len(run.reports)} reports over {examples} test examples, {run.truth.examples} examples tell the truth.\n"
         "VW, AP and GA are the paper's methods, BLUP is fedcert's; RMSE and MAPE say how far each is from the truth:"
     )
-    console.print(curve_table(made.estimates, made.truth.certified_accuracy))
-    console.print(error_table(made.errors, made.estimates))
-    console.print(f"Files in {made.folder}:", markup=False)
+    console.print(curve_table(run.estimates, run.truth.certified_accuracy))
+    console.print(error_table(run.errors, run.estimates))
+    console.print(f"Files in {run.folder}:", markup=False)
     for name, words in _FILES:
         console.print(f"  {name:<18} {words}", markup=False)
-    where, program = shlex.quote(str(made.folder)), shlex.quote(_program())
+    where, program = shlex.quote(str(run.folder)), shlex.quote(_program())
     console.print("\nTry next:")
     console.print(f"  {program} validate {where}/reports", markup=False, soft_wrap=True)
     console.print(f"  {program} estimate {where}/reports --target uniform --method ga", markup=False, soft_wrap=True)

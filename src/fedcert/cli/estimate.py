@@ -69,89 +69,89 @@ def estimate(
     if out is not None:  # in case there are many
         check_writable(weights_path(out), (), inputs)
     with working("reading reports"):
-        gathered = load(reports)
-    true = _truth(truth, gathered) if truth is not None else None
+        loaded = load(reports)
+    true = _truth(truth, loaded) if truth is not None else None
     settings = from_options(
         Settings, subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed, confidence=confidence,
         interval=interval, simultaneous=simultaneous, target_examples=target_examples, non_negative=non_negative,
         screen=screen,
     )  # fmt: skip
     with working("estimating"):
-        made = run_estimate(gathered, target, method, **asdict(settings))
+        result = run_estimate(loaded, target, method, **asdict(settings))
     if true is not None:
-        errors = compare(made.certified_accuracy, true.certified_accuracy)
-        made = replace(made, details={**made.details, "comparison": asdict(errors)})
-    written = write_estimate(made, out) if out is not None else []
+        errors = compare(result.certified_accuracy, true.certified_accuracy)
+        result = replace(result, details={**result.details, "comparison": asdict(errors)})
+    written = write_estimate(result, out) if out is not None else []
     if figure is not None:
-        plot(made, figure, truth=true.certified_accuracy if true is not None else None)
+        plot(result, figure, truth=true.certified_accuracy if true is not None else None)
     if page is not None:
         with working("writing the page"):
-            write_page(Contents.of_reports(gathered, target, method, settings).about(made), page)
+            write_page(Contents.of_reports(loaded, target, method, settings).about(result), page)
     if as_json:
-        print_json(made)
+        print_json(result)
     else:
-        show_estimate(made, true, by_class)
-        for path in [*written, *(one for one in (figure, page) if one is not None)]:
+        show_estimate(result, true, by_class)
+        for path in [*written, *(file for file in (figure, page) if file is not None)]:
             results().print(printable(f"Wrote {path}."))
 
 
-def _truth(path: Path, gathered: LoadedReports) -> Report:
+def _truth(path: Path, loaded: LoadedReports) -> Report:
     true: Report = read_one(path, Report)
     if not true.examples:
         raise EstimationProblem(f"--truth {path} has no examples, so it tells no truth")
-    check_alike([*(one for one in (gathered.reports, gathered.sums) if one is not None), true])
+    check_alike([*(part for part in (loaded.reports, loaded.sums) if part is not None), true])
     return true
 
 
-def _between(made: Estimate) -> str:
-    if made.lower is None or made.upper is None or made.confidence is None:
+def _between(result: Estimate) -> str:
+    if result.lower is None or result.upper is None or result.confidence is None:
         return ""
-    return f", between {made.lower[0]:.1%} and {made.upper[0]:.1%} with confidence {share(made.confidence)}"
+    return f", between {result.lower[0]:.1%} and {result.upper[0]:.1%} with confidence {share(result.confidence)}"
 
 
-def show_estimate(made: Estimate, true: Report | None = None, by_class: bool = False) -> None:
+def show_estimate(result: Estimate, true: Report | None = None, by_class: bool = False) -> None:
     """Print an estimate: the conclusion, the curve, what it rests on."""
     console = results()
     console.print(
         printable(
-            f"Estimated certified accuracy of the target '{made.target.name}' by {method_of(made)}: "
-            f"{made.certified_accuracy[0]:.1%} at radius {made.radii[0]:g}{_between(made)} "
-            f"({made.clients} client{'s' if made.clients != 1 else ''}, {made.examples} examples)."
+            f"Estimated certified accuracy of the target '{result.target.name}' by {method_of(result)}: "
+            f"{result.certified_accuracy[0]:.1%} at radius {result.radii[0]:g}{_between(result)} "
+            f"({result.clients} client{'s' if result.clients != 1 else ''}, {result.examples} examples)."
         )
     )
-    if len(made.radii) > 1:
-        console.print(printable(at_radius(made, default_radius(made))))
-    console.print(printable(verdict(made)[1]))
-    console.print(curve_table([made], true.certified_accuracy if true is not None else None))
+    if len(result.radii) > 1:
+        console.print(printable(at_radius(result, default_radius(result))))
+    console.print(printable(verdict(result)[1]))
+    console.print(curve_table([result], true.certified_accuracy if true is not None else None))
     if true is not None:
-        errors: dict[str, Comparison] = {made.method: compare(made.certified_accuracy, true.certified_accuracy)}
-        console.print(error_table(errors, [made]))
-        left_out = errors[made.method].left_out
+        errors: dict[str, Comparison] = {result.method: compare(result.certified_accuracy, true.certified_accuracy)}
+        console.print(error_table(errors, [result]))
+        left_out = errors[result.method].left_out
         if left_out:
             console.print(f"MAPE leaves out {left_out} radii where the truth is 0.")
     if by_class:
-        classes = class_table(made)
-        console.print(classes if classes is not None else f"Method {made.method} knows no curves of single classes.")
-    weights = weight_table(made)
+        classes = class_table(result)
+        console.print(classes if classes is not None else f"Method {result.method} knows no curves of single classes.")
+    weights = weight_table(result)
     if weights is not None:
         console.print(weights)
-    if made.mismatch is not None and made.bias_bound is not None:
-        whose = "BLUP's own weights (not the interval's)" if method_of(made) == "BLUP" else "the weights"
+    if result.mismatch is not None and result.bias_bound is not None:
+        whose = "BLUP's own weights (not the interval's)" if method_of(result) == "BLUP" else "the weights"
         console.print(
-            f"Mismatch of {whose} with the target's class mix: {made.mismatch.l2:.4f} (L2), "
-            f"{made.mismatch.tv:.4f} (total variation); bias at most {made.bias_bound.sharp:.4f} "
-            f"(Theorem 1: {made.bias_bound.theorem_1:.4f})."
+            f"Mismatch of {whose} with the target's class mix: {result.mismatch.l2:.4f} (L2), "
+            f"{result.mismatch.tv:.4f} (total variation); bias at most {result.bias_bound.sharp:.4f} "
+            f"(Theorem 1: {result.bias_bound.theorem_1:.4f})."
         )
-    for client, why in list(made.excluded.items())[:10]:
+    for client, why in list(result.excluded.items())[:10]:
         console.print(printable(f"Left out: {client}, because {why}."))
-    if len(made.excluded) > 10:
-        console.print(f"Left out: {len(made.excluded) - 10} more.")
-    reduced = made.details.get("screened", {})
+    if len(result.excluded) > 10:
+        console.print(f"Left out: {len(result.excluded) - 10} more.")
+    reduced = result.details.get("screened", {})
     for client, why in list(reduced.items())[:10]:
         console.print(printable(f"Counts for less: {client}, because {why}."))
     if len(reduced) > 10:
         console.print(f"Counts for less: {len(reduced) - 10} more.")
-    if "chosen" in made.details:
-        console.print(printable(f"Method {made.details['chosen']}, because {made.details['because']}."))
-    for line in check_lines(made):
+    if "chosen" in result.details:
+        console.print(printable(f"Method {result.details['chosen']}, because {result.details['because']}."))
+    for line in check_lines(result):
         console.print(line)

@@ -16,7 +16,7 @@ from fedcert.report.fields import MOST_RADII
 _LARGEST = 16 * 2**20
 _READ = {".json", ".npz", ".onnx", ".safetensors", ".txt"}
 
-Made = TypeVar("Made")
+Value = TypeVar("Value")
 
 
 def radii_of(text: str) -> tuple[float, ...]:
@@ -74,7 +74,7 @@ def option(name: str, kind: FieldType, value: Any) -> Any:
         raise CallError(str(error)) from None
 
 
-def from_options(kind: Callable[..., Made], **options: Any) -> Made:
+def from_options(kind: Callable[..., Value], **options: Any) -> Value:
     """A value whose fields are options of the same names.
 
     Raises:
@@ -87,7 +87,7 @@ def from_options(kind: Callable[..., Made], **options: Any) -> Made:
 
 
 def wrong_option(error: InvalidValue) -> CallError:
-    """The error about a field, told as one about the option that set it."""
+    """The error about a field, worded as one about the option that set it."""
     sentence = str(error).removeprefix(error.field).strip().replace(", or null, but", ", but")
     return CallError(f"--{error.field.replace('_', '-')} {sentence}")
 

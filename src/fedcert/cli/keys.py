@@ -10,7 +10,7 @@ import typer
 from fedcert._files.documents import kind_of, read_documents
 from fedcert._files.paths import check_readable, kind_of_path
 from fedcert._schema.field_types import Text
-from fedcert.cli.console import results, tell
+from fedcert.cli.console import print_note, results
 from fedcert.cli.inputs import option
 from fedcert.errors import CallError
 from fedcert.report import check_writable, read_one, write_whole
@@ -35,13 +35,13 @@ def new(
             raise CallError(f"{path} exists already, and neither keys nor cards are overwritten; name another file")
     if card.resolve() == out.resolve():
         raise CallError(f"--out and --card are both {out}: the card goes to others, the keys do not; name another file")
-    made = Identity.new(option("NAME", Text(), name))
-    write_identity(made, out)
-    write_whole(card, made.card.dumps())
+    identity = Identity.new(option("NAME", Text(), name))
+    write_identity(identity, out)
+    write_whole(card, identity.card.dumps())
     console = results()
     console.print(printable(f"Wrote {out}: secret; whoever has it can act as {name}. It never leaves the site."))
     console.print(printable(f"Wrote {card}: give it to the others. Its fingerprint, to read out by telephone:"))
-    console.print(printable(made.card.fingerprint))
+    console.print(printable(identity.card.fingerprint))
 
 
 def trust(
@@ -59,16 +59,16 @@ def trust(
     there = kind_of_path(keyring) is not None
     ring = read_keyring(keyring) if there else Keyring(members={})
     taken = [read_one(path, Card) for path in cards or ()]
-    made = ring.without(remove or ()).with_cards(taken)
-    write_whole(keyring, made.dumps())
+    updated = ring.without(remove or ()).with_cards(taken)
+    write_whole(keyring, updated.dumps())
     console = results()
     for card in taken:
         console.print(printable(f"Trusts {card.name}, {card.fingerprint}"))
     if taken:
-        tell(
-            "note: compare each fingerprint with its owner by telephone: a card that was swapped on its way is believed"
+        print_note(
+            "compare each fingerprint with its owner by telephone: a card that was swapped on its way is believed"
         )
-    console.print(printable(f"Wrote {keyring}: {len(made.members)} members."))
+    console.print(printable(f"Wrote {keyring}: {len(updated.members)} members."))
 
 
 def show(
@@ -81,13 +81,13 @@ def show(
     check_readable(file, (".json",))
     ((place, document),) = read_documents(file)
     kind = kind_of(document, place, (Card, Identity, Keyring))
-    found: Any = kind.from_json(document, place)
+    document_value: Any = kind.from_json(document, place)
     console = results()
-    if isinstance(found, Keyring):
-        for name, member in found.members.items():
+    if isinstance(document_value, Keyring):
+        for name, member in document_value.members.items():
             console.print(printable(f"{name}, {fingerprint(name, member.signing, member.agreement)}"))
         return
-    card = found if isinstance(found, Card) else found.card
+    card = document_value if isinstance(document_value, Card) else document_value.card
     console.print(printable(f"{card.name}, {card.fingerprint}"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from fedcert.certification.run import ProgressListener
-from fedcert.cli.console import duration, progress, results, tell, working
+from fedcert.cli.console import duration, print_note, print_status, progress, results, working
 from fedcert.cli.inputs import files_among, seconds_of
 from fedcert.cli.options import Device
 from fedcert.errors import CallError, FileProblem, require
@@ -34,16 +35,17 @@ def data(
     from fedcert.lab.datasets.library import read_dataset
 
     with working("reading images"):
-        found = read_dataset(name, folder)
-    channels, height, width = found.train_images.shape[1:]
+        dataset = read_dataset(name, folder)
+    channels, height, width = dataset.train_images.shape[1:]
     console = results()
     console.print(
         printable(
-            f"{found.name}: {len(found.train_labels):,} training and {len(found.test_labels):,} test images of "
-            f"{height} x {width} pixels, {channels} channel{'s' if channels > 1 else ''}, {len(found.classes)} classes."
+            f"{dataset.name}: {len(dataset.train_labels):,} training and {len(dataset.test_labels):,} test images of "
+            f"{height} x {width} pixels, {channels} channel{'s' if channels > 1 else ''}, "
+            f"{len(dataset.classes)} classes."
         )
     )
-    console.print(f"SHA-256 of all images and labels: {found.digest}")
+    console.print(f"SHA-256 of all images and labels: {dataset.digest}")
 
 
 @app.command("partition")
@@ -59,11 +61,11 @@ def partition(
     check_writable(out, FORMATS, files_among(experiment))
     require("matplotlib", "plotting", "plot")
     settings = read_experiment(experiment)
-    found = _data(settings.data, folder)
-    parts = settings.spread(found.train_labels)
+    dataset = _data(settings.data, folder)
+    parts = settings.spread(dataset.train_labels)
     whole = [_joined(part) for part in parts]
-    title = f"{found.name}, {settings.partition}, {settings.clients} clients"
-    draw_partition(whole, found.train_labels, found.classes, out, title)
+    title = f"{dataset.name}, {settings.partition}, {settings.clients} clients"
+    draw_partition(whole, dataset.train_labels, dataset.classes, out, title)
     sizes = sorted(len(part) for part in whole)
     middle = sizes[len(sizes) // 2]
     results().print(
@@ -104,8 +106,8 @@ def trace(
     require("pyarrow", "traces", "parquet")
     check_writable(out, (".parquet",), files_among(experiment))
     settings = _settings(experiment, rounds)
-    found = _data(settings.data, folder)
-    _traced(settings, found, out, work or out.with_suffix(".work"), torch.device(_device(torch, device)))
+    dataset = _data(settings.data, folder)
+    _traced(settings, dataset, out, work or out.with_suffix(".work"), torch.device(_device(torch, device)))
 
 
 @app.command("paper")
@@ -135,21 +137,8 @@ def paper(
         raise CallError(f"--out is for figure2's file, but {table} is asked for; leave it out, or use --markdown")
     if markdown is not None and table == "figure2":
         raise CallError("--markdown is for tables, but figure2 is asked for; leave it out, or use --out")
-    missing = missing_traces(table, traces)
-    if run and missing:
-        torch = require("torch", "federated training", "torch")
-        where = torch.device(_device(torch, device))
-        # All data sets before any training: what is missing must not come out hours later.
-        folders = {"cifar10": cifar10, "cifar100": cifar100}
-        wanted = sorted({setting.data for setting in missing})
-        for name in wanted:
-            if folders[name] is None:
-                raise CallError(f"making the missing traces of {table} needs {name}; name its folder (--{name})")
-        images = {name: _data(name, folders[name]) for name in wanted}
-        for setting in missing:
-            settings = setting.experiment(rounds, on_gpu=where.type == "cuda")
-            place = traces / f"{setting.name}.parquet"
-            _traced(settings, images[setting.data], place, traces / f"{setting.name}.work", where)
+    if run:
+        _make_missing(table, traces, rounds, {"cifar10": cifar10, "cifar100": cifar100}, device)
     console = results()
     if table == "figure2":
         path = out or Path("figure2.png")
@@ -164,14 +153,38 @@ def paper(
         )
     for measure in ("rmse", "mape"):
         console.print(terminal(rows, measure))
-    gone = missing_traces(table, traces)
-    if gone:
-        tell(f"note: rows whose traces are not in {traces} are left out: {', '.join(one.name for one in gone)}")
+    absent = missing_traces(table, traces)
+    if absent:
+        names = ", ".join(setting.name for setting in absent)
+        print_note(f"rows whose traces are not in {traces} are left out: {names}")
     if markdown is not None:
         write_whole(
             markdown, "\n".join(f"**{name.upper()}**\n\n{as_markdown(rows, name)}" for name in ("rmse", "mape"))
         )
         console.print(printable(f"Wrote {markdown}."))
+
+
+def _make_missing(table: str, traces: Path, rounds: int, folders: Mapping[str, Path | None], device: str) -> None:
+    """Train and certify what a table still lacks.
+
+    All data sets are read before any training: what is missing must not come out hours later.
+    """
+    from fedcert.lab.paper.tables import missing_traces
+
+    missing = missing_traces(table, traces)
+    if not missing:
+        return
+    torch = require("torch", "federated training", "torch")
+    where = torch.device(_device(torch, device))
+    names = sorted({setting.data for setting in missing})
+    for name in names:
+        if folders[name] is None:
+            raise CallError(f"making the missing traces of {table} needs {name}; name its folder (--{name})")
+    images = {name: _data(name, folders[name]) for name in names}
+    for setting in missing:
+        settings = setting.experiment(rounds, on_gpu=where.type == "cuda")
+        path, work = traces / f"{setting.name}.parquet", traces / f"{setting.name}.work"
+        _traced(settings, images[setting.data], path, work, where)
 
 
 def _settings(experiment: Path, rounds: int | None) -> Any:
@@ -204,44 +217,44 @@ def _joined(part: Any) -> Any:
     return np.concatenate(part)
 
 
-def _trained(settings: Any, found: Any, folder: Path, device: Any, time_budget: str | None = None) -> Any:
+def _trained(settings: Any, dataset: Any, folder: Path, device: Any, time_budget: str | None = None) -> Any:
     from fedcert.lab.run import train_experiment
 
     with progress() as bar:
         task = bar.add_task("training", total=settings.training.rounds, rate="")
 
-        def told(made: Any) -> None:
-            bar.update(task, completed=made.number, rate=f"loss {made.loss:.3f}, {made.seconds:.2f} s a round")
+        def on_round(done: Any) -> None:
+            bar.update(task, completed=done.number, rate=f"loss {done.loss:.3f}, {done.seconds:.2f} s a round")
 
         seconds = seconds_of(time_budget) if time_budget is not None else None
         try:
-            return train_experiment(settings, found, folder, device, told, seconds=seconds)
+            return train_experiment(settings, dataset, folder, device, on_round, seconds=seconds)
         except KeyboardInterrupt:
             if (folder / "checkpoint.safetensors").exists():
-                tell(f"note: {folder} holds a checkpoint; run the same command again to go on")
+                print_note(f"{folder} holds a checkpoint; run the same command again to go on")
             raise
 
 
-def _traced(settings: Any, found: Any, out: Path, work: Path, device: Any) -> None:
+def _traced(settings: Any, dataset: Any, out: Path, work: Path, device: Any) -> None:
     from fedcert.lab.run import trace_experiment
 
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileProblem(f"cannot make the folder {str(out.parent)!r}: {error.strerror or error}") from None
-    trained = _trained(settings, found, work, device)
-    tell(f"{out.stem}: {_words(trained)}")
+    trained = _trained(settings, dataset, work, device)
+    print_status(f"{out.stem}: {_words(trained)}")
     with progress() as bar:
         try:
-            made = trace_experiment(settings, found, trained, out, _Certifying(bar), journals=work)
+            written = trace_experiment(settings, dataset, trained, out, _Certifying(bar), journals=work)
         except KeyboardInterrupt:
             if any(work.glob("*.journal")):
-                tell(f"note: {work} holds the certificates made so far; run the same command again to go on")
+                print_note(f"{work} holds the certificates made so far; run the same command again to go on")
             raise
-    share = made.target.right.mean()
+    share = written.target.right.mean()
     results().print(
         printable(
-            f"Wrote {out}: {len(made.clients):,} examples of clients and {len(made.target):,} of the target, "
+            f"Wrote {out}: {len(written.clients):,} examples of clients and {len(written.target):,} of the target, "
             f"{share:.1%} of these certified at radius 0."
         )
     )

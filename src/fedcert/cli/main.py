@@ -34,7 +34,7 @@ from fedcert.cli import (
     validate,
     what_if,
 )
-from fedcert.cli.console import be_quiet, complain, show_warning, tell
+from fedcert.cli.console import print_error, print_status, set_quiet, show_warning
 from fedcert.cli.help_groups import Grouped
 from fedcert.errors import FedcertError
 from fedcert.version import __version__
@@ -91,7 +91,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the program and give its exit code. A user's mistake ends in one sentence, never in a traceback."""
     _prepare_streams()
     given, after = _parted(arguments)
-    be_quiet("--quiet" in given)
+    set_quiet("--quiet" in given)
     arguments = [*(word for word in given if word != "--quiet"), *after]
     try:
         with warnings.catch_warnings():
@@ -103,23 +103,23 @@ def run(arguments: Sequence[str]) -> int:
             raise KeyboardInterrupt
         return int(code)
     except FedcertError as error:
-        complain(str(error))
+        print_error(str(error))
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        tell("stopped; nothing was written that is not complete")
+        print_status("stopped; nothing was written that is not complete")
         return INTERRUPTED
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # the reader of a pipe has had enough: no error of ours
             place = "standard output" if error.filename is None else str(error.filename)
-            complain(f"cannot use {place}: {error.strerror or error}")
+            print_error(f"cannot use {place}: {error.strerror or error}")
         _forget_output()
         return 1
     except MemoryError:
-        complain(_MEMORY_IS_FULL)
+        print_error(_MEMORY_IS_FULL)
         return 1
     except Exception as error:
         if "DefaultCPUAllocator: " in str(error):  # torch's way of saying that the memory is full
-            complain(_MEMORY_IS_FULL)
+            print_error(_MEMORY_IS_FULL)
             return 1
         # typer's own errors (an unknown option, a missing argument) have no public common base.
         if not hasattr(error, "format_message"):
@@ -128,7 +128,7 @@ def run(arguments: Sequence[str]) -> int:
             sys.stdout.write(f"{error.format_message()}\n")
             return 2
         message = " ".join(error.format_message().split()).rstrip(".")
-        complain(f"{message[:1].lower()}{message[1:]}; see: fedcert --help")
+        print_error(f"{message[:1].lower()}{message[1:]}; see: fedcert --help")
         return 2
 
 

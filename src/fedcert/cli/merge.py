@@ -32,8 +32,8 @@ def merge(
     """Put reports together: into sums, which name no client, or into one file with a row each."""
     check_writable(out, (".json", SUFFIX, *LINE_SUFFIXES), sources)
     with working("reading reports"):
-        told = _merged(sources, out)
-    results().print(printable(f"Wrote {out}: {told}."))
+        contents = _merged(sources, out)
+    results().print(printable(f"Wrote {out}: {contents}."))
 
 
 def _merged(sources: list[Path], out: Path) -> str:
@@ -47,12 +47,12 @@ def _merged(sources: list[Path], out: Path) -> str:
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
     write_whole(out, sums.dumps())
-    return _told(sums)
+    return _describe(sums)
 
 
-def _told(sums: Sums) -> str:
-    opens = f", {sums.by_class.contributors:,} of them by class" if sums.by_class is not None else ""
-    return f"the sums of {sums.contributors:,} clients{opens}, {sums.examples:,} examples"
+def _describe(sums: Sums) -> str:
+    disclosing = f", {sums.by_class.contributors:,} of them by class" if sums.by_class is not None else ""
+    return f"the sums of {sums.contributors:,} clients{disclosing}, {sums.examples:,} examples"
 
 
 def _write_lines(path: Path, reports: Iterable[Report]) -> int:

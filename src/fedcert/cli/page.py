@@ -81,14 +81,14 @@ def _estimates(files: Sequence[Path]) -> list[Estimate]:
     Raises:
         CallError: some are estimates, and some are not.
     """
-    made: list[Estimate] = []
+    estimates: list[Estimate] = []
     for path in files:
         if kind_of_path(path) == "a file" and path.suffix.lower() == ".json":
             ((place, document),) = read_documents(path)
             if kind_of(document, place, (Report, Sums, Estimate)) is Estimate:
-                made.append(Estimate.from_json(document, place))
-    if made and len(made) < len(files):
+                estimates.append(Estimate.from_json(document, place))
+    if estimates and len(estimates) < len(files):
         raise CallError(
             "give reports and sums, or estimates, but not both: a page from reports makes its own estimates"
         )
-    return made
+    return estimates

@@ -41,47 +41,48 @@ def plan(
     if half_length is not None:
         option("--half-length", Number(above=0, below=1), half_length)
     with working("reading and planning"):
-        found = _read(histograms)
-        classes = tuple(sorted({name for row in found.values() for name in row}))
+        counts = _read(histograms)
+        classes = tuple(sorted({name for row in counts.values() for name in row}))
         wanted = target_of(target, classes)
-        made = plan_precision(found, distribution_of(wanted, classes), classes, confidence, half_length)
+        precision = plan_precision(counts, distribution_of(wanted, classes), classes, confidence, half_length)
     if as_json:
-        print_json({key: _finite(value) for key, value in asdict(made).items()})
+        print_json({key: _finite(value) for key, value in asdict(precision).items()})
     else:
-        _show(made, confidence, half_length)
+        _show(precision, confidence, half_length)
 
 
 def _read(path: Path) -> Mapping[str, Mapping[str, int]]:
     check_readable(path, (".json",))
     ((place, document),) = read_documents(path)
     try:
-        found: Mapping[str, Mapping[str, int]] = _HISTOGRAMS.validate(document, "the histograms")
+        counts: Mapping[str, Mapping[str, int]] = _HISTOGRAMS.validate(document, "the histograms")
     except InvalidValue as error:
         raise error.at(place, "give an object such as {'site-01': {'cat': 10, 'dog': 20}}") from None
-    return found
+    return counts
 
 
 def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and math.isinf(value) else value
 
 
-def _show(made: PrecisionPlan, confidence: float, wanted: float | None) -> None:
+def _show(precision: PrecisionPlan, confidence: float, wanted: float | None) -> None:
     console = results()
     console.print(
-        f"With {made.examples:,} test examples, an interval of {confidence:.0%} confidence at one radius would be\n"
-        f"  ±{made.half_length:.3f} without counts per class, ±{made.class_half_length:.3f} with them from everyone."
+        f"With {precision.examples:,} test examples, an interval of {confidence:.0%} confidence at one radius "
+        f"would be\n  ±{precision.half_length:.3f} without counts per class, "
+        f"±{precision.class_half_length:.3f} with them from everyone."
     )
-    if made.missing:
-        named = ", ".join(f"{name} ({share:.1%})" for name, share in list(made.missing.items())[:10])
+    if precision.missing:
+        named = ", ".join(f"{name} ({share:.1%})" for name, share in list(precision.missing.items())[:10])
         console.print(printable(f"Nobody holds {named} of the target: no number of other examples makes up for that."))
     if wanted is not None:
-        for words, needed in (("without counts per class", made.needed), ("with them", made.class_needed)):
+        for words, needed in (("without counts per class", precision.needed), ("with them", precision.class_needed)):
             assert needed is not None  # noqa: S101  it was asked for
             amount = "no number of examples of these mixes" if math.isinf(needed) else f"about {needed:,.0f} examples"
             console.print(f"To reach ±{wanted:g} {words}: {amount}.")
     for title, gains in (
-        ("client whose growth helps most", made.clients),
-        ("class, with counts per class", made.classes),
+        ("client whose growth helps most", precision.clients),
+        ("class, with counts per class", precision.classes),
     ):
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         table.add_column(title)

@@ -41,8 +41,10 @@ def curve(
     check_writable(out, FORMATS, estimates)
     read: list[Estimate] = [read_one(path, Estimate) for path in estimates]
     check_comparable(read)
-    band = next((one.method for one in read if band in (one.method, one.details.get("chosen"))), band)
-    if band is not None and band not in [one.method for one in read]:
+    band = next(
+        (estimate.method for estimate in read if band in (estimate.method, estimate.details.get("chosen"))), band
+    )
+    if band is not None and band not in [estimate.method for estimate in read]:
         raise CallError(
             f"--band {band}: there is no estimate by this method, only by {', '.join(e.method for e in read)}"
         )

@@ -1,4 +1,4 @@
-"""fedcert private: sums in which no site is told apart, over a shared folder."""
+"""fedcert private: sums of which no site's own counts can be read, over a shared folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fedcert._files.paths import kind_of_path
-from fedcert.cli.console import print_json, results, tell, working
+from fedcert.cli.console import print_json, print_note, print_status, results, working
 from fedcert.cli.inputs import files_among
 from fedcert.cli.options import PolicyFile
 from fedcert.cli.request import budget_of
@@ -63,22 +63,22 @@ def join(
     check_asker(asked, trusted)
     if dry_run:
         print_json(VectorLayout(asked).told(own))
-        tell("note: this would enter the sum, under masks that nobody can take off it alone; nothing was sent")
+        print_note("this would enter the sum, under masks that nobody can take off it alone; nothing was sent")
         return
     VectorLayout(asked).pack(own)  # what is wrong here is found before anything is in the shared folder
     fewest = max(fewest, rules.fewest_clients)
     if kind_of_path(memory) is None:
-        tell(f"note: makes the folder {memory}; keep it for good: a site that forgets can be asked twice over others")
+        print_note(f"makes the folder {memory}; keep it for good: a site that forgets can be asked twice over others")
     held = FolderStore(memory)
 
     def begin() -> Participant:
         site = Participant(asked, identity, keyring, held, lambda: own, policy=rules, fewest=fewest)
         if site.begun not in (None, own):
-            tell(f"note: {identity.name} began this sum with another report; that one stays in it, not {report}")
+            print_note(f"{identity.name} began this sum with another report; that one stays in it, not {report}")
         return site
 
     try:
-        done = take_part(folder, identity.name, begin, seconds=wait, once=once, told=tell)
+        done = take_part(folder, identity.name, begin, seconds=wait, once=once, told=print_status)
     finally:
         held.close()
     if done:
@@ -105,24 +105,24 @@ def add_up(
         raise CallError("--go-on goes with --once: without it, --patience says how long to wait")
     asked: Request = read_one(request, Request)
     if not once and asked.deadline is None:
-        tell(
-            f"note: waits until all {len(asked.roster or ())} sites have joined: the request has no deadline. To go on "
+        print_note(
+            f"waits until all {len(asked.roster or ())} sites have joined: the request has no deadline. To go on "
             "without some, stop, and run with --once --go-on"
         )
     with working("adding up what the sites send"):
-        made, missing = private_sums(
+        sums, missing = private_sums(
             FolderTransport(folder), asked, read_keyring(trusted), folder=run, patience=patience, once=once, go_on=go_on
         )
     for name, why in missing.items():
-        tell(f"{'waiting for' if made is None else 'not in the sum'}: {name}: {why}")
-    if made is None:
+        print_status(f"{'waiting for' if sums is None else 'not in the sum'}: {name}: {why}")
+    if sums is None:
         return
-    write_whole(out, made.dumps())
-    left_out = [name for name, count in zip(made.classes, made.label_counts, strict=True) if not count]
-    if made.fewest_holders is not None and left_out:
-        told = ", ".join(left_out[:10]) + ("…" if len(left_out) > 10 else "")
-        tell(f"note: fewer than {made.fewest_holders} sites, if any, hold {told}: nothing of these is in the sums")
-    results().print(printable(f"Wrote {out}: the sums of {made.contributors} sites, {made.examples:,} examples."))
+    write_whole(out, sums.dumps())
+    left_out = [name for name, count in zip(sums.classes, sums.label_counts, strict=True) if not count]
+    if sums.fewest_holders is not None and left_out:
+        named = ", ".join(left_out[:10]) + ("…" if len(left_out) > 10 else "")
+        print_note(f"fewer than {sums.fewest_holders} sites, if any, hold {named}: nothing of these is in the sums")
+    results().print(printable(f"Wrote {out}: the sums of {sums.contributors} sites, {sums.examples:,} examples."))
     results().print(printable(f"Then run: fedcert estimate {out} --target …"))
 
 
@@ -155,21 +155,21 @@ def release(
     budget = budget_of(epsilon, delta, most_per_patient, replace, ALONE)
     own: Report = read_one(report, Report)
     read_policy(policy).check_release(own, budget, round_to)
-    made, words, after = _noisy(own, budget) if budget is not None else _rounded(own, round_to or 1, keys)
+    sums, words, after = _noisy(own, budget) if budget is not None else _rounded(own, round_to or 1, keys)
     console = results()
     console.print(printable(f"{len(own.classes) * (len(own.radii) + 1):,} counts {words}."))
     if not dry_run:
-        write_whole(out, made.dumps())
+        write_whole(out, sums.dumps())
         console.print(printable(f"Wrote {out}. {after}"))
 
 
 def _noisy(own: Report, budget: PrivacyBudget) -> tuple[Sums, str, str]:
     from fedcert.privacy.dp.mechanism import released
 
-    made = released(own, budget)
-    deviation = (made.private.variance if made.private is not None else 0.0) ** 0.5
+    sums = released(own, budget)
+    deviation = (sums.private.variance if sums.private is not None else 0.0) ** 0.5
     words = f"get noise of standard deviation {deviation:.1f}: {describe_budget(budget)}"
-    return made, words, "Each further release of the same examples adds to epsilon."
+    return sums, words, "Each further release of the same examples adds to epsilon."
 
 
 def _rounded(own: Report, base: int, keys: Path | None) -> tuple[Sums, str, str]:

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from fedcert._schema.field_types import ModelName
-from fedcert.cli.console import print_json, results, tell
+from fedcert.cli.console import print_json, print_note, results
 from fedcert.cli.inputs import files_among, from_options, names_in, option, radii_of
 from fedcert.cli.options import AsJson, Radii, Samples, Sigma, Tolerance
 from fedcert.cli.signing import keys_in, signed_by
 from fedcert.errors import CallError, preview
 from fedcert.estimation.target import target_of
-from fedcert.report import DEFAULT_RADII, Release, Smoothing, check_writable, write_whole
+from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES, RADII, ROSTER
 from fedcert.report.privacy import TOGETHER, PrivacyBudget
 from fedcert.report.request import PrivateSum
@@ -81,7 +81,7 @@ def request(
             f"{preview(keys.name)} signs the request and is on its roster: who adds up must not be added up"
         )
     names = names_in(classes, CLASSES, "classes")
-    made = from_options(
+    unsigned: Request = from_options(
         make_request,
         model=_digest(model) if model is not None else option("--model-id", ModelName(), model_id),
         smoothing=from_options(
@@ -111,28 +111,32 @@ def request(
             budget=budget_of(epsilon, delta, most_per_patient, replace, TOGETHER),
         ),
     )
-    made = signed_by(keys, made)
-    write_whole(out, made.dumps())
+    written: Request = signed_by(keys, unsigned)
+    write_whole(out, written.dumps())
     if as_json:
-        print_json(made)
+        print_json(written)
     else:
-        asked = "anyone who has the file" if made.roster is None else f"{len(made.roster)} clients"
-        shown_model = made.model if len(made.model) <= 20 else f"{made.model[:19]}…"
-        cap = made.smoothing.largest_radius
-        console = results()
-        console.print(printable(f"Wrote {out}: asks {asked} to certify {shown_model} with sigma {sigma:g}."))
-        console.print(f"These settings can certify radii up to {cap:.3f}.")
-        certify = f"fedcert certify MODEL DATA --request {out.name} --client NAME --out report.json"
-        if made.private is None:
-            console.print(printable(f"Each site runs: {certify}"))
-            console.print(printable(f"Then run: fedcert collect REPORTS --request {out.name} --out estimate.json"))
-        else:
-            common = f"--request {out.name} --trusted KEYRING --folder SHARED"
-            console.print(printable(f"Each site runs: {certify} --class-counts"))
-            console.print(printable(f"and then: fedcert private join report.json {common} --keys KEYS --memory FOLDER"))
-            console.print(printable(f"Meanwhile run: fedcert private sum {common} --run FOLDER --out sums.json"))
-            if made.signature is None:
-                tell("note: sites take part in private sums only if the request is signed (--sign)")
+        _show(written, out)
+
+
+def _show(written: Request, out: Path) -> None:
+    """Say what the request asks, and what to run next."""
+    recipients = "anyone who has the file" if written.roster is None else f"{len(written.roster)} clients"
+    model = written.model if len(written.model) <= 20 else f"{written.model[:19]}…"
+    smoothing, console = written.smoothing, results()
+    console.print(printable(f"Wrote {out}: asks {recipients} to certify {model} with sigma {smoothing.sigma:g}."))
+    console.print(f"These settings can certify radii up to {smoothing.largest_radius:.3f}.")
+    certify = f"fedcert certify MODEL DATA --request {out.name} --client NAME --out report.json"
+    if written.private is None:
+        console.print(printable(f"Each site runs: {certify}"))
+        console.print(printable(f"Then run: fedcert collect REPORTS --request {out.name} --out estimate.json"))
+        return
+    common = f"--request {out.name} --trusted KEYRING --folder SHARED"
+    console.print(printable(f"Each site runs: {certify} --class-counts"))
+    console.print(printable(f"and then: fedcert private join report.json {common} --keys KEYS --memory FOLDER"))
+    console.print(printable(f"Meanwhile run: fedcert private sum {common} --run FOLDER --out sums.json"))
+    if written.signature is None:
+        print_note("sites take part in private sums only if the request is signed (--sign)")
 
 
 def budget_of(
@@ -143,11 +147,11 @@ def budget_of(
         if most_per_patient is not None or replace:
             raise CallError("--most-per-patient and --replace are about differential privacy: give --epsilon too")
         return None
-    made: PrivacyBudget = from_options(
+    budget: PrivacyBudget = from_options(
         PrivacyBudget, epsilon=epsilon, delta=delta, unit="example" if most_per_patient is None else "group",
         most_per_unit=most_per_patient or 1, adjacency="replace" if replace else "add-remove", noise=noise,
     )  # fmt: skip
-    return made
+    return budget
 
 
 def _private(roster: Path | None, private: bool, threshold: int | None, **parts: Any) -> PrivateSum | None:
@@ -164,12 +168,12 @@ def _private(roster: Path | None, private: bool, threshold: int | None, **parts:
     squares = bool(parts["moments"] or parts["spread"])
     wanted = threshold if threshold is not None else default_threshold(len(names), squares=squares)
     if squares and wanted < MIN_CLIENTS_FOR_MOMENTS:
-        tell(
-            f"note: sums of squares over {wanted} sites tell much of each; sites refuse fewer than "
+        print_note(
+            f"sums of squares over {wanted} sites tell much of each; sites refuse fewer than "
             f"{MIN_CLIENTS_FOR_MOMENTS} unless their policy says otherwise (fewest_for_squares)"
         )
-    made: PrivateSum = from_options(PrivateSum, threshold=wanted, **parts)
-    return made
+    private_sum: PrivateSum = from_options(PrivateSum, threshold=wanted, **parts)
+    return private_sum
 
 
 def _digest(model: Path) -> str:

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from fedcert.cli.console import tell
+from fedcert.cli.console import print_note
 from fedcert.errors import CallError, Refused, preview
 from fedcert.report import Report, Request
 
@@ -27,10 +27,10 @@ def keys_in(path: Path | None, client: str | None = None) -> Identity | None:
         return None
     from fedcert.privacy.keys.identity import read_identity
 
-    found = read_identity(path)
-    if client is not None and found.name != client:
-        raise CallError(f"--sign: the keys are those of {preview(found.name)}, but --client is {preview(client)}")
-    return found
+    identity = read_identity(path)
+    if client is not None and identity.name != client:
+        raise CallError(f"--sign: the keys are those of {preview(identity.name)}, but --client is {preview(client)}")
+    return identity
 
 
 def signed_by(keys: Identity | None, value: Signed) -> Signed:
@@ -64,10 +64,10 @@ def check_unchanged(value: Report | Request) -> None:
 
 
 def check_asker(request: Request, trusted: Path | None) -> None:
-    """Check that a request is signed by somebody whom this site trusts, where it says whom.
+    """Check that a request is signed by a key that this site trusts, where it names trusted keys.
 
     Raises:
-        Refused: nobody whom it trusts has signed it, or it was changed since.
+        Refused: no trusted key has signed it, or it was changed since.
     """
     keyring = keyring_in(trusted)
     if keyring is None:
@@ -79,4 +79,4 @@ def check_asker(request: Request, trusted: Path | None) -> None:
     if name is None:
         what = "is not signed" if request.signature is None else "is signed by a key that is not in the keyring"
         raise Refused(f"the request {what}; ask the coordinator for a signed one, and for its card")
-    tell(f"note: the request is signed by {name}")
+    print_note(f"the request is signed by {name}")

@@ -43,33 +43,33 @@ def what_if(
     if out is not None:
         check_writable(out, _FORMATS, [*reports, *files_among(targets, *(target or []))])
     wanted: dict[str, object] = dict(_in_file(targets)) if targets is not None else {}
-    for one in target or []:
-        if one in wanted:
-            raise CallError(f"the target {one} is given twice")
-        wanted[one if len(one) <= _LONGEST_NAME else f"{one[: _LONGEST_NAME - 1]}…"] = one
+    for text in target or []:
+        if text in wanted:
+            raise CallError(f"the target {text} is given twice")
+        wanted[text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"] = text
     if not wanted:
         raise CallError("there are no targets; give --target or --targets")
     settings = from_options(
         Settings, confidence=confidence, interval=interval, simultaneous=simultaneous, target_examples=target_examples
     )
     with working("reading and estimating"):
-        made = run_what_if(
+        result = run_what_if(
             load(reports), wanted, method,
             **settings.used("confidence", "interval", "simultaneous", "target_examples"),
         )  # fmt: skip
     if out is not None:
-        write_whole(out, _as_csv(made) if out.suffix == ".csv" else made.dumps())
+        write_whole(out, _as_csv(result) if out.suffix == ".csv" else result.dumps())
     if as_json:
-        print_json(made)
+        print_json(result)
         return
     console = results()
     console.print(
         printable(
-            f"Certified accuracy of {len(made.targets)} targets by {made.method.upper()}, each with its interval of "
-            f"confidence {share(made.confidence)} ({made.clients} clients, {made.examples} examples)."
+            f"Certified accuracy of {len(result.targets)} targets by {result.method.upper()}, each with its "
+            f"interval of confidence {share(result.confidence)} ({result.clients} clients, {result.examples} examples)."
         )
     )
-    console.print(target_table(made))
+    console.print(target_table(result))
     if out is not None:
         console.print(printable(f"Wrote {out}."))
 
@@ -83,11 +83,11 @@ def _in_file(path: Path) -> dict[str, object]:
     return document
 
 
-def _as_csv(made: WhatIf) -> str:
+def _as_csv(result: WhatIf) -> str:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["target", "radius", "certified_accuracy", "lower", "upper"])
-    for curve in made.targets:
-        for row in zip(made.radii, curve.certified_accuracy, curve.lower, curve.upper, strict=True):
+    for curve in result.targets:
+        for row in zip(result.radii, curve.certified_accuracy, curve.lower, curve.upper, strict=True):
             table.writerow([curve.target.name, *row])
     return text.getvalue()
