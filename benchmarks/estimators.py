@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 
 from fedcert.estimation.methods.registry import Settings, estimator
 from machine import describe_machine
-from simulation import FAMILIES, TARGET_EXAMPLES, federation, ordinary, shifted
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from factories import FAMILIES, TARGET_EXAMPLES, federation, ordinary, shifted
 
 METHODS = ("vw", "ap", "ga", "minimax", "blup", "poststratified")
 TARGETS = {"uniform": (None,), "shifted": (0.2, 0.4, 0.6)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,9 @@ import numpy as np
 from fedcert.estimation.intervals.statement import make_interval
 from fedcert.estimation.methods.registry import Settings, estimator
 from machine import describe_machine
-from simulation import dirichlet, federation, limited, ordinary, pareto
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from factories import dirichlet, federation, limited, ordinary, pareto
 
 METHODS = ("vw", "ap", "ga", "minimax", "blup", "poststratified")
 INTERVALS = ("finite-sample", "asymptotic")

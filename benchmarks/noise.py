@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,13 @@ from fedcert.estimation.methods.registry import Settings, estimator
 from fedcert.privacy.dp.accounting import Share, share_of
 from fedcert.privacy.dp.mechanism import with_noise
 from fedcert.report import DEFAULT_RADII, Smoothing, Sums
-from fedcert.report.privacy import Noise, PrivacyBudget
+from fedcert.report.privacy import AddedNoise, PrivacyBudget
 from fedcert.report.sums.noisy import noisy_sums
 from fedcert.secagg.threshold import max_colluders
 from machine import describe_machine
-from simulation import CLIENTS, TARGET_EXAMPLES, dirichlet, federation, ordinary, shifted
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from factories import CLIENTS, TARGET_EXAMPLES, dirichlet, federation, ordinary, shifted
 
 THRESHOLD = 2 * CLIENTS // 3 + 1
 
@@ -41,7 +44,7 @@ def noisy(cells: np.ndarray, share: Share, budget: PrivacyBudget) -> AggregatedC
         label_counts=(0,) * len(classes), certified_counts=(0,) * len(DEFAULT_RADII),
     )  # fmt: skip
     every = Share(CLIENTS * share.variance, share.scale, share.rho)
-    noise = Noise(
+    noise = AddedNoise(
         budget=budget, rho=share.rho, variance=every.of_examples, scale=share.scale,
         cells=with_noise(cells, every).tolist(),
     )  # fmt: skip

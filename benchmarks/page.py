@@ -26,7 +26,7 @@ from fedcert.show.page.rendering import rendered
 from machine import describe_machine
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from drawing import drawn_reports
+from factories import drawn_reports
 
 CASES = {
     "20 clients, 10 classes, BLUP": {"clients": 20, "classes": 10},

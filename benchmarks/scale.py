@@ -22,7 +22,9 @@ import pyarrow.parquet as parquet
 
 from fedcert.report import DEFAULT_RADII
 from machine import describe_machine
-from simulation import ordinary
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from factories import ordinary
 
 SIZES = {10: (10_000, 100_000, 300_000, 1_000_000), 100: (1_000, 10_000, 30_000, 100_000)}
 _AT_ONCE = 20_000

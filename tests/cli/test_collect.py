@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asked import answer, request
+from factories import answer, request
 from fedcert import Estimate, Request
 from fedcert.cli.main import run
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asked import request
+from factories import request
 from fedcert import Estimate, Report, Request, WhatIf, certify
 from fedcert.certification.journal import Journal
 from fedcert.cli.certify import _ProgressBar

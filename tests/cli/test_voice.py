@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drawing import drawn_reports
+from factories import drawn_reports
 from fedcert.cli import console
 from fedcert.cli.help_groups import GROUPS
 from fedcert.cli.main import app, run

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from factories import World, dirichlet, federation, limited, ordinary, pareto
 from fedcert import Report, estimate
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.diagnostics.label_shift import _placed, label_shift_test
-from simulation import World, dirichlet, federation, limited, ordinary, pareto
 
 
 def verdicts(*arguments: Any, **more: Any) -> dict[str, str]:

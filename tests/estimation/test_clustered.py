@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from factories import RADII, World, dirichlet, federation, limited, ordinary, pareto, reports_of
 from fedcert import Report, estimate, what_if
 from fedcert.estimation.intervals.cluster_robust import effects_of, folded_student_quantile
 from fedcert.estimation.intervals.statement import make_interval
 from fedcert.estimation.methods.registry import Settings, estimator
-from federations import reports_of
-from simulation import RADII, World, dirichlet, federation, limited, ordinary, pareto
 
 
 def differing(labels: np.ndarray, accuracy: np.ndarray, effect: float, generator: np.random.Generator) -> np.ndarray:

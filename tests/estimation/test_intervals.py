@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from factories import RADII, World, dirichlet, federation, limited, ordinary
 from fedcert import EstimationProblem, Report, estimate
 from fedcert.estimation.intervals.half_lengths import asymptotic, ends, finite_sample, folded_quantile
 from fedcert.estimation.intervals.ingredients import Uncertainty, of_weights
@@ -17,7 +18,6 @@ from fedcert.estimation.intervals.statement import make_interval
 from fedcert.estimation.methods.linear_model import fit
 from fedcert.estimation.methods.registry import Settings, estimator
 from fedcert.estimation.what_if import curves_for
-from simulation import RADII, World, dirichlet, federation, limited, ordinary
 
 
 def simple(bias: float = 0.0, squares: float = 0.01, accuracy: float = 0.5, radii: int = 3) -> Uncertainty:

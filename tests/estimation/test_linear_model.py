@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from factories import dirichlet, federation, limited, ordinary
 from fedcert import Report, Sums, estimate
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.clients.statistics import SufficientStatistics
@@ -15,7 +16,6 @@ from fedcert.estimation.methods.blup import blup
 from fedcert.estimation.methods.linear_model import Fit, decreasing, fit
 from fedcert.estimation.methods.linear_weights import MixEigenbasis
 from fedcert.estimation.methods.registry import Settings
-from simulation import dirichlet, federation, limited, ordinary
 
 
 def made_up(seed: int, classes: int = 6, opens: bool = False, partition: object = None) -> ReportedClients:

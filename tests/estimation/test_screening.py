@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from factories import RADII, TARGET_EXAMPLES, dirichlet, federation, limited, ordinary, pareto, reports_of, shifted
 from fedcert import EstimationProblem, Report, Sums, estimate
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.diagnostics.screening import deviations, screen
 from fedcert.estimation.methods.registry import Settings, estimator
-from federations import reports_of
-from simulation import RADII, TARGET_EXAMPLES, dirichlet, federation, limited, ordinary, pareto, shifted
 
 PARTITIONS = {
     "Dirichlet 0.1": dirichlet(0.1),

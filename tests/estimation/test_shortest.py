@@ -8,10 +8,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from factories import dirichlet, federation, ordinary
 from fedcert.estimation.intervals.half_lengths import hoeffding_deviations
 from fedcert.estimation.methods.minimax_solver import shortest, shortest_convex
 from fedcert.estimation.methods.registry import Settings, estimator
-from simulation import dirichlet, federation, ordinary
 
 Z = hoeffding_deviations(0.95)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from factories import reports_of
 from fedcert import CannotCombine, EstimationProblem, Report, Sums, estimate
 from fedcert.estimation.clients.aggregated import AggregatedClients
 from fedcert.estimation.clients.protocol import Clients
 from fedcert.estimation.clients.reported import ReportedClients
-from federations import reports_of
 
 MODES = ("closed", "open", "partly open")
 

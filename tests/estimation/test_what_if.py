@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from factories import dirichlet, reports_of
 from fedcert import CallError, EstimationProblem, InvalidValue, Sums, estimate, what_if
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.clients.statistics import SufficientStatistics
 from fedcert.estimation.intervals.half_lengths import hoeffding_deviations
 from fedcert.estimation.methods.minimax_solver import shortest
 from fedcert.estimation.methods.ridge import ridge_rules
-from federations import reports_of
-from simulation import dirichlet
 
 MIXES = {"plain": "uniform", "mostly a": {"a": 8, "b": 1, "c": 1}, "only b": {"b": 1}, "listed": [1, 2, 3, 4, 5]}
 

@@ -13,7 +13,7 @@ import pytest
 
 import fedcert
 from browsing import Opened
-from drawing import drawn_reports
+from factories import drawn_reports
 from fedcert.cli.main import run
 from fedcert.estimation.methods.registry import Settings
 from fedcert.report import Report, Sums, load

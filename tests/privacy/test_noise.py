@@ -12,6 +12,7 @@ import opendp.prelude as dp
 import pytest
 from scipy import stats
 
+from factories import RADII, dirichlet, ordinary, reports_of
 from fedcert import CannotCombine, Report, Sums, estimate, what_if
 from fedcert.cli.main import run
 from fedcert.errors import EstimationProblem, InvalidValue, Refused
@@ -24,9 +25,7 @@ from fedcert.report.privacy import ALONE, TOGETHER, AddedNoise, PrivacyBudget
 from fedcert.report.request import PrivateSum, Request
 from fedcert.report.sums.noisy import noisy_sums
 from fedcert.secagg.vectors import VectorLayout
-from federations import reports_of
 from secure_sums import private_request
-from simulation import RADII, dirichlet, ordinary
 
 dp.enable_features("contrib")
 LOCAL = PrivacyBudget(epsilon=1.0, noise=ALONE)

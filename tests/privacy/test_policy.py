@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from factories import reports_of
 from fedcert.cli.main import run
 from fedcert.errors import InvalidValue, Refused
 from fedcert.privacy.policy import Policy, read_policy
 from fedcert.report.privacy import PrivacyBudget
 from fedcert.report.request import PrivateSum
-from federations import reports_of
 from secure_sums import private_request
 
 

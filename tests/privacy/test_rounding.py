@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from factories import RADII, ordinary, reports_of
 from fedcert import CallError, CannotCombine, Report, Sums, estimate
 from fedcert.cli.main import run
 from fedcert.errors import InvalidValue, Refused
@@ -22,8 +23,6 @@ from fedcert.privacy.keys.identity import Identity, write_identity
 from fedcert.privacy.policy import Policy
 from fedcert.privacy.rounding import rounded
 from fedcert.report.privacy import ALONE, AddedNoise, PrivacyBudget
-from federations import reports_of
-from simulation import RADII, ordinary
 
 REPORTS = reports_of(0, "open")
 SITE = Identity.new("site")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from asked import NOW, ROSTER, answer, request
+from factories import NOW, ROSTER, answer, request
 from fedcert._files.atomic import write_whole
 from fedcert.errors import CallError, InvalidValue, Refused
 from fedcert.privacy.keys.identity import Card, Identity, read_identity, write_identity

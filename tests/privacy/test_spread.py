@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from factories import dirichlet, ordinary, reports_of
 from fedcert import Report, Sums, estimate
 from fedcert.errors import Refused
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.intervals.cluster_robust import ClassEffects
 from fedcert.report import DEFAULT_RADII
 from fedcert.secagg.second_sum import SecondSum
-from federations import reports_of
-from simulation import dirichlet, ordinary
 
 TARGET = (0.3, 0.1, 0.2, 0.25, 0.15)
 

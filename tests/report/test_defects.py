@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from documents import DOCUMENTS, KINDS, REMEDIES
+from factories import DOCUMENTS, KINDS, REMEDIES
 from fedcert import InvalidValue
 from fedcert._schema.record import Record
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from documents import report_document
+from factories import report_document
 from fedcert import CallError, FedcertWarning, FileProblem, InvalidValue, read_reports
 from fedcert._files import documents as reading
 from fedcert.report import check_writable, read_documents, write_whole

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from documents import report_document
+from factories import report_document
 from fedcert import (
     CannotCombine,
     FedcertError,

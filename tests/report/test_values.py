@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 
-from documents import DOCUMENTS, GOLDEN, KINDS, report_document
+from factories import DOCUMENTS, GOLDEN, KINDS, report_document
 from fedcert import FedcertWarning, InvalidValue, Report, Request, Smoothing
 
 SCHEMAS = GOLDEN.parent.parent / "docs" / "schemas"

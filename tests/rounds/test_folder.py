@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from asked import NOW, answer, request
+from factories import NOW, answer, request
 from fedcert.errors import CallError, FedcertWarning, FileProblem, QuorumMissed, Refused
 from fedcert.rounds import CertificationRound, RunFolder
 from fedcert.rounds.folder import file_name
@@ -146,10 +146,10 @@ _COORDINATOR = """
 import sys, time
 from pathlib import Path
 sys.path[:0] = {paths}
-from asked import answer
+from factories import NOW, answer
 from fedcert.rounds import CertificationRound, RunFolder
 folder = RunFolder(Path({folder!r}))
-one = CertificationRound(folder=folder, clock=lambda: __import__("asked").NOW)
+one = CertificationRound(folder=folder, clock=lambda: NOW)
 for number, client in enumerate(("site-a", "site-b", "site-c")):
     if client not in one.reports:
         one.take(answer(one.request, client))

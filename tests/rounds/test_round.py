@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from asked import NOW, ROSTER, answer, clock, request
+from factories import NOW, ROSTER, answer, clock, request
 from fedcert.errors import CallError, QuorumMissed, Refused
 from fedcert.report import Release, Target
 from fedcert.rounds import CertificationRound, Reply, make_request, wait

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import fedcert
-from drawing import drawn_reports
+from factories import drawn_reports
 from fedcert.cli.main import run
 from fedcert.errors import CallError, FileProblem
 from fedcert.report import Sums

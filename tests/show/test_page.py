@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import fedcert
-from drawing import drawn_reports
+from factories import drawn_reports
 from fedcert.cli.main import run
 from fedcert.errors import CallError
 from fedcert.estimation.methods.registry import Settings

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 import fedcert
-from drawing import drawn_reports
+from factories import drawn_reports
 from fedcert.show.terminal import class_table, curve_table, report_table
 
 REPORTS = drawn_reports(6, 3, 21, seed=1, tells=1.0)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import fedcert
-from drawing import drawn_reports
+from factories import drawn_reports
 from fedcert.errors import CallError, MissingExtra
 from fedcert.show.tracking import metrics_of, mlflow, tensorboard
 
