@@ -1,8 +1,9 @@
-"""What a client is going to do, checked before hours of work."""
+"""The plan of a client's certification, checked before hours of work."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sized
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -17,20 +18,21 @@ from fedcert.report.fields import CLASSES, RADII
 
 @dataclass(frozen=True)
 class CertificationPlan(Checked):
-    """What a client is going to do.
+    """What a client is going to certify, and how.
 
     Attributes:
         client: the client's name.
         smoothing: how to smooth and certify.
         radii: at which radii to count.
         classes: class names; None takes the model's indices as names.
-        class_counts: whether the report tells counts per class.
+        class_counts: whether the report discloses counts per class.
         every: certify every so many-th example only.
         seed: of the noise; it stays out of the report.
-        batch_size: samples per call of the model; found by itself where None.
+        batch_size: samples per call of the model; computed from sizes where None.
         compile: whether torch is to compile the model; where it pays, if None.
         time_budget: seconds after which to stop with what is done.
         request: digest of the request that is answered.
+        precision_is_open: whether the precision was left to the model's device (`with_precision`).
     """
 
     client: str = required(Text())
@@ -44,6 +46,17 @@ class CertificationPlan(Checked):
     compile: bool | None = optional(Flag())
     time_budget: float | None = optional(Number(above=0))
     request: str | None = None
+    precision_is_open: bool = False
+
+    def examples_of(self, data: Sized) -> int:
+        """How many of a client's examples are to be certified."""
+        return -(-len(data) // self.every)
+
+    def with_precision(self, default: str) -> CertificationPlan:
+        """The plan with its precision settled: that of the model's device, where no other was asked for."""
+        if not self.precision_is_open:
+            return self
+        return replace(self, smoothing=replace(self.smoothing, precision=default), precision_is_open=False)
 
 
 def plan_certification(client: str, request: Request | None, given: dict[str, Any], **rest: Any) -> CertificationPlan:
@@ -66,9 +79,10 @@ def plan_certification(client: str, request: Request | None, given: dict[str, An
     radii, classes = given.get("radii"), given.get("classes")
     return CertificationPlan(
         client,
-        Smoothing.usual(**smoothing),
+        Smoothing.defaults(**smoothing),
         DEFAULT_RADII if radii is None else radii,
         classes,
+        precision_is_open="precision" not in given,
         **rest,
     )
 

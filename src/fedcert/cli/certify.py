@@ -11,17 +11,21 @@ from rich.progress import Progress, TaskID
 
 from fedcert._schema.field_types import Text
 from fedcert.certification.data.sources import load_data
+from fedcert.certification.dataset_run import certify_dataset
 from fedcert.certification.examples import write_examples
 from fedcert.certification.models.loading import load_classifier
 from fedcert.certification.plan import check_request, plan_certification
-from fedcert.certification.run import ProgressListener, certify_dataset
+from fedcert.certification.precision import BFLOAT16_GAIN
+from fedcert.certification.progress import ProgressListener
 from fedcert.cli.console import duration, print_json, progress, results, tell
 from fedcert.cli.inputs import files_among, names_in, option, radii_of, seconds_of, wrong_option
+from fedcert.cli.registry_option import RegistryOption
 from fedcert.cli.signing import check_asker, keys_in, signed_by
 from fedcert.errors import CallError, InvalidValue, require
 from fedcert.privacy.policy import read_policy
 from fedcert.report import Report, Request, check_writable, read_one, write_whole
 from fedcert.report.fields import CLASSES, RADII
+from fedcert.report.noises import noise_choices
 from fedcert.show.terminal import printable, report_table
 
 
@@ -52,14 +56,17 @@ def certify(
         int | None, typer.Option(help="Samples per call of the model. [default: found by itself]")
     ] = None,
     model_id: Annotated[str | None, typer.Option(help="Name of a model that is a bare callable.")] = None,
-    noise: Annotated[str | None, typer.Option(help="gaussian (L2), or uniform (L1). [default: gaussian]")] = None,
+    noise: Annotated[str | None, RegistryOption(lambda: f"{noise_choices()}. [default: gaussian]")] = None,
     procedure: Annotated[
         str | None, typer.Option(help="sequential, or fixed (always n samples). [default: sequential]")
     ] = None,
     tolerance: Annotated[
         float | None, typer.Option(help="Sequential: what giving up may cost at a radius. [default: 0.005]")
     ] = None,
-    precision: Annotated[str | None, typer.Option(help="float32, tf32 or bfloat16. [default: float32]")] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(help="float32, tf32 or bfloat16. [default: bfloat16 on a GPU that has it, else float32]"),
+    ] = None,
     compile_model: Annotated[
         bool | None, typer.Option("--compile/--no-compile", help="Have torch compile the model. [default: if it pays]")
     ] = None,
@@ -197,6 +204,12 @@ class _Bar(ProgressListener):
         """Say where the work is kept, if any was done."""
         if self.journal is not None and self.journal.exists():
             tell(f"note: what was done is kept in {self.journal}; run the same command again to go on")
+
+    def slower_by_request(self, asked: str, faster: str) -> None:
+        tell(
+            f"note: the request asks for {asked}, which every site can run; in {faster} a GPU like this one is up to "
+            f"{BFLOAT16_GAIN} times faster: the coordinator may ask for it (fedcert request --precision {faster})"
+        )
 
     def resumed(self, examples: int) -> None:
         tell(f"note: going on where an earlier run was: {examples:,} examples are done")

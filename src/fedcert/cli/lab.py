@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fedcert.certification.run import ProgressListener
+from fedcert.certification.precision import default_precision
+from fedcert.certification.progress import ProgressListener
 from fedcert.cli.console import duration, progress, results, tell, working
 from fedcert.cli.inputs import files_among, seconds_of
 from fedcert.errors import CallError, FileProblem, require
@@ -83,8 +84,9 @@ def train(
     """Train a global model; the same command goes on where an earlier run was."""
     torch = require("torch", "federated training", "torch")
     safetensors = require("safetensors.torch", "federated training", "torch")
-    settings = _settings(experiment, rounds)
-    trained = _trained(settings, _data(settings.data, folder), out, torch.device(_device(torch, device)), time_budget)
+    where = torch.device(_device(torch, device))
+    settings = _settings(experiment, rounds, where)
+    trained = _trained(settings, _data(settings.data, folder), out, where, time_budget)
     state = {name: tensor.cpu().contiguous() for name, tensor in trained.network.state_dict().items()}
     write_whole(out / "model.safetensors", safetensors.save(state))
     results().print(printable(f"{_words(trained)} Wrote {out / 'model.safetensors'}."))
@@ -103,9 +105,10 @@ def trace(
     torch = require("torch", "federated training", "torch")
     require("pyarrow", "traces", "parquet")
     check_writable(out, (".parquet",), files_among(experiment))
-    settings = _settings(experiment, rounds)
+    where = torch.device(_device(torch, device))
+    settings = _settings(experiment, rounds, where)
     found = _data(settings.data, folder)
-    _traced(settings, found, out, work or out.with_suffix(".work"), torch.device(_device(torch, device)))
+    _traced(settings, found, out, work or out.with_suffix(".work"), where)
 
 
 @app.command("paper")
@@ -147,7 +150,7 @@ def paper(
                 raise CallError(f"making the missing traces of {table} needs {name}; name its folder (--{name})")
         images = {name: _data(name, folders[name]) for name in wanted}
         for setting in missing:
-            settings = setting.experiment(rounds, on_gpu=where.type == "cuda")
+            settings = setting.experiment(rounds, on_gpu=default_precision(where) == "bfloat16")
             place = traces / f"{setting.name}.parquet"
             _traced(settings, images[setting.data], place, traces / f"{setting.name}.work", where)
     console = results()
@@ -174,10 +177,10 @@ def paper(
         console.print(printable(f"Wrote {markdown}."))
 
 
-def _settings(experiment: Path, rounds: int | None) -> Any:
+def _settings(experiment: Path, rounds: int | None, device: Any) -> Any:
     from fedcert.lab.experiment import read_experiment
 
-    settings = read_experiment(experiment)
+    settings = read_experiment(experiment, default_precision(device))
     return settings if rounds is None else replace(settings, training=replace(settings.training, rounds=rounds))
 
 

@@ -8,13 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from fedcert._schema.field_types import ModelName
+from fedcert.certification.precision import precision_sentence
 from fedcert.cli.console import print_json, results, tell
 from fedcert.cli.inputs import files_among, from_options, names_in, option, radii_of
+from fedcert.cli.registry_option import RegistryOption
 from fedcert.cli.signing import keys_in, signed_by
 from fedcert.errors import CallError, preview
 from fedcert.estimation.target import target_of
 from fedcert.report import DEFAULT_RADII, Release, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES, RADII, ROSTER
+from fedcert.report.noises import noise_choices
 from fedcert.report.privacy import TOGETHER, PrivacyBudget
 from fedcert.report.request import PrivateSum
 from fedcert.rounds import make_request
@@ -35,7 +38,7 @@ def request(
         int | None, typer.Option(help="The most samples for each example. [default: 10000; fixed: 1000]")
     ] = None,
     failure_probability: Annotated[float, typer.Option(help="Of each certificate.")] = 0.001,
-    noise: Annotated[str, typer.Option(help="gaussian (radii in L2), or uniform (in L1).")] = "gaussian",
+    noise: Annotated[str, RegistryOption(lambda: f"{noise_choices('radii in ', 'in ')}.")] = "gaussian",
     procedure: Annotated[str, typer.Option(help="sequential, or fixed (always n samples).")] = "sequential",
     tolerance: Annotated[
         float | None, typer.Option(help="Sequential: what giving up may cost at a radius. [default: 0.005]")
@@ -88,7 +91,7 @@ def request(
         make_request,
         model=_digest(model) if model is not None else option("--model-id", ModelName(), model_id),
         smoothing=from_options(
-            Smoothing.usual,
+            Smoothing.defaults,
             sigma=sigma,
             n0=n0,
             failure_probability=failure_probability,
@@ -125,6 +128,7 @@ def request(
         console = results()
         console.print(printable(f"Wrote {out}: asks {asked} to certify {shown_model} with sigma {sigma:g}."))
         console.print(f"These settings can certify radii up to {cap:.3f}.")
+        console.print(precision_sentence(made.smoothing.precision))
         certify = f"fedcert certify MODEL DATA --request {out.name} --client NAME --out report.json"
         if made.private is None:
             console.print(printable(f"Each site runs: {certify}"))

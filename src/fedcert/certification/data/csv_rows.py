@@ -1,4 +1,4 @@
-"""Rows of a CSV with a label each: what lists of images and tables of numbers have in common."""
+"""Rows of a CSV with a label each: lists of images, and tables of numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from fedcert._files.paths import check_readable, display_path
 from fedcert.errors import DataProblem, FileProblem, preview
 
 _MOST_ROWS = 50_000_000
-_MOST_DIGITS = 9  # of a class index
+"""All rows are held in memory as text: more would not fit on most machines."""
+_MOST_DIGITS = 9
+"""Of a class index: far above the most classes of a report, and safe to convert."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +53,15 @@ class Rows:
         Raises:
             DataProblem: some rows have one and others none.
         """
-        found = [(row.get("group") or "").strip() for row in self.rows]
-        if not any(found):
+        groups = [(row.get("group") or "").strip() for row in self.rows]
+        if not any(groups):
             return None
-        if "" in found:
+        if "" in groups:
             raise DataProblem(
-                f"{self.at(found.index(''))}: group must be given in every row or in none; give single examples groups "
-                "of their own"
+                f"{self.at(groups.index(''))}: group must be given in every row or in none; give single examples "
+                "groups of their own"
             )
-        return np.array(found)
+        return np.array(groups)
 
     def at(self, index: int) -> str:
         """Where a row is, for messages."""

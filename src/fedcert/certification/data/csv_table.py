@@ -9,6 +9,7 @@ from fedcert.certification.data.csv_rows import Rows
 from fedcert.errors import DataProblem, preview
 
 _LARGEST = float(np.finfo(np.float32).max)
+"""Models take float32: beyond it a number would become infinite."""
 
 
 def numbers_of(rows: Rows) -> npt.NDArray[np.float32]:
