@@ -8,11 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedcert._arrays import Floats, Integers
+from fedcert._arrays import Floats, Images, Integers
 from fedcert.certification.perturbation import Perturbation
 from fedcert.certification.streams import Phase
-
-Images = npt.NDArray[np.float32]
 
 _NOT_SELECTED = -1
 """Where a class index would be: indices begin at 0."""

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from fedcert.certification.certificate import CertificateTable, ExampleState, Images
+from fedcert._arrays import Images
+from fedcert.certification.certificate import CertificateTable, ExampleState
 from fedcert.certification.data.local_data import LocalData
 from fedcert.certification.journal import Journal
 from fedcert.certification.models.answers import check_width

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedcert._arrays import Floats
+from fedcert._arrays import Floats, Images
 from fedcert.errors import CallError, preview
 from fedcert.report import Smoothing
 from fedcert.report.noises import NOISES, Noise
@@ -43,7 +43,7 @@ class Perturbation(ABC):
         return np.array(radii, dtype=np.float64).reshape(bounds.shape)
 
     @abstractmethod
-    def perturb(self, image: npt.NDArray[np.float32], stream: int, out: npt.NDArray[np.float32]) -> None:
+    def perturb(self, image: Images, stream: int, out: Images) -> None:
         """Fill `out` (samples x the image's shape) with independent perturbations of an image.
 
         What is drawn is a pure function of the stream, a seed of 63 bits.
@@ -57,7 +57,7 @@ class Perturbation(ABC):
 class AdditivePerturbation(Perturbation):
     """Noise that is added to the image, and drawn in place of the noisy images."""
 
-    def perturb(self, image: npt.NDArray[np.float32], stream: int, out: npt.NDArray[np.float32]) -> None:
+    def perturb(self, image: Images, stream: int, out: Images) -> None:
         """Fill with noise, then add the image."""
         self.fill(stream, out)
         out += image
@@ -68,7 +68,7 @@ class AdditivePerturbation(Perturbation):
         out += image
 
     @abstractmethod
-    def fill(self, stream: int, out: npt.NDArray[np.float32]) -> None:
+    def fill(self, stream: int, out: Images) -> None:
         """Fill an array with the noise of a stream."""
 
     @abstractmethod
@@ -83,7 +83,7 @@ class Gaussian(AdditivePerturbation):
     noise: ClassVar[Noise] = NOISES["gaussian"]
     sigma: float
 
-    def fill(self, stream: int, out: npt.NDArray[np.float32]) -> None:
+    def fill(self, stream: int, out: Images) -> None:
         """Normal numbers of a stream."""
         generator_of(stream).standard_normal(out=out, dtype=np.float32)
         out *= np.float32(self.sigma)
@@ -105,7 +105,7 @@ class Uniform(AdditivePerturbation):
         """λ, the most that the noise moves a coordinate."""
         return float(np.sqrt(3) * self.sigma)
 
-    def fill(self, stream: int, out: npt.NDArray[np.float32]) -> None:
+    def fill(self, stream: int, out: Images) -> None:
         """Uniform numbers of a stream."""
         generator_of(stream).random(out=out, dtype=np.float32)
         out *= np.float32(2 * self.half_width)

@@ -11,7 +11,8 @@ import time
 import zlib
 from collections import deque
 
-from fedcert.certification.certificate import ExampleState, Images, InFlight
+from fedcert._arrays import Images
+from fedcert.certification.certificate import ExampleState, InFlight
 from fedcert.certification.certify import certify_counts
 from fedcert.certification.journal import Journal
 from fedcert.certification.samplers.protocol import OnSamples, Sampler, ignore

@@ -15,9 +15,8 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from fedcert._arrays import Integers
+from fedcert._arrays import Images, Integers
 from fedcert._files.paths import check_readable
-from fedcert.certification.certificate import Images
 from fedcert.errors import DataProblem, FedcertError, preview
 
 _BYTES_PER_PIECE = 2**24

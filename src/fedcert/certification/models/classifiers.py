@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard
 
 import numpy as np
 
-from fedcert._arrays import Integers
+from fedcert._arrays import Images, Integers
 from fedcert._schema.field_types import ModelName
-from fedcert.certification.certificate import Images
 from fedcert.certification.models.answers import check_width, guarded, labels_of
 from fedcert.certification.models.digest import Tensor, digest_of_tensors
 from fedcert.certification.perturbation import Perturbation

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from fedcert._arrays import Images
 from fedcert._files.paths import check_readable
-from fedcert.certification.certificate import Images
 from fedcert.certification.models.classifiers import (
     ArrayClassifier,
     Classifier,

@@ -9,8 +9,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from fedcert._arrays import Integers
-from fedcert.certification.certificate import Images, InFlight
+from fedcert._arrays import Images, Integers
+from fedcert.certification.certificate import InFlight
 from fedcert.certification.perturbation import Perturbation
 from fedcert.certification.streams import Streams, block_size
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcert._arrays import Integers
-from fedcert.certification.certificate import Images, InFlight
+from fedcert._arrays import Images, Integers
+from fedcert.certification.certificate import InFlight
 from fedcert.certification.perturbation import Perturbation
 from fedcert.certification.samplers.blocks import ahead, batches, fitting_batch, noisy_batch
 from fedcert.certification.samplers.protocol import OnSamples, PlainSampler, ignore

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from fedcert._arrays import Integers
-from fedcert.certification.certificate import Images, InFlight
+from fedcert._arrays import Images, Integers
+from fedcert.certification.certificate import InFlight
 
 OnSamples = Callable[[int], None]
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedcert._arrays import Integers
-from fedcert.certification.certificate import Images, InFlight
+from fedcert._arrays import Images, Integers
+from fedcert.certification.certificate import InFlight
 from fedcert.certification.models.answers import NAN_SCORES, check_width
 from fedcert.certification.models.torch_module import channels_last, largest_activation, scores_of
 from fedcert.certification.perturbation import Perturbation

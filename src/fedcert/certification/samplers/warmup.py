@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 
-from fedcert.certification.certificate import Images, in_flight
+from fedcert._arrays import Images
+from fedcert.certification.certificate import in_flight
 from fedcert.certification.samplers.protocol import Sampler
 from fedcert.certification.streams import Phase
 from fedcert.errors import FedcertWarning
