@@ -62,29 +62,28 @@ class CertificationPlan(Checked):
 def plan_certification(client: str, request: Request | None, given: dict[str, Any], **rest: Any) -> CertificationPlan:
     """A plan from a request or from single settings, never from both.
 
+    Args:
+        client: the client's name.
+        request: the coordinator's request.
+        given: settings of smoothing by name, "radii" and "classes"; None stands for the default.
+        rest: other fields of the plan.
+
     Raises:
         CallError: a setting is given beside a request, or sigma is given by neither.
     """
+    settings = {name: value for name, value in given.items() if value is not None}
     if request is not None:
-        if given:
+        if settings:
             raise CallError(
-                f"the request already says {', '.join(given)}: leave {'it' if len(given) == 1 else 'them'} out"
+                f"the request already says {', '.join(settings)}: leave {'it' if len(settings) == 1 else 'them'} out"
             )
-        settings = request.smoothing
-        return CertificationPlan(client, settings, request.radii, request.classes, request=request.digest, **rest)
-    if "sigma" not in given:
+        asked = request.smoothing
+        return CertificationPlan(client, asked, request.radii, request.classes, request=request.digest, **rest)
+    if "sigma" not in settings:
         raise CallError("sigma is needed (or a request, which says it): the standard deviation of the noise")
-    names = ("sigma", "n0", "n", "failure_probability", "noise", "procedure", "tolerance", "precision")
-    smoothing = {name: given[name] for name in names if name in given}
-    radii, classes = given.get("radii"), given.get("classes")
-    return CertificationPlan(
-        client,
-        Smoothing.defaults(**smoothing),
-        DEFAULT_RADII if radii is None else radii,
-        classes,
-        precision_is_open="precision" not in given,
-        **rest,
-    )
+    radii, classes = settings.pop("radii", DEFAULT_RADII), settings.pop("classes", None)
+    smoothing, is_open = Smoothing.defaults(**settings), "precision" not in settings
+    return CertificationPlan(client, smoothing, radii, classes, precision_is_open=is_open, **rest)
 
 
 def check_request(request: Request, client: str, model: str, examples: int, now: datetime) -> None:

@@ -103,13 +103,13 @@ def certify(
     if isinstance(model, (str, Path)):
         model, device = onnx_classifier(model, device or "auto"), None
     classifier = classifier_of(model, model_id=model_id, device=device)
-    given = {
+    settings = {
         "sigma": sigma, "n0": n0, "n": n, "failure_probability": failure_probability,
         "radii": radii, "classes": classes, "noise": noise, "procedure": procedure, "tolerance": tolerance,
         "precision": precision,
     }  # fmt: skip
     plan = plan_certification(
-        client, request, {name: value for name, value in given.items() if value is not None},
+        client, request, settings,
         class_counts=class_counts, every=every, seed=seed, batch_size=batch_size, compile=compile,
         time_budget=time_budget,
     )  # fmt: skip

@@ -108,7 +108,6 @@ def certify(
     }  # fmt: skip
     given["radii"] = option("--radii", RADII, radii_of(radii)) if radii is not None else None
     given["classes"] = names_in(classes, CLASSES, "classes") if classes is not None else None
-    given = {name: value for name, value in given.items() if value is not None}
     try:
         plan = plan_certification(
             option("--client", Text(), client), asked, given,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -55,16 +55,12 @@ class DeviceSampler:
     device: torch.device
     batch_size: int | None = None
     precision: str = "float32"
+    can_compile: ClassVar[bool] = True
     _forward: Callable[[torch.Tensor], Any] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._forward = self.module
         self._fused = self._mostly_fused = False
-
-    @property
-    def can_compile(self) -> bool:
-        """Whether `compile` does anything: it does."""
-        return True
 
     @property
     def pays_to_compile(self) -> bool:
