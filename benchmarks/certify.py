@@ -22,12 +22,14 @@ import numpy as np
 import torch
 from scipy import stats
 
+from fedcert.certification.certificate import in_flight
 from fedcert.certification.data.sources import load_data
+from fedcert.certification.dataset_run import certify_dataset
 from fedcert.certification.models.loading import load_classifier
-from fedcert.certification.perturbation import Gaussian, Phase, Streams
+from fedcert.certification.perturbation import Gaussian
 from fedcert.certification.plan import plan_certification
-from fedcert.certification.run import ProgressListener, certify_dataset
-from fedcert.certification.samplers.protocol import draws_of
+from fedcert.certification.progress import ProgressListener
+from fedcert.certification.streams import Phase, Streams
 from machine import describe_machine
 from rivals import published, toolbox
 
@@ -115,7 +117,7 @@ class Bench:
     def agreement(self, images: int, samples: int) -> dict[str, Any]:
         """Counts of low precisions beside float32's, with the same noise and with other noise."""
         some = self.images[:: max(1, len(self.images) // images)][:images]
-        draws = draws_of(range(len(some)), Phase.ESTIMATION, samples)
+        examples = in_flight(some, range(len(some)), Phase.ESTIMATION, samples)
 
         def counts(precision: str, seed: int) -> np.ndarray:
             classifier = self.classifier()
@@ -124,7 +126,7 @@ class Bench:
                 noise = Gaussian(self.options.sigma)
                 sampler = classifier.sampler(width, noise, Streams(seed, "benchmark"), None, precision)
                 sampler.fuse(some)
-                return sampler.counts(some, draws)
+                return sampler.counts(examples)
 
         plain, made = counts("float32", 0), {}
         for precision in self.options.agreement.split(","):

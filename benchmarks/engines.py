@@ -44,7 +44,8 @@ def in_process(network: Any, clients: int, n: int) -> tuple[float, dict[str, Rep
         x, y = parts[number]
         return certify(network, x, y, client=names[number], request=request, class_counts=True)
 
-    request = make_request(digest_of_module(network), Smoothing.usual(0.25, n=n), CLASSES, roster=names, seconds=3600)
+    settings = Smoothing.defaults(0.25, n=n)
+    request = make_request(digest_of_module(network), settings, CLASSES, roster=names, seconds=3600)
     one = CertificationRound(request)
     began = time.perf_counter()
     ask_clients(one, {name: lambda asked, number=number: client(number, asked) for number, name in enumerate(names)})  # type: ignore[misc]

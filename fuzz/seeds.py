@@ -15,7 +15,8 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 from fedcert._schema.encoding import encoded  # noqa: E402
-from fedcert.certification.journal import ExampleState, Journal  # noqa: E402
+from fedcert.certification.certificate import ExampleState  # noqa: E402
+from fedcert.certification.journal import Journal  # noqa: E402
 from fedcert.lab.experiment import Experiment  # noqa: E402
 from fedcert.lab.traces.trace import Examples, Trace, write_trace  # noqa: E402
 from fedcert.privacy.keys.identity import Identity  # noqa: E402

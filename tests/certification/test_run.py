@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from fedcert import CallError, DataProblem, FedcertWarning, InvalidValue, ModelProblem, Report, Request, certify
-from fedcert.certification.perturbation import block_size
-from fedcert.certification.run import ProgressListener
+from fedcert.certification.progress import ProgressListener
+from fedcert.certification.streams import block_size
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.random((40, 6)).astype(np.float32)
@@ -116,10 +116,10 @@ def test_the_forecast_comes_before_the_work_and_the_samples_add_up() -> None:
         def advance(self, samples: int) -> None:
             self.events.append(("advance", samples))
 
-    watcher = Noting()
-    report = run(watcher=watcher)
-    assert watcher.events[0] == ("forecast", report.samples)
-    assert sum(samples for kind, samples in watcher.events if kind == "advance") == report.samples
+    listener = Noting()
+    report = run(progress=listener)
+    assert listener.events[0] == ("forecast", report.samples)
+    assert sum(samples for kind, samples in listener.events if kind == "advance") == report.samples
 
 
 def request(**changes: Any) -> Request:

@@ -345,7 +345,7 @@ def test_class_names_from_a_windows_editor(site: Path) -> None:
 
 
 def test_progress_comes_with_every_batch(site: Path) -> None:
-    from fedcert.certification.run import ProgressListener
+    from fedcert.certification.progress import ProgressListener
 
     class Noting(ProgressListener):
         calls = 0
@@ -364,7 +364,7 @@ def test_progress_comes_with_every_batch(site: Path) -> None:
         client="a",
         model_id="m",
         classes=["a", "b"],
-        watcher=watcher,
+        progress=watcher,
         batch_size=1000,
     )
     assert watcher.calls >= 50

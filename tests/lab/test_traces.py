@@ -29,7 +29,7 @@ from fedcert.lab.training.settings import Training
 EXPERIMENT = Experiment(
     data="digits", network="small", partition="dirichlet:0.5", clients=12, seed=3,
     training=Training(rounds=15, clients_per_round=6, epochs=2, batch_size=16, learning_rate=0.1, sigma=0.25, padding=0, flip=False),
-    smoothing=Smoothing.usual(0.25, n=500), radii=(0.0, 0.1, 0.2, 0.4),
+    smoothing=Smoothing.defaults(0.25, n=500), radii=(0.0, 0.1, 0.2, 0.4),
 )  # fmt: skip
 
 

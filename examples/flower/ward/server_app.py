@@ -36,7 +36,7 @@ def main(grid: Grid, context: Context) -> None:
         rounds = 0
     round_settings = {
         "classes": CLASSES,
-        "smoothing": Smoothing.usual(float(settings["sigma"]), n=int(settings["n"])),
+        "smoothing": Smoothing.defaults(float(settings["sigma"]), n=int(settings["n"])),
         "roster": roster or clients,
         "seconds": float(settings["seconds"]),
     }

@@ -11,7 +11,7 @@ import operator
 import re
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -92,9 +92,9 @@ class Text(FieldType):
 
 @dataclass(frozen=True)
 class OneOf(FieldType):
-    """One of a few words."""
+    """One of a few words; those of a registry, where options are one, are read whenever they are needed."""
 
-    options: tuple[str, ...]
+    options: Collection[str]
 
     @property
     def expected(self) -> str:

@@ -1,92 +1,82 @@
-"""CERTIFY: from noisy predictions to certified radii (paper, III-B2; Cohen et al. 2019), for examples in memory."""
+"""CERTIFY (paper, III-B2; Cohen et al. 2019): select a class, bound its error, turn the bound into a radius.
+
+    selected    = the class predicted most often among n0 noisy samples           `select`
+    error_bound ≥ 1 - probability of that class, from fresh noisy samples         `add_samples`, `bound_errors`
+    radius      = the perturbation's radius at that bound                         `CertificateTable.of`
+
+Counts come in over time, of many examples at once; so CERTIFY is a pure function from states and counts to states.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from fedcert.certification.perturbation import block_size
-from fedcert.certification.samplers.protocol import Images, OnSamples, Sampler, ignore
-from fedcert.certification.scheduler import Certificate, CertificationScheduler, SamplingPolicy
-from fedcert.report import Smoothing
-
-
-@dataclass(frozen=True)
-class CertificateTable:
-    """What CERTIFY says of some examples, one entry each.
-
-    Attributes:
-        selected: the class that selection chose.
-        radius: the certified radius; 0 where CERTIFY abstains. A certified radius is above 0.
-        samples: noisy samples spent.
-        estimated: whether anything was bounded; the sequential procedure does not where selection is wrong.
-    """
-
-    selected: npt.NDArray[np.int64]
-    radius: npt.NDArray[np.float64]
-    samples: npt.NDArray[np.int64]
-    estimated: npt.NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, outcomes: Iterable[Certificate]) -> CertificateTable:
-        """From what became of some examples, in the order of their indices."""
-        ordered = sorted(outcomes, key=lambda outcome: outcome.index)
-        return cls(
-            np.array([outcome.selected for outcome in ordered], dtype=np.int64),
-            np.array([outcome.radius for outcome in ordered], dtype=np.float64),
-            np.array([outcome.samples for outcome in ordered], dtype=np.int64),
-            np.array([outcome.estimated for outcome in ordered], dtype=np.bool_),
-        )
-
-    @property
-    def abstains(self) -> npt.NDArray[np.bool_]:
-        """Where nothing is certified, not even at radius 0."""
-        return self.radius <= 0
-
-    def certified(self, labels: npt.NDArray[np.int64], radii: Sequence[float]) -> npt.NDArray[np.bool_]:
-        """Which examples are predicted right and certified to at least each radius; examples x radii."""
-        right = (self.selected == labels) & ~self.abstains
-        reached = self.radius[:, None] >= np.asarray(radii)[None, :]
-        return np.asarray(right[:, None] & reached, dtype=np.bool_)
+from fedcert._arrays import Integers
+from fedcert.certification.certificate import ExampleState, InFlight
+from fedcert.certification.sequential import SamplingPolicy
+from fedcert.certification.streams import Phase
 
 
-def certificates(
-    sampler: Sampler,
-    images: Images,
-    labels: npt.NDArray[np.int64],
-    smoothing: Smoothing,
-    radii: Sequence[float],
-    spent: OnSamples = ignore,
-) -> CertificateTable:
-    """CERTIFY on examples in memory, by the procedure of the settings.
-
-    Selection takes the most frequent of n0 noisy predictions (ties go to the lowest index); fresh samples then bound
-    its probability from below: n of them, or as many as the radii need (sequential).
+def certify_counts(examples: Sequence[InFlight], counts: Integers, policy: SamplingPolicy) -> list[ExampleState]:
+    """CERTIFY, advanced by the noisy predictions that were counted.
 
     Guarantee: for each example, with probability at least 1 - failure_probability over the noise, either
-    CERTIFY abstains or the smoothed classifier predicts `selected` everywhere within `radius` of the
+    CERTIFY abstains or the smoothed classifier predicts `selected` everywhere within the radius of the
     example, strictly. This holds for any model and any selection, because estimation uses fresh noise; and for any way
     to stop, because the bounds of all looks hold at once.
 
     Args:
-        sampler: counts the model's noisy predictions.
-        images: examples; their positions name their noise.
-        labels: class index of each; only the sequential procedure looks at them, to leave wrong ones alone.
-        smoothing: the settings.
-        radii: increasing radii that the sequential procedure aims at.
-        spent: told how many samples were drawn, as they are.
+        examples: each with the samples that were drawn of it.
+        counts: how often each class was predicted, examples x classes.
+        policy: how many samples are drawn, and when they are enough.
+
+    Returns:
+        The state of each example.
     """
-    campaign = CertificationScheduler(
-        sampler, SamplingPolicy.of(smoothing, radii, block_size(images.shape[1:])), 1e6, spent=spent
+    states = [
+        select(example, row, policy) if example.phase == Phase.SELECTION else add_samples(example, row)
+        for example, row in zip(examples, counts, strict=True)
+    ]
+    return bound_errors(states, policy)
+
+
+def select(example: InFlight, counts: Integers, policy: SamplingPolicy) -> ExampleState:
+    """The most frequent of n0 noisy predictions; ties go to the lowest class index.
+
+    The sequential procedure is done with an example at once where that class is wrong: it can never count.
+    """
+    selected = int(counts.argmax())
+    wrong = policy.skips_wrong and selected != example.label
+    return replace(example.state, selected=selected, samples=example.samples, done=wrong)
+
+
+def add_samples(example: InFlight, counts: Integers) -> ExampleState:
+    """Fresh samples added to those of estimation."""
+    state = example.state
+    return replace(
+        state,
+        drawn=state.drawn + example.samples,
+        successes=state.successes + int(counts[state.selected]),
+        samples=state.samples + example.samples,
     )
-    outcomes: list[Certificate] = []
-    for index, (image, label) in enumerate(zip(images, labels, strict=True)):
-        while not campaign.has_room:
-            outcomes.extend(campaign.advance())
-        campaign.admit(index, image, int(label))
-    while campaign.busy:
-        outcomes.extend(campaign.advance())
-    return CertificateTable.of(outcomes)
+
+
+def bound_errors(states: Sequence[ExampleState], policy: SamplingPolicy) -> list[ExampleState]:
+    """Bound the error of the examples that have the samples of their next look; all of one look together."""
+    bounded = list(states)
+    waiting: dict[int, list[int]] = defaultdict(list)
+    for position, state in enumerate(states):
+        if not state.done and state.drawn == policy.looks.sizes[state.look]:
+            waiting[state.look].append(position)
+    for look, positions in waiting.items():
+        successes = np.array([states[position].successes for position in positions], dtype=np.int64)
+        before = np.array([states[position].error_bound for position in positions])
+        bounds = np.minimum(before, policy.looks.error_bound(look, successes))
+        done = policy.is_decided(look, successes, bounds)
+        for position, bound, ends in zip(positions, bounds.tolist(), done.tolist(), strict=True):
+            bounded[position] = replace(states[position], look=look + 1, error_bound=bound, estimated=True, done=ends)
+    return bounded

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
+from fedcert._arrays import Integers
 from fedcert._files.atomic import whole_file
-from fedcert.certification.run import CertificationResult
+from fedcert.certification.dataset_run import CertificationResult
 from fedcert.errors import require
 
 
-def write_examples(path: Path, done: CertificationResult, labels: npt.NDArray[np.int64]) -> None:
+def write_examples(path: Path, result: CertificationResult, labels: Integers) -> None:
     """Write one row per example: index, label, selected class, certified radius, whether that counts, samples.
 
     The radius is null where nothing was bounded: selection was wrong, and the procedure is sequential.
+
+    Args:
+        path: the file.
+        result: of certification.
+        labels: of all of the client's examples.
 
     Raises:
         MissingExtra: pyarrow is not installed.
@@ -25,26 +28,19 @@ def write_examples(path: Path, done: CertificationResult, labels: npt.NDArray[np
     """
     arrow = require("pyarrow", "certificates of single examples", "parquet")
     parquet = require("pyarrow.parquet", "certificates of single examples", "parquet")
-    mine = [int(labels[outcome.index]) for outcome in done.outcomes]
+    certificates = result.certificates
+    label = labels[certificates.index]
     table = arrow.table(
         {
-            "index": arrow.array([outcome.index for outcome in done.outcomes], arrow.int64()),
-            "label": arrow.array(mine, arrow.int32()),
-            "predicted": arrow.array([outcome.selected for outcome in done.outcomes], arrow.int32()),
-            "radius": arrow.array(
-                [outcome.radius if outcome.estimated else None for outcome in done.outcomes], arrow.float64()
-            ),
-            "correct": arrow.array(
-                [
-                    outcome.selected == label and outcome.radius > 0
-                    for outcome, label in zip(done.outcomes, mine, strict=True)
-                ],
-                arrow.bool_(),
-            ),
-            "samples": arrow.array([outcome.samples for outcome in done.outcomes], arrow.int64()),
+            "index": arrow.array(certificates.index, arrow.int64()),
+            "label": arrow.array(label, arrow.int32()),
+            "predicted": arrow.array(certificates.selected, arrow.int32()),
+            "radius": arrow.array(certificates.radius, arrow.float64(), mask=~certificates.estimated),
+            "correct": arrow.array((certificates.selected == label) & ~certificates.abstains, arrow.bool_()),
+            "samples": arrow.array(certificates.samples, arrow.int64()),
         }
     )
-    report = done.report
+    report = result.report
     header = {
         "schema": "fedcert/examples/1",
         "client": report.client,

@@ -1,7 +1,7 @@
-"""A journal of certification, so that a run that is killed goes on where it was.
+"""A journal of certification, from which a run that was killed resumes.
 
-What an example gets depends on its index and the settings alone, so a run needs to remember no more than how far each
-example is. Records are appended and carry a checksum; whatever was written last may be cut off, and is then done again.
+The result of an example depends on its index and the settings alone, so the journal holds only the state of each
+example. Records are appended and carry a checksum; the last may be cut off, and its example is then advanced again.
 """
 
 from __future__ import annotations
@@ -14,48 +14,22 @@ import time
 import warnings
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
 from fedcert._files.locks import take_lock
 from fedcert._files.paths import display_path
+from fedcert.certification.certificate import ExampleState
 from fedcert.errors import CallError, FedcertWarning, FileProblem
 
 _MAGIC = b"fedcert journal 1\n"
 _RECORD = struct.Struct("<qqqqqdqI??")
+"""The fields of an `ExampleState`, in their order."""
 _SUM = struct.Struct("<I")
 _SECONDS_BETWEEN_SYNCS = 2.0
-
-
-@dataclass(frozen=True)
-class ExampleState:
-    """How far an example is.
-
-    Attributes:
-        index: its index in the client's data.
-        selected: the class that selection chose.
-        drawn: estimation samples so far.
-        successes: how many of them were predicted as that class.
-        look: the next look.
-        miss: the best bound so far.
-        samples: noisy samples spent, selection included.
-        image: the checksum of the example itself.
-        estimated: whether anything was bounded; False where selection chose a wrong class and that was the end.
-        done: whether no more is needed.
-    """
-
-    index: int
-    selected: int
-    drawn: int
-    successes: int
-    look: int
-    miss: float
-    samples: int
-    image: int
-    estimated: bool
-    done: bool
+"""A power cut may cost that much work; syncing more often would hold up fast models."""
 
 
 class JournalInUse(CallError):
@@ -63,9 +37,9 @@ class JournalInUse(CallError):
 
 
 class Journal:
-    """What is known of each example, on disk.
+    """The last state of each example, on disk.
 
-    It stays there until whoever began it removes it, once the result is safe.
+    The file stays until the caller removes it, once the result is safe.
 
     Raises:
         JournalInUse: another run is writing to it, or it is of a run with other settings.
@@ -76,7 +50,7 @@ class Journal:
         self.path = path
         text = json.dumps(settings, sort_keys=True, default=str)
         self._header = _MAGIC + hashlib.sha256(text.encode()).hexdigest().encode() + b"\n"
-        self.standings: dict[int, ExampleState] = {}
+        self.states: dict[int, ExampleState] = {}
         self._synced = time.monotonic()
         try:
             self._file: IO[bytes] = path.open("r+b" if path.exists() else "w+b")
@@ -86,7 +60,7 @@ class Journal:
             raise FileProblem(f"cannot use the journal {display_path(path)}: {error.strerror or error}") from None
 
     def _read(self) -> bool:
-        """Read what an earlier run left."""
+        """Read the states that an earlier run left; whether there are any."""
         content = self._file.read()
         place = len(self._header)
         size = _RECORD.size + _SUM.size
@@ -95,8 +69,8 @@ class Journal:
             while place + size <= len(content):
                 record, check = content[place : place + _RECORD.size], content[place + _RECORD.size : place + size]
                 if _SUM.unpack(check)[0] == zlib.crc32(record):
-                    standing = ExampleState(*_RECORD.unpack(record))
-                    self.standings[standing.index] = standing
+                    state = ExampleState(*_RECORD.unpack(record))
+                    self.states[state.index] = state
                 else:
                     bad += 1
                 place += size
@@ -120,15 +94,15 @@ class Journal:
             raise JournalInUse(f"{display_path(self.path)} {what}, give this one another --out, or remove the file")
         self._file.truncate(place)
         self._file.seek(place)
-        return bool(self.standings)
+        return bool(self.states)
 
-    def write(self, standings: Iterable[ExampleState]) -> None:
-        """Append how far examples are; every other second it reaches the disk.
+    def write(self, states: Iterable[ExampleState]) -> None:
+        """Append states of examples; they reach the disk every two seconds.
 
         Raises:
             FileProblem: the disk is full, or the system refuses otherwise.
         """
-        records = [_RECORD.pack(*astuple(one)) for one in standings]
+        records = [_RECORD.pack(*astuple(state)) for state in states]
         try:
             self._file.write(b"".join(record + _SUM.pack(zlib.crc32(record)) for record in records))
             self._file.flush()
@@ -143,7 +117,7 @@ class Journal:
             ) from None
 
     def close(self) -> None:
-        """Leave it for a later run, or nothing where there is nothing to tell."""
+        """Leave the file for a later run; without a record it is removed."""
         try:
             self._file.flush()
             if self._file.tell() <= len(self._header):
@@ -162,12 +136,12 @@ class Journal:
 
 
 def _is_blank(content: bytes) -> bool:
-    """Whether a journal has a header, of whatever settings, and no record."""
+    """Whether a journal has a header, of any settings, and no record."""
     return content.startswith(_MAGIC) and len(content) < len(_MAGIC) + 65 + _RECORD.size + _SUM.size
 
 
 def _lock(file: IO[bytes], path: Path) -> None:
-    """Keep other runs from writing to the same journal; the lock goes with the process, however it ends."""
+    """Keep other runs from writing to the same journal; the lock ends with the process."""
     if not take_lock(file):
         file.close()
         raise JournalInUse(

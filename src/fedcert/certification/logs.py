@@ -14,6 +14,7 @@ from fedcert.report.fields import MOST_CLASSES
 
 _COLUMNS = ("idx", "label", "predict", "radius", "correct")
 _LARGEST = 2**30
+"""Bytes: a log has some 40 per example, so that this is a log of 25 million."""
 
 
 @dataclass(frozen=True)

@@ -1,76 +1,103 @@
-"""A noise, the radius that it certifies, and the streams that it is drawn from."""
+"""Perturbations: how the noises of `report.noises` are drawn, on a CPU and on a GPU."""
 
 from __future__ import annotations
 
-import hashlib
-import struct
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from enum import IntEnum
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
+from fedcert._arrays import Floats, Images
+from fedcert.errors import CallError, preview
 from fedcert.report import Smoothing
+from fedcert.report.noises import NOISES, Noise
 
 if TYPE_CHECKING:
     import torch
 
 
 class Perturbation(ABC):
-    """A noise that is added to the input, and the radius that it certifies. A new one is one small class.
+    """A random change of the input, and the radius that it certifies.
+
+    A new one is a class with a `noise` and two methods, made known by `register_perturbation`. It need not add
+    anything to the image: a rotation by a random angle is one too. Those that do add derive from
+    `AdditivePerturbation`.
 
     Attributes:
-        sigma: its standard deviation on every input coordinate.
+        noise: what reports say of it: its name, its norm, its radius.
+        sigma: its standard deviation, in the units of what it changes.
     """
 
+    noise: ClassVar[Noise]
     sigma: float
 
-    @abstractmethod
-    def radius(self, miss: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """The radius within which the smoothed classifier keeps a class of probability at least 1 - miss.
+    def __init__(self, sigma: float) -> None:
+        self.sigma = sigma
 
-        Where that is not above one half nothing is certified, which is radius 0: CERTIFY abstains. A certified radius
-        is always above 0.
+    def radius(self, error_bound: npt.ArrayLike) -> Floats:
+        """The certified radius at each error bound; see `Noise.certified_radius`."""
+        bounds = np.asarray(error_bound, dtype=np.float64)
+        radii = [self.noise.certified_radius(self.sigma, bound) for bound in bounds.ravel().tolist()]
+        return np.array(radii, dtype=np.float64).reshape(bounds.shape)
+
+    @abstractmethod
+    def perturb(self, image: Images, stream: int, out: Images) -> None:
+        """Fill `out` (samples x the image's shape) with independent perturbations of an image.
+
+        What is drawn is a pure function of the stream, a seed of 63 bits.
         """
 
     @abstractmethod
-    def fill(self, stream: int, out: npt.NDArray[np.float32]) -> None:
+    def perturb_tensor(self, image: torch.Tensor, stream: int, out: torch.Tensor) -> None:
+        """The same on a GPU, by the device's own generator; the numbers of a stream may be others than on a CPU."""
+
+
+class AdditivePerturbation(Perturbation):
+    """Noise that is added to the image, and drawn in place of the noisy images."""
+
+    def perturb(self, image: Images, stream: int, out: Images) -> None:
+        """Fill with noise, then add the image."""
+        self.fill(stream, out)
+        out += image
+
+    def perturb_tensor(self, image: torch.Tensor, stream: int, out: torch.Tensor) -> None:
+        """Fill with noise, then add the image."""
+        self.fill_tensor(stream, out)
+        out += image
+
+    @abstractmethod
+    def fill(self, stream: int, out: Images) -> None:
         """Fill an array with the noise of a stream."""
 
     @abstractmethod
     def fill_tensor(self, stream: int, out: torch.Tensor) -> None:
-        """Fill a tensor on a GPU with the noise of a stream, which is the device's own."""
+        """Fill a tensor on a GPU with the noise of a stream."""
 
 
 @dataclass(frozen=True)
-class Gaussian(Perturbation):
+class Gaussian(AdditivePerturbation):
     """Independent normal noise of standard deviation `sigma` on every input coordinate; radii are in L2."""
 
+    noise: ClassVar[Noise] = NOISES["gaussian"]
     sigma: float
 
-    def radius(self, miss: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Cohen et al., Theorem 1: sigma·Φ⁻¹(1 - miss)."""
-        miss = np.asarray(miss, dtype=np.float64)
-        return np.where(miss < 0.5, -self.sigma * special.ndtri(np.minimum(miss, 0.5)), 0.0)
-
-    def fill(self, stream: int, out: npt.NDArray[np.float32]) -> None:
+    def fill(self, stream: int, out: Images) -> None:
         """Normal numbers of a stream."""
-        _generator(stream).standard_normal(out=out, dtype=np.float32)
+        generator_of(stream).standard_normal(out=out, dtype=np.float32)
         out *= np.float32(self.sigma)
 
     def fill_tensor(self, stream: int, out: torch.Tensor) -> None:
         """Normal numbers of the device's own stream."""
-        out.normal_(0.0, self.sigma, generator=_device_generator(stream, out))
+        out.normal_(0.0, self.sigma, generator=device_generator_of(stream, out.device))
 
 
 @dataclass(frozen=True)
-class Uniform(Perturbation):
+class Uniform(AdditivePerturbation):
     """Independent uniform noise on [-λ, λ] with λ = √3·sigma on every input coordinate; radii are in L1."""
 
+    noise: ClassVar[Noise] = NOISES["uniform"]
     sigma: float
 
     @property
@@ -78,76 +105,65 @@ class Uniform(Perturbation):
         """λ, the most that the noise moves a coordinate."""
         return float(np.sqrt(3) * self.sigma)
 
-    def radius(self, miss: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """λ(1 - 2 miss): the overlap of two cubes that are moved apart falls at most by distance/(2λ)."""
-        miss = np.asarray(miss, dtype=np.float64)
-        return np.where(miss < 0.5, self.half_width * (1 - 2 * np.minimum(miss, 0.5)), 0.0)
-
-    def fill(self, stream: int, out: npt.NDArray[np.float32]) -> None:
+    def fill(self, stream: int, out: Images) -> None:
         """Uniform numbers of a stream."""
-        _generator(stream).random(out=out, dtype=np.float32)
+        generator_of(stream).random(out=out, dtype=np.float32)
         out *= np.float32(2 * self.half_width)
         out -= np.float32(self.half_width)
 
     def fill_tensor(self, stream: int, out: torch.Tensor) -> None:
         """Uniform numbers of the device's own stream."""
-        out.uniform_(-self.half_width, self.half_width, generator=_device_generator(stream, out))
+        out.uniform_(-self.half_width, self.half_width, generator=device_generator_of(stream, out.device))
+
+
+PERTURBATIONS: dict[str, type[Perturbation]] = {kind.noise.name: kind for kind in (Gaussian, Uniform)}
+"""The perturbation of each noise, by the noise's name."""
+
+_Registered = TypeVar("_Registered", bound=type[Perturbation])
+
+
+def register_perturbation(kind: _Registered) -> _Registered:
+    """Make a perturbation and its noise known: settings, schemas, help texts and `certify` then have it.
+
+    This is all that a new one needs; it may decorate the class.
+
+    Raises:
+        CallError: there is another noise of that name.
+
+    Examples:
+        >>> register_perturbation(Gaussian).noise.norm
+        'l2'
+    """
+    name = kind.noise.name
+    if NOISES.get(name, kind.noise) is not kind.noise or PERTURBATIONS.get(name, kind) is not kind:
+        raise CallError(f"there is already a noise {preview(name)}: give the new one another name")
+    NOISES[name], PERTURBATIONS[name] = kind.noise, kind
+    return kind
 
 
 def perturbation_of(smoothing: Smoothing) -> Perturbation:
-    """The noise that settings name."""
-    return Uniform(smoothing.sigma) if smoothing.noise == "uniform" else Gaussian(smoothing.sigma)
+    """The perturbation that settings name.
+
+    Raises:
+        CallError: the noise is known by name only, or another one is drawn under its name.
+    """
+    kind = PERTURBATIONS.get(smoothing.noise)
+    if kind is None or kind.noise is not NOISES.get(smoothing.noise):
+        raise CallError(
+            f"the noise {preview(smoothing.noise)} cannot be drawn here: it is registered without the perturbation "
+            "that goes with it; register both with fedcert.certification.perturbation.register_perturbation"
+        )
+    return kind(smoothing.sigma)
 
 
-def _generator(stream: int) -> np.random.Generator:
+def generator_of(stream: int) -> np.random.Generator:
+    """A stream's random numbers on a CPU."""
     # torch's own generator on the CPU keeps only 32 bits of its seed: with it, streams would coincide.
     return np.random.Generator(np.random.Philox(key=stream))
 
 
-def _device_generator(stream: int, out: torch.Tensor) -> torch.Generator:
+def device_generator_of(stream: int, device: torch.device) -> torch.Generator:
+    """A stream's random numbers on a GPU."""
     import torch
 
-    return torch.Generator(out.device).manual_seed(stream)
-
-
-class Phase(IntEnum):
-    """What noise is drawn for. Estimation must not reuse the noise of selection."""
-
-    SELECTION = 0
-    ESTIMATION = 1
-    FORECAST = 2
-
-
-_LARGEST_BLOCK = 100
-_FLOATS_PER_BLOCK = 2**24
-
-
-def block_size(shape: tuple[int, ...]) -> int:
-    """Samples that one stream gives for examples of a shape: 100, or as many as have 64 MB.
-
-    A block is never split between streams. So what is drawn depends on the example and the settings alone.
-    """
-    return max(1, min(_LARGEST_BLOCK, _FLOATS_PER_BLOCK // max(1, int(np.prod(shape)))))
-
-
-@dataclass(frozen=True)
-class Streams:
-    """Seeds of independent noise streams, one per example, phase and block of samples.
-
-    A seed depends on the run's seed, the client's name and the example's index alone. So no two clients
-    share noise (intervals rest on that), and neither batch size nor order changes what is drawn.
-    """
-
-    seed: int
-    client: str
-
-    def stream(self, index: int, phase: Phase, block: int) -> int:
-        """The seed of one block of noise: 63 bits, because torch's generator on a GPU takes no more."""
-        key = hashlib.blake2b(
-            struct.pack("<qqq", index, phase, block), key=self._key, digest_size=8, person=b"fedcert noise 1"
-        )
-        return int.from_bytes(key.digest(), "little") >> 1
-
-    @cached_property
-    def _key(self) -> bytes:
-        return hashlib.sha256(f"{self.seed}\0{self.client}".encode()).digest()
+    return torch.Generator(device).manual_seed(stream)

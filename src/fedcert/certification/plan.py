@@ -1,8 +1,9 @@
-"""What a client is going to do, checked before hours of work."""
+"""The plan of a client's certification, checked before hours of work."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sized
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -17,20 +18,21 @@ from fedcert.report.fields import CLASSES, RADII
 
 @dataclass(frozen=True)
 class CertificationPlan(Checked):
-    """What a client is going to do.
+    """What a client is going to certify, and how.
 
     Attributes:
         client: the client's name.
         smoothing: how to smooth and certify.
         radii: at which radii to count.
         classes: class names; None takes the model's indices as names.
-        class_counts: whether the report tells counts per class.
+        class_counts: whether the report discloses counts per class.
         every: certify every so many-th example only.
         seed: of the noise; it stays out of the report.
-        batch_size: samples per call of the model; found by itself where None.
+        batch_size: samples per call of the model; computed from sizes where None.
         compile: whether torch is to compile the model; where it pays, if None.
         time_budget: seconds after which to stop with what is done.
         request: digest of the request that is answered.
+        precision_is_open: whether the precision was left to the model's device (`with_precision`).
     """
 
     client: str = required(Text())
@@ -44,33 +46,44 @@ class CertificationPlan(Checked):
     compile: bool | None = optional(Flag())
     time_budget: float | None = optional(Number(above=0))
     request: str | None = None
+    precision_is_open: bool = False
+
+    def examples_of(self, data: Sized) -> int:
+        """How many of a client's examples are to be certified."""
+        return -(-len(data) // self.every)
+
+    def with_precision(self, default: str) -> CertificationPlan:
+        """The plan with its precision settled: that of the model's device, where no other was asked for."""
+        if not self.precision_is_open:
+            return self
+        return replace(self, smoothing=replace(self.smoothing, precision=default), precision_is_open=False)
 
 
 def plan_certification(client: str, request: Request | None, given: dict[str, Any], **rest: Any) -> CertificationPlan:
     """A plan from a request or from single settings, never from both.
 
+    Args:
+        client: the client's name.
+        request: the coordinator's request.
+        given: settings of smoothing by name, "radii" and "classes"; None stands for the default.
+        rest: other fields of the plan.
+
     Raises:
         CallError: a setting is given beside a request, or sigma is given by neither.
     """
+    settings = {name: value for name, value in given.items() if value is not None}
     if request is not None:
-        if given:
+        if settings:
             raise CallError(
-                f"the request already says {', '.join(given)}: leave {'it' if len(given) == 1 else 'them'} out"
+                f"the request already says {', '.join(settings)}: leave {'it' if len(settings) == 1 else 'them'} out"
             )
-        settings = request.smoothing
-        return CertificationPlan(client, settings, request.radii, request.classes, request=request.digest, **rest)
-    if "sigma" not in given:
+        asked = request.smoothing
+        return CertificationPlan(client, asked, request.radii, request.classes, request=request.digest, **rest)
+    if "sigma" not in settings:
         raise CallError("sigma is needed (or a request, which says it): the standard deviation of the noise")
-    names = ("sigma", "n0", "n", "failure_probability", "noise", "procedure", "tolerance", "precision")
-    smoothing = {name: given[name] for name in names if name in given}
-    radii, classes = given.get("radii"), given.get("classes")
-    return CertificationPlan(
-        client,
-        Smoothing.usual(**smoothing),
-        DEFAULT_RADII if radii is None else radii,
-        classes,
-        **rest,
-    )
+    radii, classes = settings.pop("radii", DEFAULT_RADII), settings.pop("classes", None)
+    smoothing, is_open = Smoothing.defaults(**settings), "precision" not in settings
+    return CertificationPlan(client, smoothing, radii, classes, precision_is_open=is_open, **rest)
 
 
 def check_request(request: Request, client: str, model: str, examples: int, now: datetime) -> None:

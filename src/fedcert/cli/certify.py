@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import Progress, TaskID
 
 from fedcert._schema.field_types import Text
 from fedcert.certification.data.sources import load_data
+from fedcert.certification.dataset_run import certify_dataset
 from fedcert.certification.examples import write_examples
 from fedcert.certification.models.loading import load_classifier
 from fedcert.certification.plan import check_request, plan_certification
-from fedcert.certification.run import ProgressListener, certify_dataset
+from fedcert.certification.precision import BFLOAT16_GAIN
+from fedcert.certification.progress import ProgressListener
 from fedcert.cli.console import duration, print_json, print_note, print_status, progress, results
 from fedcert.cli.inputs import files_among, names_in, option, radii_of, seconds_of, wrong_option
 from fedcert.cli.options import (
@@ -25,6 +27,7 @@ from fedcert.cli.options import (
     Device,
     PolicyFile,
     Radii,
+    RegistryOption,
     ReportClassCounts,
     Samples,
     TimeBudget,
@@ -35,6 +38,7 @@ from fedcert.errors import CallError, InvalidValue, require
 from fedcert.privacy.policy import Policy, read_policy
 from fedcert.report import Report, Request, check_writable, read_one, write_whole
 from fedcert.report.fields import CLASSES, RADII
+from fedcert.report.noises import noise_choices
 from fedcert.show.terminal import printable, report_table
 
 if TYPE_CHECKING:
@@ -66,12 +70,15 @@ def certify(
         int | None, typer.Option(help="Samples per call of the model. [default: found by itself]")
     ] = None,
     model_id: Annotated[str | None, typer.Option(help="Name of a model that is a bare callable.")] = None,
-    noise: Annotated[str | None, typer.Option(help="gaussian (L2), or uniform (L1). [default: gaussian]")] = None,
+    noise: Annotated[str | None, RegistryOption(lambda: f"{noise_choices()}. [default: gaussian]")] = None,
     procedure: Annotated[
         str | None, typer.Option(help="sequential, or fixed (always n samples). [default: sequential]")
     ] = None,
     tolerance: Tolerance = None,
-    precision: Annotated[str | None, typer.Option(help="float32, tf32 or bfloat16. [default: float32]")] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(help="float32, tf32 or bfloat16. [default: bfloat16 on a GPU that has it, else float32]"),
+    ] = None,
     compile_model: Annotated[
         bool | None, typer.Option("--compile/--no-compile", help="Have torch compile the model. [default: if it pays]")
     ] = None,
@@ -88,12 +95,12 @@ def certify(
     as_json: AsJson = False,
 ) -> None:
     """Certify a model on this client's own test data; the report holds counts and nothing else."""
-    given = _settings(
-        sigma=sigma, n0=n0, n=n, failure_probability=failure_probability, noise=noise, procedure=procedure,
-        tolerance=tolerance, precision=precision,
-        radii=None if radii is None else option("--radii", RADII, radii_of(radii)),
-        classes=None if classes is None else names_in(classes, CLASSES, "classes"),
-    )  # fmt: skip
+    given = {
+        "sigma": sigma, "n0": n0, "n": n, "failure_probability": failure_probability, "noise": noise,
+        "procedure": procedure, "tolerance": tolerance, "precision": precision,
+        "radii": None if radii is None else option("--radii", RADII, radii_of(radii)),
+        "classes": None if classes is None else names_in(classes, CLASSES, "classes"),
+    }  # fmt: skip
     inputs = files_among(model, data, request, weights, classes, sign, trusted)
     _check_outputs(out, examples, dry_run, inputs)
     site = _Site.of(option("--client", Text(), client), request, trusted, sign, policy)
@@ -126,11 +133,6 @@ def certify(
     elif journal is not None:
         print_note(f"what was done is kept in {journal}; run the same command again for more examples")
     _show(report, None if dry_run else out, site, as_json)
-
-
-def _settings(**options: Any) -> dict[str, Any]:
-    """Those options that were given."""
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _check_outputs(out: Path | None, examples: Path | None, dry_run: bool, inputs: list[Path]) -> None:
@@ -267,6 +269,12 @@ class _ProgressBar(ProgressListener):
         """Say where the work is kept, if any was done."""
         if self.journal is not None and self.journal.exists():
             print_note(f"what was done is kept in {self.journal}; run the same command again to go on")
+
+    def slower_by_request(self, asked: str, faster: str) -> None:
+        print_note(
+            f"the request asks for {asked}, which every site can run; in {faster} a GPU like this one is up to "
+            f"{BFLOAT16_GAIN} times faster: the coordinator may ask for it (fedcert request --precision {faster})"
+        )
 
     def resumed(self, examples: int) -> None:
         print_note(f"going on where an earlier run was: {examples:,} examples are done")

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fedcert.certification.run import ProgressListener
+from fedcert.certification.precision import default_precision
+from fedcert.certification.progress import ProgressListener
 from fedcert.cli.console import duration, print_note, print_status, progress, results, working
 from fedcert.cli.inputs import files_among, seconds_of
 from fedcert.cli.options import Device
@@ -85,8 +86,9 @@ def train(
     """Train a global model; the same command goes on where an earlier run was."""
     torch = require("torch", "federated training", "torch")
     safetensors = require("safetensors.torch", "federated training", "torch")
-    settings = _settings(experiment, rounds)
-    trained = _trained(settings, _data(settings.data, folder), out, torch.device(_device(torch, device)), time_budget)
+    where = torch.device(_device(torch, device))
+    settings = _settings(experiment, rounds, where)
+    trained = _trained(settings, _data(settings.data, folder), out, where, time_budget)
     state = {name: tensor.cpu().contiguous() for name, tensor in trained.network.state_dict().items()}
     write_whole(out / "model.safetensors", safetensors.save(state))
     results().print(printable(f"{_words(trained)} Wrote {out / 'model.safetensors'}."))
@@ -105,9 +107,10 @@ def trace(
     torch = require("torch", "federated training", "torch")
     require("pyarrow", "traces", "parquet")
     check_writable(out, (".parquet",), files_among(experiment))
-    settings = _settings(experiment, rounds)
+    where = torch.device(_device(torch, device))
+    settings = _settings(experiment, rounds, where)
     dataset = _data(settings.data, folder)
-    _traced(settings, dataset, out, work or out.with_suffix(".work"), torch.device(_device(torch, device)))
+    _traced(settings, dataset, out, work or out.with_suffix(".work"), where)
 
 
 @app.command("paper")
@@ -182,15 +185,15 @@ def _make_missing(table: str, traces: Path, rounds: int, folders: Mapping[str, P
             raise CallError(f"making the missing traces of {table} needs {name}; name its folder (--{name})")
     images = {name: _data(name, folders[name]) for name in names}
     for setting in missing:
-        settings = setting.experiment(rounds, on_gpu=where.type == "cuda")
+        settings = setting.experiment(rounds, on_gpu=default_precision(where) == "bfloat16")
         path, work = traces / f"{setting.name}.parquet", traces / f"{setting.name}.work"
         _traced(settings, images[setting.data], path, work, where)
 
 
-def _settings(experiment: Path, rounds: int | None) -> Any:
+def _settings(experiment: Path, rounds: int | None, device: Any) -> Any:
     from fedcert.lab.experiment import read_experiment
 
-    settings = read_experiment(experiment)
+    settings = read_experiment(experiment, default_precision(device))
     return settings if rounds is None else replace(settings, training=replace(settings.training, rounds=rounds))
 
 

@@ -8,14 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from fedcert._schema.field_types import ModelName
+from fedcert.certification.precision import precision_sentence
 from fedcert.cli.console import print_json, print_note, results
 from fedcert.cli.inputs import files_among, from_options, names_in, option, radii_of
-from fedcert.cli.options import AsJson, Radii, Samples, Sigma, Tolerance
+from fedcert.cli.options import AsJson, Radii, RegistryOption, Samples, Sigma, Tolerance
 from fedcert.cli.signing import keys_in, signed_by
 from fedcert.errors import CallError, preview
 from fedcert.estimation.target import target_of
 from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES, RADII, ROSTER
+from fedcert.report.noises import noise_choices
 from fedcert.report.privacy import TOGETHER, PrivacyBudget
 from fedcert.report.request import PrivateSum
 from fedcert.rounds import make_request
@@ -34,7 +36,7 @@ def request(
     n0: Annotated[int, typer.Option(help="Samples that select a class.")] = 100,
     n: Samples = None,
     failure_probability: Annotated[float, typer.Option(help="Of each certificate.")] = 0.001,
-    noise: Annotated[str, typer.Option(help="gaussian (radii in L2), or uniform (in L1).")] = "gaussian",
+    noise: Annotated[str, RegistryOption(lambda: f"{noise_choices('radii in ', 'in ')}.")] = "gaussian",
     procedure: Annotated[str, typer.Option(help="sequential, or fixed (always n samples).")] = "sequential",
     tolerance: Tolerance = None,
     precision: Annotated[str, typer.Option(help="float32, tf32 or bfloat16.")] = "float32",
@@ -85,7 +87,7 @@ def request(
         make_request,
         model=_digest(model) if model is not None else option("--model-id", ModelName(), model_id),
         smoothing=from_options(
-            Smoothing.usual,
+            Smoothing.defaults,
             sigma=sigma,
             n0=n0,
             failure_probability=failure_probability,
@@ -126,6 +128,7 @@ def _show(written: Request, out: Path) -> None:
     smoothing, console = written.smoothing, results()
     console.print(printable(f"Wrote {out}: asks {recipients} to certify {model} with sigma {smoothing.sigma:g}."))
     console.print(f"These settings can certify radii up to {smoothing.largest_radius:.3f}.")
+    console.print(precision_sentence(smoothing.precision))
     certify = f"fedcert certify MODEL DATA --request {out.name} --client NAME --out report.json"
     if written.private is None:
         console.print(printable(f"Each site runs: {certify}"))

@@ -116,7 +116,7 @@ def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> 
     shares = np.bincount(labels[in_target], minlength=len(CLASSES)) / len(in_target)
     request = Request(
         model=digest_of_module(network),
-        smoothing=Smoothing.usual(SIGMA),
+        smoothing=Smoothing.defaults(SIGMA),
         classes=CLASSES,
         target=Target(name="demo population", distribution=dict(zip(CLASSES, shares.tolist(), strict=True))),
         roster=tuple(names),

@@ -49,7 +49,7 @@ class Experiment(Checked):
     train_share: float = defaulting(Number(above=0, below=1), 0.8)
     seed: int = defaulting(Whole(), 0)
     training: Training = field(default_factory=Training)
-    smoothing: Smoothing = field(default_factory=lambda: Smoothing.usual(PAPER_SIGMA))
+    smoothing: Smoothing = field(default_factory=lambda: Smoothing.defaults(PAPER_SIGMA))
     radii: tuple[float, ...] = defaulting(RADII, DEFAULT_RADII)
 
     def __post_init__(self) -> None:
@@ -57,19 +57,28 @@ class Experiment(Checked):
         partition_of(self.partition)
 
     @classmethod
-    def of(cls, given: dict[str, Any]) -> Experiment:
+    def of(cls, given: dict[str, Any], precision: str = "float32") -> Experiment:
         """Settings from plain tables, as TOML and traces hold them.
+
+        Args:
+            given: the tables.
+            precision: in which to train and certify where they do not say.
 
         Raises:
             CallError: there is no such setting.
         """
         _check_names(given, cls, "")
-        made = dict(given)
-        if "training" in made:
-            made["training"] = _within("training", Training, Training, made["training"])
-        if "smoothing" in made:
-            made["smoothing"] = _within("smoothing", Smoothing, Smoothing.usual, made["smoothing"], sigma=PAPER_SIGMA)
-        return cls(**made)
+        bfloat16 = precision == "bfloat16"
+        training = _within("training", Training, Training, given.get("training", {}), bfloat16=bfloat16)
+        smoothing = _within(
+            "smoothing",
+            Smoothing,
+            Smoothing.defaults,
+            given.get("smoothing", {}),
+            sigma=PAPER_SIGMA,
+            precision=precision,
+        )
+        return cls(**{**given, "training": training, "smoothing": smoothing})
 
     def to_tables(self) -> dict[str, Any]:
         """The settings as plain tables."""
@@ -84,8 +93,12 @@ class Experiment(Checked):
         return [local_split(part, self.train_share, generator) for part in parts]
 
 
-def read_experiment(path: Path) -> Experiment:
+def read_experiment(path: Path, precision: str = "float32") -> Experiment:
     """Settings from a TOML file; what it does not say is as in the first row of the paper's Table 1.
+
+    Args:
+        path: the file.
+        precision: in which to train and certify where it does not say.
 
     Raises:
         CallError: the file is not there, or names something that is no setting.
@@ -101,7 +114,7 @@ def read_experiment(path: Path) -> Experiment:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataProblem(f"{display_path(path)} must be TOML, but is not: {error}") from None
     try:
-        return Experiment.of(given)
+        return Experiment.of(given, precision)
     except CallError as error:
         raise CallError(f"{display_path(path)}: {error}") from None
     except InvalidValue as error:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from fedcert._files.paths import display_path
-from fedcert.certification.run import ProgressListener
+from fedcert.certification.progress import ProgressListener
 from fedcert.errors import DataProblem, FileProblem
 from fedcert.lab.central import accuracy
 from fedcert.lab.datasets.dataset import Dataset

@@ -100,7 +100,7 @@ def run_round(
         CallError: settings that do not go together, a folder of another request.
         EstimationProblem: no estimate follows from the answers.
     """
-    wanted = smoothing if isinstance(smoothing, Smoothing) else Smoothing.usual(smoothing)
+    wanted = smoothing if isinstance(smoothing, Smoothing) else Smoothing.defaults(smoothing)
     seconds, roster = _seconds(seconds), _roster(roster)
     names = roster if isinstance(roster, tuple) else None
     classes, radii = CLASSES.validate(classes, "classes"), RADII.validate(radii, "radii")

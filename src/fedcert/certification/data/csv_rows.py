@@ -1,4 +1,4 @@
-"""Rows of a CSV with a label each: what lists of images and tables of numbers have in common."""
+"""Rows of a CSV with a label each: lists of images, and tables of numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from fedcert._files.paths import check_readable, display_path
 from fedcert.errors import DataProblem, FileProblem, preview
 
 _MOST_ROWS = 50_000_000
-_MOST_DIGITS = 9  # of a class index
+"""All rows are held in memory as text: more would not fit on most machines."""
+_LARGEST_NUMBER = float(np.finfo(np.float32).max)
+"""Models take float32: a number beyond it would become infinite."""
+_MOST_DIGITS = 9
+"""Of a class index: far above the most classes of a report, and safe to convert."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +55,40 @@ class Rows:
         Raises:
             DataProblem: some rows have one and others none.
         """
-        found = [(row.get("group") or "").strip() for row in self.rows]
-        if not any(found):
+        groups = [(row.get("group") or "").strip() for row in self.rows]
+        if not any(groups):
             return None
-        if "" in found:
+        if "" in groups:
             raise DataProblem(
-                f"{self.at(found.index(''))}: group must be given in every row or in none; give single examples groups "
-                "of their own"
+                f"{self.at(groups.index(''))}: group must be given in every row or in none; give single examples "
+                "groups of their own"
             )
-        return np.array(found)
+        return np.array(groups)
+
+    def numbers(self) -> npt.NDArray[np.float32]:
+        """The numbers of each row, in the order of the columns; `label` and `group` are none of them.
+
+        Raises:
+            DataProblem: something is no finite number.
+        """
+        columns = [name for name in self.names if name not in ("label", "group")]
+        numbers = np.empty((len(self.rows), len(columns)), dtype=np.float32)
+        for index, row in enumerate(self.rows):
+            for column, name in enumerate(columns):
+                numbers[index, column] = self._number(row[name], index, name)
+        return numbers
+
+    def _number(self, text: str, index: int, name: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if not abs(value) <= _LARGEST_NUMBER:
+            raise DataProblem(
+                f"{self.at(index)}: {preview(name)} must be a finite number, but is {preview(text.strip())}; "
+                "noise needs numbers: code categories yourself, and fill what is missing"
+            )
+        return value
 
     def at(self, index: int) -> str:
         """Where a row is, for messages."""

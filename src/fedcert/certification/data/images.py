@@ -15,6 +15,7 @@ from fedcert.certification.data.local_data import LocalData, parts_of, rows_per_
 from fedcert.errors import DataProblem, FileProblem, require
 
 _PIXELS = 3 * 32 * 32
+"""Bytes of an image in CIFAR's binary layout."""
 _BINARY = {"test_batch.bin": 1, "test.bin": 2}
 """CIFAR-10's and CIFAR-100's test file, and the labels before each image; the last of them is the class."""
 
@@ -50,14 +51,14 @@ def binary_folder(folder: Path) -> LocalData:
         DataProblem: there is no test file, or it is not made of whole records.
         FileProblem: it cannot be read.
     """
-    found = [name for name in _BINARY if (folder / name).is_file()]
-    if not found:
+    present = [name for name in _BINARY if (folder / name).is_file()]
+    if not present:
         raise DataProblem(
             f"{display_path(folder)} must hold test_batch.bin (CIFAR-10's binary layout) or test.bin "
             "(CIFAR-100's), but holds "
             "neither; give another folder, an .npz file or a .csv of image paths"
         )
-    path, before = folder / found[0], _BINARY[found[0]]
+    path, before = folder / present[0], _BINARY[present[0]]
     try:
         raw = np.fromfile(path, dtype=np.uint8)
     except OSError as error:
@@ -83,7 +84,7 @@ def _in_unit_range(image: Any, file: Path) -> npt.NDArray[np.float32]:
     """An image's pixels in [0, 1]: height x width where it is grey, height x width x 3 otherwise."""
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG"):  # as older Pillows call it
         return np.asarray(image, dtype=np.float32) / np.float32(65535)
-    if image.mode in ("I", "F"):  # no telling what is black and what is white
+    if image.mode in ("I", "F"):  # which values are black and white is unknown
         raise DataProblem(
             f"the image {display_path(file)} has pixels of 32 bits (mode {image.mode}), whose range is unknown; "
             "save it with "

@@ -15,12 +15,16 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from fedcert._arrays import Images, Integers
 from fedcert._files.paths import check_readable
-from fedcert.certification.samplers.protocol import Images, Labels
 from fedcert.errors import DataProblem, FedcertError, preview
 
 _BYTES_PER_PIECE = 2**24
+"""16 MiB of float32 images at a time: enough for fast reading, little beside a model."""
+_MOST_PER_PIECE = 4096
+"""Examples, however small."""
 _MOST_AT_ONCE = 2**32
+"""4 GiB: what must be held in memory whole; a compressed file of a few bytes may claim any size."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class LocalData:
         read: opens the examples anew and gives those of an increasing range of indices in order, some at a time.
     """
 
-    labels: Labels
+    labels: Integers
     shape: tuple[int, ...]
     read: Callable[[range], Iterator[npt.NDArray[Any]]]
     groups: npt.NDArray[Any] | None = None
@@ -137,11 +141,11 @@ _FAULTS = (
     OSError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeError, LookupError, TypeError,
     ArithmeticError, SyntaxError, tokenize.TokenError,
 )  # fmt: skip
-"""What Python's zip files and numpy's headers make of strange bytes."""
+"""What Python's zip files and numpy's headers raise on strange bytes."""
 
 
 class _archive:  # noqa: N801  used like a function
-    """An open zip file whose faults are named."""
+    """An open zip file whose faults become one sentence."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -199,7 +203,7 @@ def _exactly(file: IO[bytes], size: int) -> bytes:
     return data
 
 
-def _labels(y: npt.NDArray[Any]) -> Labels:
+def _labels(y: npt.NDArray[Any]) -> Integers:
     if y.ndim != 1 or (y.size and y.dtype.kind not in "iuf"):
         held = "holds text" if y.dtype.kind in "US" else f"is {y.dtype} of shape {y.shape}"
         raise DataProblem(f"y must be a list of class indices (whole numbers from 0), but {held}")
@@ -240,4 +244,4 @@ def parts_of(wanted: range, size: int) -> Iterator[range]:
 
 def rows_per_piece(shape: tuple[int, ...]) -> int:
     """How many examples of a shape to hold at a time."""
-    return max(1, min(4096, _BYTES_PER_PIECE // (4 * max(1, int(np.prod(shape))))))
+    return max(1, min(_MOST_PER_PIECE, _BYTES_PER_PIECE // (4 * max(1, int(np.prod(shape))))))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedcert.certification.data.csv_rows import read_rows
-from fedcert.certification.data.csv_table import numbers_of
 from fedcert.certification.data.images import binary_folder, images_of
 from fedcert.certification.data.local_data import LocalData, data_of, npz_data
 from fedcert.certification.python_name import imported, is_python_name
@@ -49,7 +48,7 @@ def _from_csv(path: Path, classes: Sequence[str] | None) -> LocalData:
     rows = read_rows(path)
     if "path" in rows.names:
         return images_of(rows, classes)
-    return data_of(numbers_of(rows), rows.labels(classes), rows.groups())
+    return data_of(rows.numbers(), rows.labels(classes), rows.groups())
 
 
 def _from_function(name: str) -> LocalData:

@@ -6,22 +6,19 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard
 
 import numpy as np
 
+from fedcert._arrays import Images, Integers
 from fedcert._schema.field_types import ModelName
+from fedcert.certification.models.answers import check_width, guarded, labels_of
 from fedcert.certification.models.digest import Tensor, digest_of_tensors
-from fedcert.certification.perturbation import Perturbation, Streams
-from fedcert.certification.samplers.protocol import (
-    ArraySampler,
-    Images,
-    Labels,
-    Sampler,
-    check_width,
-    guarded,
-    labels_of,
-)
+from fedcert.certification.perturbation import Perturbation
+from fedcert.certification.precision import default_precision
+from fedcert.certification.samplers.numpy_sampler import ArraySampler
+from fedcert.certification.samplers.protocol import Sampler
+from fedcert.certification.streams import Streams
 from fedcert.errors import CallError, InvalidValue, ModelProblem
 
 if TYPE_CHECKING:
@@ -33,11 +30,16 @@ class Classifier(Protocol):
 
     @property
     def identity(self) -> str:
-        """The digest of its weights, or a name that its owner vouches for."""
+        """The digest of its weights, or a name that its owner gives it."""
+        ...
+
+    @property
+    def default_precision(self) -> str:
+        """The arithmetic in which it runs where none is asked for: the fastest that its device computes in."""
         ...
 
     def width(self, example: Images) -> int | None:
-        """Number of classes that it tells apart; None where it answers with bare labels.
+        """Number of classes that it distinguishes; None where it answers with bare labels.
 
         Args:
             example: a batch of one.
@@ -48,9 +50,14 @@ class Classifier(Protocol):
         ...
 
     def sampler(
-        self, classes: int, noise: Perturbation, streams: Streams, batch_size: int | None, precision: str = "float32"
+        self,
+        classes: int,
+        perturbation: Perturbation,
+        streams: Streams,
+        batch_size: int | None,
+        precision: str = "float32",
     ) -> Sampler:
-        """A sampler of its predictions under noise, for the arithmetic in which it is running."""
+        """A sampler of its predictions under a perturbation, for the arithmetic in which it is running."""
         ...
 
     def running(self, precision: str) -> AbstractContextManager[None]:
@@ -68,6 +75,7 @@ class ArrayClassifier:
 
     function: Callable[[Images], object]
     identity: str
+    default_precision: ClassVar[str] = "float32"
 
     def width(self, example: Images) -> int | None:
         """See `Classifier.width`."""
@@ -76,16 +84,21 @@ class ArrayClassifier:
         return answer.shape[1] if answer.ndim == 2 and answer.shape[1] > 1 else None
 
     def sampler(
-        self, classes: int, noise: Perturbation, streams: Streams, batch_size: int | None, precision: str = "float32"
+        self,
+        classes: int,
+        perturbation: Perturbation,
+        streams: Streams,
+        batch_size: int | None,
+        precision: str = "float32",
     ) -> Sampler:
         """See `Classifier.sampler`."""
 
-        def predict(batch: Images) -> Labels:
+        def predict(batch: Images) -> Integers:
             return labels_of(self._answer(batch), len(batch), classes)
 
         if precision != "float32":
             raise CallError(f"precision must be 'float32' for this model, but is {precision!r}")
-        return ArraySampler(predict, classes, noise, streams, batch_size)
+        return ArraySampler(predict, classes, perturbation, streams, batch_size)
 
     def running(self, precision: str) -> AbstractContextManager[None]:
         """A function has no modes, and its arithmetic is its own: it is given float32."""
@@ -107,6 +120,11 @@ class TorchClassifier:
     identity: str
     device: torch.device
 
+    @property
+    def default_precision(self) -> str:
+        """See `Classifier.default_precision`."""
+        return default_precision(self.device)
+
     def width(self, example: Images) -> int | None:
         """See `Classifier.width`."""
         import torch
@@ -119,16 +137,21 @@ class TorchClassifier:
         return width
 
     def sampler(
-        self, classes: int, noise: Perturbation, streams: Streams, batch_size: int | None, precision: str = "float32"
+        self,
+        classes: int,
+        perturbation: Perturbation,
+        streams: Streams,
+        batch_size: int | None,
+        precision: str = "float32",
     ) -> Sampler:
         """See `Classifier.sampler`."""
         if self.device.type == "cpu":
             from fedcert.certification.samplers.torch_cpu import CpuSampler
 
-            return CpuSampler(self.module, classes, noise, streams, batch_size, precision)
+            return CpuSampler(self.module, classes, perturbation, streams, batch_size, precision)
         from fedcert.certification.samplers.torch_gpu import DeviceSampler
 
-        return DeviceSampler(self.module, classes, noise, streams, self.device, batch_size, precision)
+        return DeviceSampler(self.module, classes, perturbation, streams, self.device, batch_size, precision)
 
     def running(self, precision: str) -> AbstractContextManager[None]:
         """Evaluation mode and the stated arithmetic, for as long as the context lasts."""

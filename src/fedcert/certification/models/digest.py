@@ -1,6 +1,6 @@
 """Digests that say which weights were really certified.
 
-A torch module and its safetensors file have the same digest, so that a server without torch can tell which
+A torch module and its safetensors file have the same digest, so that a server without torch can name the
 model it asks for. Code around the weights (preprocessing, the network's wiring) is outside of it.
 """
 
@@ -16,8 +16,11 @@ from typing import NamedTuple
 from fedcert.errors import FileProblem, ModelProblem, preview
 
 _LARGEST_HEADER = 100 * 2**20
-_WRAPPERS = ("module.", "_orig_mod.")  # DataParallel's and torch.compile's names around the real ones
+"""Bytes: the limit of safetensors' own reader."""
+_WRAPPERS = ("module.", "_orig_mod.")
+"""Before the real names: DataParallel's and torch.compile's prefixes."""
 _CHUNK = 2**22
+"""Bytes read at a time: 4 MiB, so that weights need not fit in memory."""
 
 
 class Tensor(NamedTuple):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fedcert._arrays import Images
 from fedcert._files.paths import check_readable
 from fedcert.certification.models.classifiers import (
     ArrayClassifier,
@@ -22,7 +23,6 @@ from fedcert.certification.models.classifiers import (
 )
 from fedcert.certification.models.digest import bare_name, digest_of_onnx, digest_of_safetensors
 from fedcert.certification.python_name import imported, is_python_name
-from fedcert.certification.samplers.protocol import Images
 from fedcert.errors import CallError, FedcertError, FileProblem, ModelProblem, preview, require
 
 KINDS = "a file that ends in .onnx, or package.module:factory (with --weights FILE.safetensors)"
@@ -49,16 +49,16 @@ def load_classifier(model: str, *, weights: Path | None, model_id: str | None, d
         return onnx_classifier(Path(model), device)
     if not is_python_name(model):
         raise CallError(f"MODEL must be {KINDS}, but is {preview(model, 300)}")
-    made = _make(model)
-    torch = require("torch", f"the model {model}", "torch") if is_module(made) or weights else None
+    built = _build(model)
+    torch = require("torch", f"the model {model}", "torch") if is_module(built) or weights else None
     if weights is not None:
-        if not is_module(made):
-            raise CallError(f"--weights goes with a torch module, but {model} gave {type(made).__name__}")
-        _load_weights(made, weights)
+        if not is_module(built):
+            raise CallError(f"--weights goes with a torch module, but {model} gave {type(built).__name__}")
+        _load_weights(built, weights)
     if torch is not None:
         chosen = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-        return classifier_of(made, model_id=model_id, device=chosen)
-    return classifier_of(made, model_id=model_id, device=None if device == "auto" else device)
+        return classifier_of(built, model_id=model_id, device=chosen)
+    return classifier_of(built, model_id=model_id, device=None if device == "auto" else device)
 
 
 def module_of(factory: str, weights: Path) -> Any:
@@ -70,11 +70,11 @@ def module_of(factory: str, weights: Path) -> Any:
     """
     if not is_python_name(factory):
         raise CallError(f"a model must be package.module:factory, but is {preview(factory, 300)}")
-    made = _make(factory)
-    if not is_module(made):
-        raise CallError(f"{factory} must give a torch module, but gave {type(made).__name__}")
-    _load_weights(made, weights)
-    return made
+    module = _build(factory)
+    if not is_module(module):
+        raise CallError(f"{factory} must give a torch module, but gave {type(module).__name__}")
+    _load_weights(module, weights)
+    return module
 
 
 def digest_of_file(path: Path) -> str:
@@ -124,10 +124,10 @@ def _providers(runtime: Any, device: str) -> list[Any]:
     """Where onnxruntime is to run a model, in real float32 (its CUDA provider would round to TF32)."""
     if re.fullmatch(r"auto|cpu|cuda(:\d+)?", device) is None:
         raise CallError(f"--device must be auto, cpu, cuda or cuda:N for an ONNX model, but is {preview(device)}")
-    found = "CUDAExecutionProvider" in runtime.get_available_providers()
-    if not found and device.startswith("cuda"):
+    has_gpu = "CUDAExecutionProvider" in runtime.get_available_providers()
+    if not has_gpu and device.startswith("cuda"):
         raise ModelProblem(f"this onnxruntime cannot use the device {device!r}; use --device cpu")
-    if device == "cpu" or not found:
+    if device == "cpu" or not has_gpu:
         return ["CPUExecutionProvider"]
     number = int(device.partition(":")[2] or 0) if device != "auto" else 0
     return [("CUDAExecutionProvider", {"device_id": number, "use_tf32": 0}), "CPUExecutionProvider"]
@@ -155,7 +155,7 @@ def _onnx_function(session: Any) -> Callable[[Images], object]:
     return run if size is None else run_in_fixed_batches
 
 
-def _make(name: str) -> Any:
+def _build(name: str) -> Any:
     factory = imported(name, "MODEL")
     if not callable(factory):
         raise CallError(f"{name} must be a function that makes the model, but is {type(factory).__name__}")
@@ -184,12 +184,12 @@ def _load_weights(module: Any, path: Path) -> None:
     missing = [name for name in distinct_tensors(module) if name not in given]
     unknown = [name for name in given if name not in state]
     if missing or unknown:
-        said = [
+        reasons = [
             f"{words} {', '.join(some[:3])}{', …' if len(some) > 3 else ''}"
             for words, some in (("it lacks", missing), ("it has besides", unknown))
             if some
         ]
-        raise ModelProblem(f"the weights in {preview(str(path), 300)} do not fit the module: {' and '.join(said)}")
+        raise ModelProblem(f"the weights in {preview(str(path), 300)} do not fit the module: {' and '.join(reasons)}")
     try:
         module.load_state_dict(given, strict=False)
     except RuntimeError as error:

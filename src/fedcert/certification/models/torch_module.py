@@ -8,16 +8,16 @@ from typing import Any
 
 import torch
 
-from fedcert.certification.samplers.protocol import guarded
+from fedcert.certification.models.answers import guarded
 from fedcert.errors import DeviceProblem, ModelProblem
 
 
 @contextmanager
-def working(device: torch.device) -> Iterator[None]:
-    """Say in one sentence what a device's own failure means.
+def device_errors(device: torch.device) -> Iterator[None]:
+    """Turn a device's own failure into one sentence.
 
     Raises:
-        DeviceProblem: the device failed; memory that runs out is not meant.
+        DeviceProblem: the device failed; running out of memory is not meant.
     """
     try:
         yield
@@ -42,13 +42,13 @@ def largest_activation(module: torch.nn.Module, example: torch.Tensor) -> int:
     """Numbers in the largest tensor that the parts of a module make of an example; 0 where that cannot be seen."""
     sizes = [0]
 
-    def see(_part: torch.nn.Module, _given: object, made: object) -> None:
-        if isinstance(made, torch.Tensor):
-            sizes.append(made.numel())
+    def note_size(_part: torch.nn.Module, _batch: object, activation: object) -> None:
+        if isinstance(activation, torch.Tensor):
+            sizes.append(activation.numel())
 
     handles = []
     try:
-        handles = [part.register_forward_hook(see) for part in module.modules()]
+        handles = [part.register_forward_hook(note_size) for part in module.modules()]
         scores_of(module, channels_last(example))
     except RuntimeError:  # scripted modules may refuse hooks
         return 0
@@ -67,14 +67,14 @@ def scores_of(module: Callable[[torch.Tensor], Any], batch: torch.Tensor) -> tor
     scores = guarded(lambda: module(batch), tuple(batch.shape))
     usable = isinstance(scores, torch.Tensor) and scores.is_floating_point()
     if not isinstance(scores, torch.Tensor) or not usable or scores.ndim != 2 or len(scores) != len(batch):
-        came = (
+        answer = (
             f"{scores.dtype} of shape {tuple(scores.shape)}"
             if isinstance(scores, torch.Tensor)
             else type(scores).__name__
         )
         raise ModelProblem(
             f"the module must answer {len(batch)} examples with floating-point scores of shape "
-            f"({len(batch)}, classes), but gave {came}; wrap it in one that does"
+            f"({len(batch)}, classes), but gave {answer}; wrap it in one that does"
         )
     return scores
 

@@ -1,7 +1,7 @@
 """A convolutional network with its layers fused, for GPUs: the same function in fewer, larger steps.
 
 Batch normalisation is folded into the convolution before it, and a rectifier, perhaps behind a sum, is done by the same
-kernel. What is certified is the network as it runs, so this is part of the arithmetic that a report names: in
+kernel. The certificate is about the network as it runs, so this is part of the arithmetic that a report names: in
 float32 nothing is fused.
 """
 
@@ -20,6 +20,7 @@ _ALIGNMENT = 8
 """cuDNN's fused kernels want channels in multiples of this."""
 _RECTIFIERS = (torch.relu, torch.nn.functional.relu)
 _LARGEST_DIFFERENCE = 0.05
+"""Of the scores' norm: room for the rounding of bfloat16 through many layers, not for a layer that is wrong."""
 
 
 class FusedConvolution(nn.Module):
@@ -170,7 +171,7 @@ def _join(traced: fx.GraphModule, parts: dict[str, nn.Module], dtype: torch.dtyp
         last, other = node, None
         following = _only_user(node)
         if following is not None and _is_sum(following):
-            other = next((one for one in following.args if one is not node), None)
+            other = next((argument for argument in following.args if argument is not node), None)
             last, following = following, _only_user(following)
         rectifies = following is not None and _rectifies(following, parts)
         if rectifies and following is not None:
@@ -186,8 +187,8 @@ def _move(traced: fx.GraphModule, node: fx.Node, last: fx.Node, other: Any) -> N
     """Let a convolution stand where the last of its steps was: only there is the other part of a sum known."""
     with traced.graph.inserting_before(last):
         arguments = (node.args[0],) if other is None else (node.args[0], other)
-        made = traced.graph.call_module(str(node.target), arguments)
-    last.replace_all_uses_with(made)
+        call = traced.graph.call_module(str(node.target), arguments)
+    last.replace_all_uses_with(call)
     traced.graph.eliminate_dead_code()
 
 
@@ -202,7 +203,8 @@ def _only_user(node: fx.Node) -> fx.Node | None:
 
 def _is_sum(node: fx.Node) -> bool:
     plain = node.op == "call_function" and node.target in (operator.add, torch.add, operator.iadd)
-    return plain and len(node.args) == 2 and not node.kwargs and all(isinstance(one, fx.Node) for one in node.args)
+    operands = all(isinstance(argument, fx.Node) for argument in node.args)
+    return plain and len(node.args) == 2 and not node.kwargs and operands
 
 
 def _rectifies(node: fx.Node, parts: dict[str, nn.Module]) -> bool:

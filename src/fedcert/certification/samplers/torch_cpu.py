@@ -14,73 +14,66 @@ from typing import Any
 import numpy as np
 import torch
 
+from fedcert._arrays import Images, Integers
+from fedcert.certification.certificate import InFlight
+from fedcert.certification.models.answers import NAN_SCORES, check_width
 from fedcert.certification.models.torch_module import channels_last, largest_activation, scores_of
-from fedcert.certification.perturbation import Perturbation, Streams, block_size
-from fedcert.certification.samplers.protocol import (
-    NAN_SCORES,
-    Counts,
-    Draw,
-    Images,
-    OnSamples,
-    Unit,
-    ahead,
-    batches,
-    check_width,
-    fitting_batch,
-    ignore,
-    noisy_batch,
-)
+from fedcert.certification.perturbation import Perturbation
+from fedcert.certification.samplers.blocks import NoiseBlock, ahead, batches, fitting_batch, noisy_batch
+from fedcert.certification.samplers.protocol import OnSamples, PlainSampler, ignore
+from fedcert.certification.streams import Streams, block_size
 from fedcert.errors import ModelProblem
 
 
 @dataclass
-class CpuSampler:
+class CpuSampler(PlainSampler):
     """Samples a torch module on a CPU, in the mode in which it is (put it into evaluation mode before).
 
-    Each worker does whole batches alone, noise and counting included, with one thread and a copy of the module: nobody
-    waits for others in the middle of a layer, and results do not depend on the number of cores. A module whose copies
-    would share more than weights (hooks, functions that remember) has one worker, with all of torch's threads. What
-    a module keeps in global variables cannot be seen: let torch have one thread (OMP_NUM_THREADS=1) for such a one.
+    Each worker does whole batches alone, noise and counting included, with one thread and a copy of the module: no
+    worker waits for others in the middle of a layer, and results do not depend on the number of cores. A module whose
+    copies would share more than weights (hooks, functions that remember) has one worker, with all of torch's threads.
+    State in global variables cannot be detected: a module that has some needs one thread (OMP_NUM_THREADS=1).
 
     Attributes:
         module: float32 batch -> scores, one column per class.
         classes: number of classes.
-        noise: what is added to the input.
-        streams: where it is drawn from.
-        batch_size: samples per call; found from the module's activations where None.
+        perturbation: what is done to the input.
+        streams: the seeds of what is drawn.
+        batch_size: samples per call; computed from the module's activations where None.
         precision: the arithmetic in which it is running.
     """
 
     module: torch.nn.Module
     classes: int
-    noise: Perturbation
+    perturbation: Perturbation
     streams: Streams
     batch_size: int | None = None
     precision: str = "float32"
     _own: threading.local = field(init=False, repr=False, default_factory=threading.local)
 
-    def counts(self, images: Images, draws: Sequence[Draw], spent: OnSamples = ignore) -> Counts:
-        """See `sampler.Sampler.counts`."""
-        counts = np.zeros(len(draws) * self.classes, dtype=np.int64)
-        work = batches(draws, self._batch(images), block_size(images.shape[1:]))
+    def counts(self, examples: Sequence[InFlight], on_samples: OnSamples = ignore) -> Integers:
+        """See `Sampler.counts`."""
+        counts = np.zeros(len(examples) * self.classes, dtype=np.int64)
+        image = examples[0].image
+        work = batches(examples, self.streams, self._batch(image), block_size(image.shape))
         with self._workers() as workers:
-            for cells in ahead(lambda units: self._cells(images, units), work, workers):
+            for cells in ahead(lambda blocks: self._cells(examples, blocks), work, workers):
                 counts += np.bincount(cells, minlength=len(counts))
-                spent(len(cells))
-        return counts.reshape(len(draws), self.classes)
+                on_samples(len(cells))
+        return counts.reshape(len(examples), self.classes)
 
     @torch.inference_mode()
-    def _batch(self, images: Images) -> int:
-        """Activations that fit into caches, and into memory that is used again."""
+    def _batch(self, image: Images) -> int:
+        """Samples per call, so that activations fit into caches, and into memory that is used again."""
         if self.batch_size is None:
-            shape = images.shape[1:]
-            self.batch_size = fitting_batch(shape, largest_activation(self.module, torch.from_numpy(images[:1])))
+            activation = largest_activation(self.module, torch.from_numpy(image[None]))
+            self.batch_size = fitting_batch(image.shape, activation)
         return self.batch_size
 
-    def _cells(self, images: Images, units: Sequence[Unit]) -> Counts:
-        """Draw and prediction of each sample of a batch, as one number."""
+    def _cells(self, examples: Sequence[InFlight], blocks: Sequence[NoiseBlock]) -> Integers:
+        """Example and prediction of each sample of a batch, as one number."""
         module = self._module()
-        noisy, owners = noisy_batch(images, units, self.noise, self.streams)
+        noisy, rows = noisy_batch(examples, blocks, self.perturbation)
         size = self.batch_size or len(noisy)
         labels = np.empty(len(noisy), dtype=np.int64)
         # The modes of torch are a thread's own.
@@ -92,10 +85,10 @@ class CpuSampler:
                 if bool(scores.isnan().any()):
                     raise ModelProblem(NAN_SCORES)
                 labels[part] = scores.argmax(dim=1).numpy()
-        return owners * self.classes + labels
+        return rows * self.classes + labels
 
     def _module(self) -> torch.nn.Module:
-        """This worker's own module, for one that keeps things in itself while it works; the weights are shared."""
+        """This worker's own copy, for modules that keep state while they run; the weights are shared."""
         if not self._copies:
             return self.module
         if not hasattr(self._own, "module"):
@@ -120,7 +113,7 @@ class CpuSampler:
             return False
         try:
             _copy(self.module)
-        except Exception:  # noqa: BLE001 (whatever a module holds may refuse in any way)
+        except Exception:  # noqa: BLE001 (attributes of a module may fail to be copied in any way)
             return False
         return True
 

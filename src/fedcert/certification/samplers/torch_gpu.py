@@ -5,58 +5,57 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
-from fedcert.certification.models.torch_module import channels_last, scores_of, working
-from fedcert.certification.perturbation import Perturbation, Streams, block_size
+from fedcert._arrays import Images, Integers
+from fedcert.certification.certificate import InFlight
+from fedcert.certification.models.answers import NAN_SCORES, check_width
+from fedcert.certification.models.torch_module import channels_last, device_errors, scores_of
+from fedcert.certification.perturbation import Perturbation
+from fedcert.certification.samplers.blocks import NoiseBlock, batches
 from fedcert.certification.samplers.fusion import fused, mostly_fused, scores_match
-from fedcert.certification.samplers.protocol import (
-    NAN_SCORES,
-    Counts,
-    Draw,
-    Images,
-    OnSamples,
-    Unit,
-    batches,
-    check_width,
-    ignore,
-)
+from fedcert.certification.samplers.protocol import OnSamples, ignore
+from fedcert.certification.streams import Streams, block_size
 from fedcert.errors import FedcertWarning, ModelProblem
 
 _DEVICE_BATCH = 16_000
 """Samples per call on a GPU, where memory allows: enough to fill it, and a multiple of both 100 and 128."""
 _DEVICE_FLOATS = 2**26
-_ALIGNMENT = 64
+"""Numbers in the noisy inputs of a call at most: 256 MB, a small part of any GPU that certifies large images."""
+_BATCH_MULTIPLE = 64
+"""Matrix kernels are tiled in such numbers of rows."""
 _COMPARED = 64
+"""Images on which a fused network is compared with the original: one batch, and plenty to show a wrong layer."""
 
 
 @dataclass
 class DeviceSampler:
     """Samples a torch module on a GPU, in the mode in which it is (put it into evaluation mode before).
 
-    Every call has the same number of samples, the last one filled up, so that what an example gets does not
-    depend on its company.
+    Every call has the same number of samples, the last one filled up, so that the counts of an example do not depend
+    on which others are sampled with it.
 
     Attributes:
         module: float32 batch -> scores, one column per class.
         classes: number of classes.
-        noise: what is added to the input.
-        streams: where it is drawn from.
+        perturbation: what is done to the input.
+        streams: the seeds of what is drawn.
         device: where the module is.
-        batch_size: samples per call; found by itself where None, and halved when memory runs out.
+        batch_size: samples per call; computed from the example's size where None, and halved when memory runs out.
         precision: the arithmetic in which it is running; below float32, layers are fused on a GPU.
     """
 
     module: torch.nn.Module
     classes: int
-    noise: Perturbation
+    perturbation: Perturbation
     streams: Streams
     device: torch.device
     batch_size: int | None = None
     precision: str = "float32"
+    can_compile: ClassVar[bool] = True
     _forward: Callable[[torch.Tensor], Any] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -74,15 +73,16 @@ class DeviceSampler:
         if self.precision == "float32":
             return
         dtype = torch.bfloat16 if self.precision == "bfloat16" else torch.float32
-        made = fused(self.module, dtype)
-        if made is None:
+        network = fused(self.module, dtype)
+        if network is None:
             return
-        chance = torch.randn(images[:_COMPARED].shape, generator=torch.Generator().manual_seed(0))
-        batch = (torch.from_numpy(images[:_COMPARED]) + self.noise.sigma * chance).to(self.device)
-        batch = channels_last(batch)
+        noisy = np.empty_like(images[:_COMPARED])
+        for row, image in enumerate(images[:_COMPARED]):
+            self.perturbation.perturb(image, row, noisy[row : row + 1])
+        batch = channels_last(torch.from_numpy(noisy).to(self.device))
         try:
-            if scores_match(scores_of(self.module, batch), scores_of(made, batch)):
-                self._forward, self._fused, self._mostly_fused = made, True, mostly_fused(made)
+            if scores_match(scores_of(self.module, batch), scores_of(network, batch)):
+                self._forward, self._fused, self._mostly_fused = network, True, mostly_fused(network)
         except ModelProblem:  # the network as it is says what is wrong with it, if anything is
             return
 
@@ -97,7 +97,7 @@ class DeviceSampler:
                 warnings.simplefilter("ignore")
                 compiled(batch)
         except torch.cuda.OutOfMemoryError:
-            self._take_less(shape)
+            self._halve_batch(shape)
             self.compile(images)
         except Exception as error:  # noqa: BLE001 (a compiler may fail in any way, and nothing is lost by going without)
             reason = str(error).strip().splitlines()[:1]
@@ -111,32 +111,32 @@ class DeviceSampler:
             self._forward = compiled
 
     @torch.inference_mode()
-    def counts(self, images: Images, draws: Sequence[Draw], spent: OnSamples = ignore) -> Counts:
-        """See `sampler.Sampler.counts`."""
-        with working(self.device):
-            return self._counted(images, draws, spent)
+    def counts(self, examples: Sequence[InFlight], on_samples: OnSamples = ignore) -> Integers:
+        """See `Sampler.counts`."""
+        with device_errors(self.device):
+            return self._counted(examples, on_samples)
 
-    def _counted(self, images: Images, draws: Sequence[Draw], spent: OnSamples) -> Counts:
-        clean = torch.from_numpy(images).to(self.device)
-        counts = torch.zeros(len(draws) * self.classes + 1, dtype=torch.int64, device=self.device)
+    def _counted(self, examples: Sequence[InFlight], on_samples: OnSamples) -> Integers:
+        clean = torch.from_numpy(np.stack([example.image for example in examples])).to(self.device)
+        counts = torch.zeros(len(examples) * self.classes + 1, dtype=torch.int64, device=self.device)
         # A flag on the device: looking at it once per call keeps the device from waiting for the host.
         unusable = torch.zeros((), dtype=torch.bool, device=self.device)
-        shape = images.shape[1:]
+        shape = examples[0].image.shape
         while True:
             try:
-                for units in batches(draws, self._batch(shape), block_size(shape)):
-                    self._count(clean, units, counts, unusable)
-                    spent(sum(unit.samples for unit in units))
+                for blocks in batches(examples, self.streams, self._batch(shape), block_size(shape)):
+                    self._count(clean, blocks, counts, unusable)
+                    on_samples(sum(block.samples for block in blocks))
                 break
             except torch.cuda.OutOfMemoryError:
-                # What was counted of this call is thrown away, and drawn again with less at a time.
-                self._take_less(shape)
+                # The counts of this call are dropped, and drawn again with fewer samples at a time.
+                self._halve_batch(shape)
                 counts.zero_()
         if bool(unusable):
             raise ModelProblem(NAN_SCORES)
-        return np.asarray(counts[:-1].view(len(draws), self.classes).cpu(), dtype=np.int64)
+        return np.asarray(counts[:-1].view(len(examples), self.classes).cpu(), dtype=np.int64)
 
-    def _take_less(self, shape: tuple[int, ...]) -> None:
+    def _halve_batch(self, shape: tuple[int, ...]) -> None:
         """Halve the batch, after the device's memory ran out."""
         before = self._batch(shape)
         if before <= 1:
@@ -151,44 +151,44 @@ class DeviceSampler:
             stacklevel=2,
         )
 
-    def trial(self, shape: tuple[int, ...]) -> int | None:
-        """Samples that tell the speed: a full batch on a GPU."""
-        return self._batch(shape) if self.device.type == "cuda" else None
+    def trial_size(self, shape: tuple[int, ...]) -> int:
+        """A full batch on a GPU: fewer samples say little about its speed."""
+        return self._batch(shape) if self.device.type == "cuda" else 1
 
     def _batch(self, shape: tuple[int, ...]) -> int:
         if self.batch_size is None:
             most = _DEVICE_FLOATS // max(1, int(np.prod(shape)))
-            self.batch_size = max(1, min(_DEVICE_BATCH, most // _ALIGNMENT * _ALIGNMENT or most))
+            self.batch_size = max(1, min(_DEVICE_BATCH, most // _BATCH_MULTIPLE * _BATCH_MULTIPLE or most))
         return self.batch_size
 
-    def _count(self, clean: torch.Tensor, units: Sequence[Unit], counts: torch.Tensor, unusable: torch.Tensor) -> None:
-        filled = sum(unit.samples for unit in units)
+    def _count(
+        self, clean: torch.Tensor, blocks: Sequence[NoiseBlock], counts: torch.Tensor, unusable: torch.Tensor
+    ) -> None:
+        filled = sum(block.samples for block in blocks)
         size = max(self._batch(tuple(clean.shape[1:])), filled)
-        rows, owners = self._owners(units, filled, size, len(counts) - 1)
         noisy = torch.empty((size, *clean.shape[1:]), dtype=torch.float32, device=self.device)
         start = 0
-        for unit in units:
-            part = noisy[start : start + unit.samples]
-            self.noise.fill_tensor(self.streams.stream(unit.example, unit.phase, unit.block), part)
-            start += unit.samples
-        noisy[start:].zero_()
-        noisy += clean[rows]
+        for block in blocks:
+            self.perturbation.perturb_tensor(clean[block.row], block.stream, noisy[start : start + block.samples])
+            start += block.samples
+        noisy[start:] = clean[0]
         scores = self._scores(channels_last(noisy))
         live = torch.arange(size, device=self.device) < filled
         unusable |= (scores.isnan().any(dim=1) & live).any()
-        # Fillers are counted beyond the last draw.
-        cells = torch.where(live, owners + scores.argmax(dim=1), owners)
+        # Fillers are counted beyond the last example.
+        first_cells = self._first_cells(blocks, filled, size, len(counts) - 1)
+        cells = torch.where(live, first_cells + scores.argmax(dim=1), first_cells)
         counts.index_add_(0, cells, torch.ones_like(cells))
 
-    def _owners(self, units: Sequence[Unit], filled: int, size: int, beyond: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """The image of each sample, and the first cell of its draw; the host does not wait for the device here."""
-        fillers = ((0, beyond, size - filled),)
-        table = torch.tensor([*((unit.row, unit.draw * self.classes, unit.samples) for unit in units), *fillers])
+    def _first_cells(self, blocks: Sequence[NoiseBlock], filled: int, size: int, beyond: int) -> torch.Tensor:
+        """The first cell of each sample's example; the host does not wait for the device here."""
+        table = torch.tensor(
+            [*((block.row * self.classes, block.samples) for block in blocks), (beyond, size - filled)]
+        )
         if self.device.type == "cuda":
             table = table.pin_memory()
         table = table.to(self.device, non_blocking=True)
-        each = torch.repeat_interleave(table[:, :2], table[:, 2], dim=0, output_size=size)
-        return each[:, 0], each[:, 1]
+        return torch.repeat_interleave(table[:, 0], table[:, 1], output_size=size)
 
     def _scores(self, batch: torch.Tensor) -> torch.Tensor:
         scores = scores_of(self._forward, batch)

@@ -5,18 +5,21 @@ from __future__ import annotations
 import time
 import warnings
 
-from fedcert.certification.perturbation import Phase
-from fedcert.certification.samplers.protocol import Images, Sampler, draws_of
+from fedcert._arrays import Images
+from fedcert.certification.certificate import in_flight
+from fedcert.certification.samplers.protocol import Sampler
+from fedcert.certification.streams import Phase
 from fedcert.errors import FedcertWarning
 
 _LONG_ENOUGH = 0.2
-"""Seconds from which on a trial tells the speed."""
+"""Seconds from which on a trial shows the speed: shorter ones mostly show the overhead of a call."""
 _LARGEST_SHARE = 0.05
 """The most that a trial may take of the work itself."""
 _WORTH_COMPILING = 120.0
 """Seconds of work from which on half a minute of compiling pays."""
 _SEQUENTIAL_SHARE = 0.2
-"""About the share of its most samples that the sequential procedure takes."""
+"""About the share of its most samples that the sequential procedure takes: between the 1/8 measured on CIFAR-10 with
+n = 100,000 and the 1/2 on digits with n = 10,000 (docs/benchmarks.md)."""
 
 
 def warm_up(sampler: Sampler, images: Images, most: int, *, sequential: bool, compile: bool | None) -> float:
@@ -32,33 +35,38 @@ def warm_up(sampler: Sampler, images: Images, most: int, *, sequential: bool, co
     Returns:
         Samples per second.
     """
-    if hasattr(sampler, "fuse"):
-        sampler.fuse(images)
+    sampler.fuse(images)
     rate = measured_rate(sampler, images, most)
-    if not hasattr(sampler, "compile"):
+    if not sampler.can_compile:
         if compile:
             warnings.warn("only torch modules on a GPU are compiled; going on without", FedcertWarning, stacklevel=3)
         return rate
     if compile is False:
         return rate
     seconds = most / rate * (_SEQUENTIAL_SHARE if sequential else 1.0)
-    if compile or (seconds > _WORTH_COMPILING and getattr(sampler, "pays_to_compile", False)):
+    if compile or (seconds > _WORTH_COMPILING and sampler.pays_to_compile):
         sampler.compile(images)
         rate = measured_rate(sampler, images, most)
     return rate
 
 
 def measured_rate(sampler: Sampler, images: Images, most: int) -> float:
-    """Samples per second. The first call pays for caches and kernels; the following, ever longer, tell the speed.
+    """Samples per second. The first call pays for caches and kernels; the following, ever longer, show the speed.
 
-    It begins with a single sample (with a batch on a GPU): some models take seconds for one.
+    Args:
+        sampler: the sampler.
+        images: some of the examples that it is for.
+        most: samples that are to be drawn at most.
     """
-    full = sampler.trial(images.shape[1:]) if hasattr(sampler, "trial") else None
-    size = max(1, min(most, full or 1))
-    sampler.counts(images[:1], draws_of([0], Phase.FORECAST, size))
+
+    def draw(samples: int) -> None:
+        sampler.counts(in_flight(images[:1], [0], Phase.FORECAST, samples))
+
+    size = max(1, min(most, sampler.trial_size(images.shape[1:])))
+    draw(size)
     while True:
         start = time.perf_counter()
-        sampler.counts(images[:1], draws_of([0], Phase.FORECAST, size))
+        draw(size)
         seconds = max(time.perf_counter() - start, 1e-9)
         if seconds >= _LONG_ENOUGH or 4 * size > most * _LARGEST_SHARE:
             return size / seconds

@@ -130,7 +130,7 @@ def certify_privately(
         EstimationProblem: no estimate follows from the sums.
     """
     weights, digest = weights_of(model, arrays)
-    wanted = smoothing if isinstance(smoothing, Smoothing) else Smoothing.usual(smoothing)
+    wanted = smoothing if isinstance(smoothing, Smoothing) else Smoothing.defaults(smoothing)
     private = PrivateSum(
         threshold=threshold or default_threshold(len(roster), squares=moments or spread),
         moments=moments,

@@ -33,9 +33,9 @@ class Setting:
         return f"{self.network}-{self.data}-{self.partition.replace(':', '')}-{self.algorithm}"
 
     def experiment(self, rounds: int = 1000, *, on_gpu: bool = False) -> Experiment:
-        """The paper's settings for it; on a GPU in bfloat16."""
+        """The paper's settings for it; on a GPU that has it in bfloat16."""
         training = Training(rounds=rounds, algorithm=self.algorithm, bfloat16=on_gpu)
-        smoothing = Smoothing.usual(PAPER_SIGMA, precision="bfloat16" if on_gpu else "float32")
+        smoothing = Smoothing.defaults(PAPER_SIGMA, precision="bfloat16" if on_gpu else "float32")
         return Experiment(
             network=self.network, data=self.data, partition=self.partition, training=training, smoothing=smoothing
         )

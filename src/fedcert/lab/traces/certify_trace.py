@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from fedcert.certification.data.local_data import LocalData, parts_of
+from fedcert.certification.dataset_run import certify_dataset
 from fedcert.certification.models.classifiers import classifier_of
 from fedcert.certification.plan import CertificationPlan
-from fedcert.certification.run import ProgressListener, certify_dataset
+from fedcert.certification.progress import ProgressListener
 from fedcert.lab.datasets.dataset import Dataset, Images, Labels, as_floats
 from fedcert.lab.experiment import Experiment
 from fedcert.lab.traces.trace import Examples, Trace
@@ -56,15 +57,15 @@ def make_trace(
         plan = CertificationPlan(name, experiment.smoothing, experiment.radii, data.classes, seed=experiment.seed)
         journal = None if journals is None else journals / f"{name}.journal"
         done = certify_dataset(plan, classifier, _local(images, labels, index), watcher or ProgressListener(), journal)
-        outcomes = done.outcomes
+        certificates = done.certificates
         made.append(
             Examples(
                 client=np.full(len(index), -1, np.int32) if client is None else client.astype(np.int32),
                 index=index.astype(np.int32),
                 label=labels[index].astype(np.int32),
-                predicted=np.array([outcome.selected for outcome in outcomes], dtype=np.int32),
-                radius=np.array([outcome.radius for outcome in outcomes], dtype=np.float64),
-                samples=np.array([outcome.samples for outcome in outcomes], dtype=np.int32),
+                predicted=certificates.selected.astype(np.int32),
+                radius=certificates.radius,
+                samples=certificates.samples.astype(np.int32),
             )
         )
     return Trace(experiment, data.classes, classifier.identity, rounds, accuracy, about, made[0], made[1])

@@ -9,11 +9,12 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
+from certifying import certificates
 from fedcert.certification.bounds import lower_bound
-from fedcert.certification.certify import CertificateTable, certificates
+from fedcert.certification.certificate import CertificateTable, InFlight, in_flight
 from fedcert.certification.models.classifiers import ArrayClassifier
-from fedcert.certification.perturbation import Gaussian, Phase, Streams
-from fedcert.certification.samplers.protocol import Draw, draws_of
+from fedcert.certification.perturbation import Gaussian
+from fedcert.certification.streams import Phase, Streams
 from fedcert.report import Smoothing
 
 SETTINGS = Smoothing(sigma=0.5, n0=100, n=1000, failure_probability=0.001)
@@ -24,14 +25,12 @@ class Scripted:
 
     def __init__(self, selection: list[list[int]], estimation: list[list[int]]) -> None:
         self.answers = {Phase.SELECTION: np.array(selection), Phase.ESTIMATION: np.array(estimation)}
-        self.asked: list[Draw] = []
+        self.asked: list[tuple[int, Phase, int, int]] = []
 
-    def counts(
-        self, images: npt.NDArray[np.float32], draws: Sequence[Draw], spent: Callable[[int], None] = print
-    ) -> npt.NDArray[np.int64]:
-        self.asked += draws
-        spent(sum(draw.samples for draw in draws))
-        return np.stack([self.answers[draw.phase][draw.example] for draw in draws])
+    def counts(self, examples: Sequence[InFlight], on_samples: Callable[[int], None] = print) -> npt.NDArray[np.int64]:
+        self.asked += [(example.state.index, example.phase, example.first, example.samples) for example in examples]
+        on_samples(sum(example.samples for example in examples))
+        return np.stack([self.answers[example.phase][example.state.index] for example in examples])
 
 
 def labels_for(count: int, label: int = 0) -> npt.NDArray[np.int64]:
@@ -42,7 +41,7 @@ def test_selection_then_fresh_estimation() -> None:
     sampler = Scripted([[60, 40, 0], [10, 30, 60], [50, 50, 0]], [[990, 10, 0], [500, 20, 480], [1000, 0, 0]])
     spent: list[int] = []
     made = certificates(sampler, np.zeros((3, 2), np.float32), labels_for(3), SETTINGS, [0.0], spent.append)
-    assert [(draw.example, draw.phase, draw.first, draw.samples) for draw in sampler.asked] == [
+    assert sampler.asked == [
         *((example, Phase.SELECTION, 0, 100) for example in range(3)),
         *((example, Phase.ESTIMATION, 0, 1000) for example in range(3)),
     ]
@@ -65,7 +64,7 @@ def test_it_abstains_unless_the_bound_is_above_one_half() -> None:
 
 def test_only_right_and_certified_examples_count() -> None:
     made = CertificateTable(
-        np.array([0, 0, 1, 1]), np.array([0.3, 0.0, 0.3, 0.1]), np.zeros(4, np.int64), np.ones(4, bool)
+        np.arange(4), np.array([0, 0, 1, 1]), np.array([0.3, 0.0, 0.3, 0.1]), np.zeros(4, np.int64), np.ones(4, bool)
     )
     labels = np.array([0, 0, 0, 1])
     assert made.certified(labels, [0.0, 0.1, 0.3, 0.4]).tolist() == [
@@ -134,7 +133,8 @@ def test_exactly_tied_scores_go_to_the_lowest_class() -> None:
     classifier = ArrayClassifier(lambda batch: np.zeros((len(batch), 3)), "tied")
     sampler = classifier.sampler(3, Gaussian(0.5), Streams(0, "a"), None)
     assert (
-        sampler.counts(np.zeros((2, 3), np.float32), draws_of([0, 1], Phase.SELECTION, 50)).tolist() == [[50, 0, 0]] * 2
+        sampler.counts(in_flight(np.zeros((2, 3), np.float32), [0, 1], Phase.SELECTION, 50)).tolist()
+        == [[50, 0, 0]] * 2
     )
 
 

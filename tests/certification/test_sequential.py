@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedcert.certification.certify import CertificateTable, certificates
+from certifying import certificates
+from fedcert.certification.certificate import CertificateTable
 from fedcert.certification.models.classifiers import ArrayClassifier
-from fedcert.certification.perturbation import Gaussian, Streams, Uniform
-from fedcert.certification.scheduler import SamplingPolicy
-from fedcert.certification.sequential import LookSchedule, StoppingRule
+from fedcert.certification.perturbation import Gaussian, Uniform
+from fedcert.certification.sequential import LookSchedule, SamplingPolicy
+from fedcert.certification.streams import Streams
 from fedcert.report import Smoothing
 
 RADII = tuple(np.arange(0, 1.01, 0.05).round(9).tolist())
@@ -38,7 +39,7 @@ def test_no_look_certifies_more_than_the_settings_say(n: int, failure: float, st
     settings = Smoothing(sigma=0.5, n=n, failure_probability=failure, procedure="sequential")
     looks = LookSchedule.of(n, failure, step)
     assert sum(looks.shares) <= failure * (1 + 1e-12)
-    best = [float(Gaussian(0.5).radius(looks.miss(look, size))) for look, size in enumerate(looks.sizes)]
+    best = [float(Gaussian(0.5).radius(looks.error_bound(look, size))) for look, size in enumerate(looks.sizes)]
     assert max(best) <= settings.largest_radius + 1e-9
     assert best[-1] == pytest.approx(settings.largest_radius)
 
@@ -52,7 +53,7 @@ def ever_exceeds(looks: LookSchedule, p: float) -> float:
     for look, size in enumerate(looks.sizes):
         steps = stats.binom.pmf(np.arange(size - before + 1), size - before, p)
         alive = np.convolve(alive, steps)
-        exceeds = 1 - looks.miss(look, np.arange(size + 1)) > p
+        exceeds = 1 - looks.error_bound(look, np.arange(size + 1)) > p
         lost += float(alive[exceeds].sum())
         alive[exceeds] = 0.0
         before = size
@@ -122,14 +123,13 @@ def test_wrong_examples_cost_no_estimation() -> None:
 
 def test_the_allowed_misses_are_the_most_that_the_last_look_certifies() -> None:
     smoothing = Smoothing(sigma=0.5, n=2000, procedure="sequential")
-    course = SamplingPolicy.of(smoothing, (*RADII, 2.0), 100)
-    aim: StoppingRule = course.aim
-    last = len(aim.looks.sizes) - 1
-    for radius, allowed in zip(aim.radii, aim._allowed, strict=True):
+    policy = SamplingPolicy.of(smoothing, (*RADII, 2.0), 100)
+    last = len(policy.looks.sizes) - 1
+    for radius, allowed in zip(policy.radii, policy._allowed_errors, strict=True):
         if allowed >= 0:
-            assert float(Gaussian(0.5).radius(aim.looks.miss(last, 2000 - allowed))) >= radius
-        assert float(Gaussian(0.5).radius(aim.looks.miss(last, 2000 - (allowed + 1)))) < max(radius, 1e-300)
-    assert aim._allowed[-1] == -1  # beyond the cap
+            assert float(Gaussian(0.5).radius(policy.looks.error_bound(last, 2000 - allowed))) >= radius
+        assert float(Gaussian(0.5).radius(policy.looks.error_bound(last, 2000 - (allowed + 1)))) < max(radius, 1e-300)
+    assert policy._allowed_errors[-1] == -1  # beyond the cap
 
 
 def test_uniform_noise_certifies_its_closed_form_in_l1() -> None:

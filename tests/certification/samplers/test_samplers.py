@@ -12,11 +12,15 @@ import torch
 from scipy import stats
 
 from fedcert import DeviceProblem, ModelProblem
+from fedcert.certification.certificate import ExampleState, InFlight, in_flight
 from fedcert.certification.models.classifiers import ArrayClassifier, classifier_of
-from fedcert.certification.perturbation import Gaussian, Phase, Streams
-from fedcert.certification.samplers.protocol import ArraySampler, Draw, Sampler, batches, draws_of, fitting_batch
+from fedcert.certification.perturbation import Gaussian
+from fedcert.certification.samplers.blocks import batches, fitting_batch
+from fedcert.certification.samplers.numpy_sampler import ArraySampler
+from fedcert.certification.samplers.protocol import Sampler
 from fedcert.certification.samplers.torch_cpu import CpuSampler
 from fedcert.certification.samplers.torch_gpu import DeviceSampler
+from fedcert.certification.streams import Phase, Streams
 
 STREAMS = Streams(7, "site-07")
 
@@ -44,28 +48,28 @@ IMAGES = np.random.default_rng(0).random((9, 6)).astype(np.float32)
 @pytest.mark.parametrize("kind", ["array", "torch"])
 @pytest.mark.parametrize("samples", [1, 99, 100, 101, 350])
 def test_each_row_adds_up_to_the_samples(kind: str, samples: int) -> None:
-    counts = samplers(None)[kind].counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, samples))
+    counts = samplers(None)[kind].counts(in_flight(IMAGES, range(9), Phase.ESTIMATION, samples))
     assert counts.shape == (9, 3)
     assert counts.sum(axis=1).tolist() == [samples] * 9
 
 
 @pytest.mark.parametrize("kind", ["array", "torch"])
 def test_batch_size_order_and_company_do_not_change_the_counts(kind: str) -> None:
-    whole = samplers(None)[kind].counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 250))
+    whole = samplers(None)[kind].counts(in_flight(IMAGES, range(9), Phase.ESTIMATION, 250))
     for batch_size in (1, 7, 100, 333):
         assert np.array_equal(
-            samplers(batch_size)[kind].counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 250)), whole
+            samplers(batch_size)[kind].counts(in_flight(IMAGES, range(9), Phase.ESTIMATION, 250)), whole
         )
-    turned = samplers(None)[kind].counts(IMAGES[::-1].copy(), draws_of(range(8, -1, -1), Phase.ESTIMATION, 250))
+    turned = samplers(None)[kind].counts(in_flight(IMAGES[::-1].copy(), range(8, -1, -1), Phase.ESTIMATION, 250))
     assert np.array_equal(turned[::-1], whole)
-    alone = samplers(None)[kind].counts(IMAGES[4:5], draws_of([4], Phase.ESTIMATION, 250))
+    alone = samplers(None)[kind].counts(in_flight(IMAGES[4:5], [4], Phase.ESTIMATION, 250))
     assert np.array_equal(alone[0], whole[4])
 
 
 def test_on_a_cpu_both_loops_see_the_same_noise() -> None:
     """Counts may differ only where float32 scores tie."""
     first, second = (
-        samplers(None)[kind].counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 4000)) for kind in ("array", "torch")
+        samplers(None)[kind].counts(in_flight(IMAGES, range(9), Phase.ESTIMATION, 4000)) for kind in ("array", "torch")
     )
     assert np.abs(first - second).sum() <= 4
 
@@ -81,7 +85,7 @@ def test_the_counts_have_the_exact_probabilities(kind: str) -> None:
     classifier = array if kind == "array" else classifier_of(module)
     images = np.random.default_rng(1).normal(size=(20, 3)).astype(np.float32) * 0.3
     counts = classifier.sampler(2, Gaussian(0.5), STREAMS, None).counts(
-        images, draws_of(range(20), Phase.ESTIMATION, 3000)
+        in_flight(images, range(20), Phase.ESTIMATION, 3000)
     )
     chance = stats.norm.cdf(images @ weight / 0.5)
     assert min(stats.binomtest(int(k), 3000, float(p)).pvalue for k, p in zip(counts[:, 0], chance, strict=True)) > 1e-4
@@ -103,7 +107,7 @@ def test_the_noise_is_normal_independent_and_of_the_asked_deviation(kind: str) -
     classifier = classifier_of(Watching(), model_id="watch") if kind == "torch" else ArrayClassifier(watch, "watch")
     image = np.full((1, 4), 0.25, dtype=np.float32)
     for phase in (Phase.SELECTION, Phase.ESTIMATION):
-        classifier.sampler(2, Gaussian(0.5), STREAMS, None).counts(image, draws_of([3], phase, 5000))
+        classifier.sampler(2, Gaussian(0.5), STREAMS, None).counts(in_flight(image, [3], phase, 5000))
     noise = (np.concatenate([batch for batch in seen if len(batch) > 1]) - 0.25) / 0.5  # one is a look at sizes
     assert noise.shape == (10_000, 4)
     assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-3
@@ -132,24 +136,38 @@ def test_streams_differ_by_client_seed_example_phase_and_block() -> None:
 
 
 def test_units_cover_every_sample_once_and_are_never_split() -> None:
-    draws = [Draw(0, 10, Phase.ESTIMATION, 0, 250), Draw(1, 20, Phase.ESTIMATION, 300, 250)]
-    units = [unit for batch in batches(draws, 120, 100) for unit in batch]
-    assert [(unit.draw, unit.row, unit.example, unit.block, unit.samples) for unit in units] == [
-        (0, 0, 10, 0, 100), (0, 0, 10, 1, 100), (0, 0, 10, 2, 50),
-        (1, 1, 20, 3, 100), (1, 1, 20, 4, 100), (1, 1, 20, 5, 50),
-    ]  # fmt: skip
+    image = np.zeros(2, np.float32)
+    examples = [
+        InFlight(image, ExampleState(index), phase=Phase.ESTIMATION, first=first, samples=250)
+        for index, first in ((10, 0), (20, 300))
+    ]
+    blocks = [block for batch in batches(examples, STREAMS, 120, 100) for block in batch]
+    assert [(block.row, block.samples) for block in blocks] == [
+        (0, 100),
+        (0, 100),
+        (0, 50),
+        (1, 100),
+        (1, 100),
+        (1, 50),
+    ]
+    assert [block.stream for block in blocks] == [
+        STREAMS.stream(index, Phase.ESTIMATION, number)
+        for index, number in ((10, 0), (10, 1), (10, 2), (20, 3), (20, 4), (20, 5))
+    ]
 
 
 @pytest.mark.parametrize("kind", ["array", "torch"])
 def test_samples_in_parts_are_the_samples_at_once(kind: str) -> None:
     """What the sequential procedure and a restart rest on."""
     sampler = samplers(None)[kind]
-    whole = sampler.counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 700))
+    whole = sampler.counts(in_flight(IMAGES, range(9), Phase.ESTIMATION, 700))
     parts = [(0, 100), (100, 400), (500, 200)]
-    summed = sum(sampler.counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, size, first)) for first, size in parts)
+    summed = sum(sampler.counts(in_flight(IMAGES, range(9), Phase.ESTIMATION, size, first)) for first, size in parts)
     assert np.array_equal(summed, whole)
-    mixed = [Draw(row, row, Phase.ESTIMATION, 0, 100 * (row + 1)) for row in range(9)]
-    assert sampler.counts(IMAGES, mixed).sum(axis=1).tolist() == [100 * (row + 1) for row in range(9)]
+    mixed = in_flight(IMAGES, range(9), Phase.ESTIMATION, 0)
+    for row, example in enumerate(mixed):
+        example.samples = 100 * (row + 1)
+    assert sampler.counts(mixed).sum(axis=1).tolist() == [100 * (row + 1) for row in range(9)]
 
 
 def test_batches_fit_the_example() -> None:
@@ -179,7 +197,7 @@ def test_an_answer_that_is_no_prediction_is_named(answer: object, sentence: str)
     sampler = ArrayClassifier(lambda _: answer, "odd").sampler(3, Gaussian(0.5), STREAMS, 2)
     assert isinstance(sampler, ArraySampler)
     with pytest.raises(ModelProblem, match=sentence):
-        sampler.counts(IMAGES[:1], draws_of([0], Phase.SELECTION, 2))
+        sampler.counts(in_flight(IMAGES[:1], [0], Phase.SELECTION, 2))
 
 
 @pytest.mark.parametrize(
@@ -206,7 +224,7 @@ def test_a_module_that_answers_nonsense_is_named(layer: object, sentence: str) -
 
     with pytest.raises(ModelProblem, match=sentence):
         classifier_of(Odd(), model_id="odd").sampler(3, Gaussian(0.5), STREAMS, 2).counts(
-            IMAGES[:1], draws_of([0], Phase.SELECTION, 2)
+            in_flight(IMAGES[:1], [0], Phase.SELECTION, 2)
         )
 
 
@@ -214,16 +232,18 @@ def test_a_module_that_answers_nonsense_is_named(layer: object, sentence: str) -
 def test_the_devices_way_of_counting_fills_up_batches_and_counts_no_filler(batch_size: int) -> None:
     """The path that a GPU takes, run on the CPU, where only its noise is another one."""
     sampler = DeviceSampler(linear(), 3, Gaussian(0.5), STREAMS, torch.device("cpu"), batch_size)
-    draws = [Draw(row, row, Phase.ESTIMATION, 0, 50 * (row + 1)) for row in range(9)]
+    examples = in_flight(IMAGES, range(9), Phase.ESTIMATION, 0)
+    for row, example in enumerate(examples):
+        example.samples = 50 * (row + 1)
     asked: list[int] = []
     with torch.inference_mode():
-        counts = sampler.counts(IMAGES, draws, asked.append)
+        counts = sampler.counts(examples, asked.append)
     assert counts.sum(axis=1).tolist() == [50 * (row + 1) for row in range(9)]
     assert sum(asked) == counts.sum()
-    plain = samplers(None)["torch"].counts(IMAGES, [draw._replace(samples=20_000) for draw in draws])
-    many = [draw._replace(samples=5_000) for draw in draws]
+    plain = samplers(None)["torch"].counts(in_flight(IMAGES, range(9), Phase.ESTIMATION, 20_000))
+    many = in_flight(IMAGES, range(9), Phase.ESTIMATION, 5_000)
     with torch.inference_mode():
-        other = sampler.counts(IMAGES, many, asked.append)
+        other = sampler.counts(many, asked.append)
     assert np.abs(other / 5_000 - plain / 20_000).max() < 0.05
 
 
@@ -256,9 +276,9 @@ def test_the_number_of_cores_changes_nothing_not_even_for_a_module_that_keeps_th
     for count in (1, 2, 5):
         torch.set_num_threads(count)
         sampler = CpuSampler(Absent(), 3, Gaussian(0.5), STREAMS, 50)
-        made.append(sampler.counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 700)))
+        made.append(sampler.counts(in_flight(IMAGES, range(9), Phase.ESTIMATION, 700)))
         assert torch.get_num_threads() == count
-    plain = samplers(None)["torch"].counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 700))
+    plain = samplers(None)["torch"].counts(in_flight(IMAGES, range(9), Phase.ESTIMATION, 700))
     assert all(np.array_equal(counts, plain) for counts in made)
 
 
@@ -271,8 +291,8 @@ def test_a_module_that_cannot_be_copied_works_alone() -> None:
 
     torch.set_num_threads(3)
     sampler = CpuSampler(Locked(), 3, Gaussian(0.5), STREAMS, 50)
-    counts = sampler.counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 300))
-    assert np.array_equal(counts, samplers(None)["torch"].counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 300)))
+    counts = sampler.counts(in_flight(IMAGES, range(9), Phase.ESTIMATION, 300))
+    assert np.array_equal(counts, samplers(None)["torch"].counts(in_flight(IMAGES, range(9), Phase.ESTIMATION, 300)))
 
 
 class Remembering(torch.nn.Module):
@@ -302,14 +322,14 @@ class Remembering(torch.nn.Module):
 def test_a_module_whose_copies_would_share_state_works_alone(way: str) -> None:
     torch.set_num_threads(4)
     sampler = CpuSampler(Remembering(way), 3, Gaussian(0.5), STREAMS, 50)
-    counts = sampler.counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 700))
-    assert np.array_equal(counts, samplers(None)["torch"].counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 700)))
+    counts = sampler.counts(in_flight(IMAGES, range(9), Phase.ESTIMATION, 700))
+    assert np.array_equal(counts, samplers(None)["torch"].counts(in_flight(IMAGES, range(9), Phase.ESTIMATION, 700)))
 
 
 def test_the_batch_fits_the_largest_activation() -> None:
     wide = torch.nn.Sequential(torch.nn.Linear(6, 2**17), torch.nn.Linear(2**17, 3, bias=False))
     sampler = CpuSampler(wide, 3, Gaussian(0.5), STREAMS)
-    sampler.counts(IMAGES, draws_of([0], Phase.ESTIMATION, 10))
+    sampler.counts(in_flight(IMAGES[:1], [0], Phase.ESTIMATION, 10))
     assert sampler.batch_size == 25  # four times in a block of 100; 32 would fit
     assert fitting_batch((6,)) == 4096
 
@@ -326,4 +346,4 @@ def test_a_device_that_fails_is_one_sentence(text: str) -> None:
     sampler = DeviceSampler(Gone(), 3, Gaussian(0.5), STREAMS, torch.device("cpu"))
     first = text.splitlines()[0]
     with pytest.raises(DeviceProblem, match=f"^the device 'cpu' failed: {first}; see whether it is still there"):
-        sampler.counts(IMAGES, draws_of([0], Phase.ESTIMATION, 10))
+        sampler.counts(in_flight(IMAGES[:1], [0], Phase.ESTIMATION, 10))

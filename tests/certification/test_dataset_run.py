@@ -16,13 +16,14 @@ import pyarrow.parquet as parquet
 import pytest
 
 from fedcert import CallError, FedcertWarning, FileProblem, certify
+from fedcert.certification.certificate import CertificateTable, ExampleState
 from fedcert.certification.data.local_data import data_of
+from fedcert.certification.dataset_run import _before_the_first_unfinished, certify_dataset
 from fedcert.certification.examples import write_examples
-from fedcert.certification.journal import _RECORD, _SUM, ExampleState, Journal
+from fedcert.certification.journal import _RECORD, _SUM, Journal
 from fedcert.certification.models.classifiers import ArrayClassifier
 from fedcert.certification.plan import CertificationPlan, plan_certification
-from fedcert.certification.run import ProgressListener, _before_the_first_unfinished, certify_dataset
-from fedcert.certification.scheduler import Certificate
+from fedcert.certification.progress import ProgressListener
 from fedcert.report import Smoothing
 
 RANDOM = np.random.default_rng(0)
@@ -40,35 +41,41 @@ def plan(**changes: Any) -> CertificationPlan:
     )
 
 
-def standing(index: int, **changes: Any) -> ExampleState:
-    values = {"selected": 1, "drawn": 100, "successes": 90, "look": 1, "miss": 0.2, "samples": 200, "image": 7}
+def state(index: int, **changes: Any) -> ExampleState:
+    values = {"selected": 1, "drawn": 100, "successes": 90, "look": 1, "error_bound": 0.2, "samples": 200, "image": 7}
     return ExampleState(index, **{**values, "estimated": True, "done": False, **changes})
+
+
+def rows(table: CertificateTable) -> list[tuple[Any, ...]]:
+    """A table row by row: index, selected class, radius, samples, whether it was estimated."""
+    columns = (table.index, table.selected, table.radius, table.samples, table.estimated)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def test_a_journal_remembers_the_last_word_on_each_example(tmp_path: Path) -> None:
     path = tmp_path / "j"
     with Journal(path, {"a": 1}) as journal:
         assert not journal.resumed
-        journal.write([standing(3), standing(5)])
-        journal.write([standing(3, drawn=300, done=True)])
+        journal.write([state(3), state(5)])
+        journal.write([state(3, drawn=300, done=True)])
     with Journal(path, {"a": 1}) as journal:
         assert journal.resumed
-        assert journal.standings == {3: standing(3, drawn=300, done=True), 5: standing(5)}
+        assert journal.states == {3: state(3, drawn=300, done=True), 5: state(5)}
 
 
 @pytest.mark.parametrize("cut", range(1, 70, 6))
 def test_a_journal_that_is_cut_off_or_damaged_loses_only_its_end(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "j"
     with Journal(path, {"a": 1}) as journal:
-        journal.write([standing(index) for index in range(4)])
+        journal.write([state(index) for index in range(4)])
     whole = path.read_bytes()
     size = _RECORD.size + _SUM.size
     path.write_bytes(whole[:-cut])
     with Journal(path, {"a": 1}) as journal:
-        assert set(journal.standings) in ({0, 1, 2}, {0, 1})
-        journal.write([standing(9)])
+        assert set(journal.states) in ({0, 1, 2}, {0, 1})
+        journal.write([state(9)])
     with Journal(path, {"a": 1}) as journal:
-        assert 9 in journal.standings
+        assert 9 in journal.states
     damaged = bytearray(whole)
     damaged[-size - 5 : -size] = b"12345"
     path.write_bytes(damaged)
@@ -76,17 +83,17 @@ def test_a_journal_that_is_cut_off_or_damaged_loses_only_its_end(tmp_path: Path,
         pytest.warns(FedcertWarning, match="1 records of the journal .* are damaged"),
         Journal(path, {"a": 1}) as journal,
     ):
-        assert set(journal.standings) == {0, 1, 3}
+        assert set(journal.states) == {0, 1, 3}
 
 
 def test_a_journal_of_other_settings_is_not_thrown_away(tmp_path: Path) -> None:
     path = tmp_path / "j"
     with Journal(path, {"a": 1}) as journal:
-        journal.write([standing(0)])
+        journal.write([state(0)])
     with pytest.raises(CallError, match="is the journal of a run with other settings, model or data; run that again"):
         Journal(path, {"a": 2})
     with Journal(path, {"a": 1}) as journal:
-        assert journal.standings == {0: standing(0)}
+        assert journal.states == {0: state(0)}
     whole = path.read_bytes()
     path.unlink()
     with Journal(path, {"a": 1}):
@@ -95,7 +102,7 @@ def test_a_journal_of_other_settings_is_not_thrown_away(tmp_path: Path) -> None:
     for start in (0, 5, 18, 40, 83):  # a header that was cut off, by a crash at the very start
         path.write_bytes(whole[:start])
         with Journal(path, {"a": 2}) as journal:
-            assert journal.standings == {}
+            assert journal.states == {}
     path.write_bytes(b"something else entirely")
     with pytest.raises(CallError, match="is no journal of fedcert, or a damaged one, give this one another --out"):
         Journal(path, {"a": 2})
@@ -116,7 +123,7 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     with Journal(tmp_path / "j", {}) as journal, Path("/dev/full").open("wb", buffering=0) as full:
         journal._file, file = full, journal._file
         with pytest.raises(FileProblem, match="No space left on device; what was written before is kept"):
-            journal.write([standing(0)])
+            journal.write([state(0)])
         journal._file = file
 
 
@@ -153,7 +160,7 @@ def test_a_run_that_breaks_off_goes_on_and_ends_the_same(
             continue
     else:
         pytest.fail("it never ended")
-    assert done.outcomes == undisturbed.outcomes
+    assert rows(done.certificates) == rows(undisturbed.certificates)
     assert {**done.report.to_json(), "created": 0} == {**undisturbed.report.to_json(), "created": 0}
     assert calls > 20
 
@@ -172,7 +179,7 @@ def test_an_example_that_was_changed_is_certified_anew(tmp_path: Path) -> None:
         plan(), ArrayClassifier(counting, "t"), data_of(other, Y), ProgressListener(), tmp_path / "j"
     )
     plain = certify_dataset(plan(), ArrayClassifier(threshold, "t"), data_of(other, Y), ProgressListener())
-    assert done.outcomes == plain.outcomes
+    assert rows(done.certificates) == rows(plain.certificates)
     assert sum(calls) >= 55 * 1100
 
 
@@ -239,13 +246,13 @@ def test_a_time_budget_ends_in_time_with_examples_that_are_wholly_certified(proc
     )
     assert time.monotonic() - began < 20
     assert not done.complete
-    assert 0 < len(done.outcomes) < 3000
-    assert done.report.examples == len(done.outcomes)
+    assert 0 < len(done.certificates) < 3000
+    assert done.report.examples == len(done.certificates)
     plain = certify_dataset(
         plan(smoothing=smoothing), ArrayClassifier(threshold, "t"), data_of(x, y), ProgressListener()
     )
-    whole = {outcome.index: outcome for outcome in plain.outcomes}
-    assert all(outcome == whole[outcome.index] for outcome in done.outcomes)
+    whole = {row[0]: row for row in rows(plain.certificates)}
+    assert all(row == whole[row[0]] for row in rows(done.certificates))
 
 
 def test_runs_with_a_time_budget_and_a_journal_certify_more_and_more(tmp_path: Path) -> None:
@@ -263,18 +270,16 @@ def test_runs_with_a_time_budget_and_a_journal_certify_more_and_more(tmp_path: P
             ProgressListener(),
             tmp_path / "j",
         )
-        seen.append({outcome.index for outcome in done.outcomes})
+        seen.append(set(done.certificates.index.tolist()))
         assert seen[-1] >= seen[-2]
         if done.complete:
             break
     assert done.complete
     assert len(seen) > 2
-    assert (
-        done.outcomes
-        == certify_dataset(
-            plan(smoothing=smoothing), ArrayClassifier(threshold, "t"), data_of(X, Y), ProgressListener()
-        ).outcomes
+    whole = certify_dataset(
+        plan(smoothing=smoothing), ArrayClassifier(threshold, "t"), data_of(X, Y), ProgressListener()
     )
+    assert rows(done.certificates) == rows(whole.certificates)
 
 
 def test_a_time_budget_that_is_too_short_for_one_example_says_so() -> None:
@@ -291,14 +296,14 @@ def test_a_time_budget_that_is_too_short_for_one_example_says_so() -> None:
 
 
 def test_only_examples_before_the_first_unfinished_one_count() -> None:
-    made = [Certificate(index, 1, 0.3, 500, True) for index in (7, 2, 9)]
+    made = [state(index, done=True) for index in (7, 2, 9)]
     assert [one.index for one in _before_the_first_unfinished([2, 7, 4, 9], made)] == [2, 7]
     assert _before_the_first_unfinished([4, 2, 7, 9], made) == []
 
 
 def test_a_budget_that_leaves_nothing_before_the_first_unfinished_one_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many later examples were finished: no report about nothing is made."""
-    monkeypatch.setattr("fedcert.certification.run._before_the_first_unfinished", lambda _order, _outcomes: [])
+    monkeypatch.setattr("fedcert.certification.dataset_run._before_the_first_unfinished", lambda _order, _outcomes: [])
     with pytest.raises(CallError, match="was over before any example was certified"):
         certify(_slow, np.tile(X, (50, 1)), np.tile(Y, 50), client="a", model_id="t", sigma=0.25, time_budget=0.5)
 
@@ -326,9 +331,9 @@ def test_a_journal_belongs_to_its_looks_and_its_share_of_the_data(
 def test_with_a_time_budget_examples_are_spread_over_the_data() -> None:
     budgeted = plan(time_budget=100.0)
     done = certify_dataset(budgeted, ArrayClassifier(threshold, "t"), data_of(X, Y), ProgressListener())
-    assert [outcome.index for outcome in done.outcomes] == list(range(60))
+    assert done.certificates.index.tolist() == list(range(60))
     plain = certify_dataset(plan(), ArrayClassifier(threshold, "t"), data_of(X, Y), ProgressListener())
-    assert done.outcomes == plain.outcomes  # in whatever order they come
+    assert rows(done.certificates) == rows(plain.certificates)  # in whatever order they come
 
 
 def test_certificates_of_single_examples_go_to_parquet(tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ import pytest
 import torch
 from scipy import stats
 
+from certifying import certificates
 from fedcert import FedcertWarning, certify
-from fedcert.certification.certify import certificates
+from fedcert.certification.certificate import in_flight
 from fedcert.certification.models.classifiers import classifier_of
-from fedcert.certification.perturbation import Gaussian, Phase, Streams
-from fedcert.certification.samplers.protocol import draws_of
+from fedcert.certification.perturbation import Gaussian
+from fedcert.certification.streams import Phase, Streams
 from fedcert.lab.networks import mobilenet_v2_cifar10, resnet18_cifar10
 from fedcert.report import Smoothing
 
@@ -34,7 +35,7 @@ def counts(batch_size: int | None, samples: int = 250, seed: int = 7) -> np.ndar
     classifier = classifier_of(network(), device="cuda")
     with classifier.running("float32"):
         sampler = classifier.sampler(4, Gaussian(0.5), Streams(seed, "site"), batch_size)
-        return sampler.counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, samples))
+        return sampler.counts(in_flight(IMAGES, range(9), Phase.ESTIMATION, samples))
 
 
 def test_rows_add_up_and_runs_repeat() -> None:
@@ -54,7 +55,7 @@ def test_the_gpu_estimates_what_the_cpu_does() -> None:
     classifier = classifier_of(network())
     with classifier.running("float32"):
         sampler = classifier.sampler(4, Gaussian(0.5), Streams(7, "site"), None)
-        other = sampler.counts(IMAGES, draws_of(range(9), Phase.ESTIMATION, 4000))
+        other = sampler.counts(in_flight(IMAGES, range(9), Phase.ESTIMATION, 4000))
     table = np.stack([counts(None, 4000), other])
     for row in range(9):
         held = table[:, row][:, table[:, row].sum(axis=0) > 10]
@@ -77,7 +78,7 @@ def test_float32_is_float32() -> None:
         lambda *_: seen.append((torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32))
     )
     before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
-    report = certify(module, IMAGES, np.zeros(9, int), sigma=0.5, client="a", n=100, device="cuda")
+    report = certify(module, IMAGES, np.zeros(9, int), sigma=0.5, client="a", n=100, device="cuda", precision="float32")
     assert report.smoothing.precision == "float32"
     assert set(seen) == {(False, False)}
     assert (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32) == before
@@ -110,9 +111,9 @@ def resnet_counts(precision: str, samples: int = 2000, batch_size: int | None = 
     classifier = classifier_of(module, device="cuda")
     with classifier.running(precision):
         sampler = classifier.sampler(10, Gaussian(0.5), Streams(3, "site"), batch_size, precision)
-        sampler.fuse(images)  # type: ignore[attr-defined]
+        sampler.fuse(images)
         assert sampler._fused == (precision != "float32")  # type: ignore[attr-defined]
-        return sampler.counts(images, draws_of(range(6), Phase.ESTIMATION, samples))
+        return sampler.counts(in_flight(images, range(6), Phase.ESTIMATION, samples))
 
 
 def test_low_precisions_are_fused_and_close_to_float32() -> None:
@@ -143,11 +144,11 @@ def test_a_compiled_network_counts_the_same_but_for_ties() -> None:
         classifier = classifier_of(module, device="cuda")
         with classifier.running("bfloat16"):
             sampler = classifier.sampler(10, Gaussian(0.5), Streams(3, "site"), 800, "bfloat16")
-            sampler.fuse(images)  # type: ignore[attr-defined]
-            assert sampler.pays_to_compile  # type: ignore[attr-defined]
+            sampler.fuse(images)
+            assert sampler.pays_to_compile
             if compiled:
-                sampler.compile(images)  # type: ignore[attr-defined]
-            made.append(sampler.counts(images, draws_of(range(4), Phase.ESTIMATION, 2000)))
+                sampler.compile(images)
+            made.append(sampler.counts(in_flight(images, range(4), Phase.ESTIMATION, 2000)))
     assert np.abs(made[0] - made[1]).sum() / 2 <= 0.05 * made[0].sum()
 
 

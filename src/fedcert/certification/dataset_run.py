@@ -1,0 +1,302 @@
+"""A client's whole data set certified: examples scheduled, recorded in a journal, counted in a report."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedcert._arrays import Images
+from fedcert.certification.certificate import CertificateTable, ExampleState
+from fedcert.certification.data.local_data import LocalData
+from fedcert.certification.journal import Journal
+from fedcert.certification.models.answers import check_width
+from fedcert.certification.models.classifiers import Classifier
+from fedcert.certification.perturbation import perturbation_of
+from fedcert.certification.plan import CertificationPlan
+from fedcert.certification.progress import ProgressListener
+from fedcert.certification.samplers.protocol import Sampler
+from fedcert.certification.samplers.warmup import warm_up
+from fedcert.certification.scheduler import CertificationScheduler
+from fedcert.certification.sequential import SamplingPolicy
+from fedcert.certification.streams import Streams, block_size
+from fedcert.errors import CallError, DataProblem, FedcertWarning
+from fedcert.report import Report
+from fedcert.version import __version__
+
+_STRIDES = (0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15)
+"""Order in which 16 interleaved strides are visited under a time budget, so that the examples that are done when time
+runs out are an even sample of the data: the numbers from 0 to 15 with their bits reversed."""
+
+
+@dataclass(frozen=True)
+class CertificationResult:
+    """A certified data set.
+
+    Attributes:
+        report: what may leave.
+        certificates: of each example, by index; they stay.
+        complete: whether no example was left out for want of time.
+    """
+
+    report: Report
+    certificates: CertificateTable
+    complete: bool = True
+
+
+def certify_dataset(
+    plan: CertificationPlan,
+    classifier: Classifier,
+    data: LocalData,
+    progress: ProgressListener,
+    journal: Path | None = None,
+) -> CertificationResult:
+    """Certify a client's data and count.
+
+    Args:
+        plan: what to do.
+        classifier: the model.
+        data: the client's test examples.
+        progress: called as the work goes on.
+        journal: where to record how far the work is; remove it when the result is safe.
+
+    Raises:
+        ModelProblem: the model fails.
+        DataProblem: the data cannot be used.
+        CallError: another run is writing to the journal, or it is of other work.
+        FileProblem: the journal cannot be used.
+    """
+    deadline = math.inf if plan.time_budget is None else time.monotonic() + plan.time_budget
+    plan = plan.with_precision(classifier.default_precision)
+    if plan.request is not None and (plan.smoothing.precision, classifier.default_precision) == ("float32", "bfloat16"):
+        progress.slower_by_request("float32", "bfloat16")
+    perturbation = perturbation_of(plan.smoothing)
+    with classifier.running(plan.smoothing.precision), ExitStack() as stack:
+        classes = _classes(plan, classifier, data)
+        _check_labels(data, len(classes))
+        records = None
+        if journal is not None:
+            records = stack.enter_context(Journal(journal, _fingerprint(plan, classifier.identity, classes, data)))
+            progress.keeping(journal)
+            if records.resumed:
+                progress.resumed(sum(state.done for state in records.states.values()))
+        sampler = classifier.sampler(
+            len(classes), perturbation, Streams(plan.seed, plan.client), plan.batch_size, plan.smoothing.precision
+        )
+        states = _DatasetRun(plan, sampler, data, progress, records, deadline).states()
+    certificates = CertificateTable.of(states, perturbation)
+    report = _report(plan, classifier.identity, classes, data, certificates)
+    return CertificationResult(report, certificates, complete=len(certificates) == plan.examples_of(data))
+
+
+def _report(
+    plan: CertificationPlan, model: str, classes: tuple[str, ...], data: LocalData, certificates: CertificateTable
+) -> Report:
+    labels = data.labels[certificates.index]
+    label_counts, certified, abstained = certificates.counts(labels, len(classes), plan.radii)
+    return Report(
+        client=plan.client,
+        model=model,
+        request=plan.request,
+        smoothing=plan.smoothing,
+        radii=plan.radii,
+        classes=classes,
+        label_counts=tuple(label_counts.tolist()),
+        certified_counts=tuple(certified.sum(axis=0).tolist()),
+        class_certified_counts=tuple(map(tuple, certified.tolist())) if plan.class_counts else None,
+        abstained=abstained,
+        samples=int(certificates.samples.sum()),
+        software=f"fedcert {__version__}",
+        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        **_design_effects(data, certificates, len(plan.radii)),
+    )
+
+
+def _design_effects(data: LocalData, certificates: CertificateTable, radii: int) -> dict[str, Any]:
+    """The fields of a report about examples that come in groups.
+
+    The design effect is Σ m²/n over the groups' sizes m: the most that examples which belong together can inflate a
+    variance. It is attained when all examples of a group are alike, and it keeps Hoeffding's inequality exact, in which
+    a group of m examples is one variable between 0 and m.
+    """
+    if data.groups is None or not len(certificates):
+        return {}
+    _, sizes = np.unique(data.groups[certificates.index], return_counts=True)
+    effect = float(np.sum(sizes.astype(np.float64) ** 2) / sizes.sum())
+    return {"design_effect": (effect,) * radii, "largest_group": int(sizes.max())}
+
+
+@dataclass
+class _DatasetRun:
+    """One pass over the data, within its time."""
+
+    plan: CertificationPlan
+    sampler: Sampler
+    data: LocalData
+    progress: ProgressListener
+    journal: Journal | None
+    deadline: float
+
+    def states(self) -> list[ExampleState]:
+        """The final state of each example, or, where time runs out, of those before the first that is not done.
+
+        Raises:
+            CallError: time ran out before any example was done: a report about nothing would replace a better one.
+        """
+        self._done: list[ExampleState] = []
+        begun: list[int] = []
+        scheduler: CertificationScheduler | None = None
+        for index, image, piece in self._examples():
+            if scheduler is None:
+                scheduler = self._scheduler(piece)
+            recalled = scheduler.recall(index, image)
+            if recalled is None:
+                self._make_room(scheduler)
+                # The first is tried in any case; later ones are begun only if they can be finished.
+                if self._seconds_left <= 0 or (begun and not scheduler.can_finish_another(self._seconds_left)):
+                    break
+                scheduler.admit(index, image, int(self.data.labels[index]))
+            else:
+                self._finish([recalled])
+            begun.append(index)
+        while scheduler is not None and scheduler.is_busy and self._seconds_left > 0:
+            self._finish(scheduler.advance(self._seconds_left))
+        wanted = self.plan.examples_of(self.data)
+        if len(self._done) == wanted:
+            return self._done
+        finished = _before_the_first_unfinished(begun, self._done)
+        if not finished:
+            raise CallError(_too_short(self.plan, scheduler))
+        self.progress.late(len(finished), wanted)
+        return finished
+
+    def _make_room(self, scheduler: CertificationScheduler) -> None:
+        """Advance the examples in flight until another can be admitted and finished, or time runs out."""
+        while scheduler.is_busy and self._seconds_left > 0:
+            if scheduler.has_room and scheduler.can_finish_another(self._seconds_left):
+                return
+            self._finish(scheduler.advance(self._seconds_left))
+
+    def _finish(self, states: Sequence[ExampleState]) -> None:
+        self._done.extend(states)
+        self.progress.finished(len(states))
+
+    @property
+    def _seconds_left(self) -> float:
+        return self.deadline - time.monotonic()
+
+    def _examples(self) -> Iterator[tuple[int, Images, Images]]:
+        """Each example's index and image, and the piece of data that it came with."""
+        every = self.plan.every
+        if self.plan.time_budget is None:
+            pieces = self.data.pieces(every)
+        else:
+            pieces = itertools.chain.from_iterable(
+                self.data.pieces(every * len(_STRIDES), offset * every) for offset in _STRIDES
+            )
+        for indices, images in pieces:
+            for index, image in zip(indices, images, strict=True):
+                yield index, image, images
+
+    def _scheduler(self, images: Images) -> CertificationScheduler:
+        """A scheduler whose sampler is ready and timed on some images."""
+        smoothing = self.plan.smoothing
+        _check_range(images, smoothing.sigma)
+        examples, sequential = self.plan.examples_of(self.data), smoothing.procedure == "sequential"
+        most = examples * (smoothing.n0 + smoothing.n)
+        rate = warm_up(self.sampler, images, most, sequential=sequential, compile=self.plan.compile)
+        if sequential:
+            self.progress.forecast_at_most(most, rate, examples)
+        else:
+            self.progress.forecast(most, rate)
+        policy = SamplingPolicy.of(smoothing, self.plan.radii, block_size(images.shape[1:]))
+        return CertificationScheduler(self.sampler, policy, rate, self.journal, self.progress.advance)
+
+
+def _before_the_first_unfinished(begun: Sequence[int], done: Sequence[ExampleState]) -> list[ExampleState]:
+    """The examples that are done, up to the first, in the order in which they were begun, that is not.
+
+    Hard examples take longer. So which examples count must not depend on how long each took itself.
+    """
+    states = {state.index: state for state in done}
+    return [states[index] for index in itertools.takewhile(states.__contains__, begun)]
+
+
+def _too_short(plan: CertificationPlan, scheduler: CertificationScheduler | None) -> str:
+    most = plan.smoothing.n0 + plan.smoothing.n
+    speed = (
+        f"at {scheduler.rate:,.3g} samples a second, one needs up to {most / scheduler.rate:,.3g} s"
+        if scheduler
+        else ""
+    )
+    return (
+        f"time_budget (--time-budget) of {plan.time_budget:g} s was over before any example was certified: {speed}; "
+        "give more time, or a smaller n"
+    )
+
+
+def _fingerprint(plan: CertificationPlan, model: str, classes: tuple[str, ...], data: LocalData) -> dict[str, Any]:
+    """Everything that determines an example's result; a journal with another fingerprint cannot be resumed."""
+    block = block_size(data.shape)
+    looks = SamplingPolicy.of(plan.smoothing, plan.radii, block).looks
+    return {
+        "model": model,
+        "classes": classes,
+        "smoothing": plan.smoothing.to_json(),
+        "radii": plan.radii,
+        "client": plan.client,
+        "seed": plan.seed,
+        "every": plan.every,
+        "looks": (looks.sizes, looks.shares),
+        "block": block,
+        "labels": hashlib.sha256(np.ascontiguousarray(data.labels).tobytes()).hexdigest(),
+        "shape": data.shape,
+    }
+
+
+def _classes(plan: CertificationPlan, classifier: Classifier, data: LocalData) -> tuple[str, ...]:
+    """The classes' names: the plan's, or the indices of the model's outputs."""
+    first = next(data.pieces(), None)
+    width = None if first is None else classifier.width(first[1][:1])
+    if plan.classes is None:
+        if width is None and not len(data):
+            raise DataProblem("there are no examples, so the classes must be named (--classes FILE, or classes=…)")
+        return tuple(str(index) for index in range(width or int(data.labels.max()) + 1))
+    if width is not None:
+        check_width(width, len(plan.classes))
+    return plan.classes
+
+
+def _check_labels(data: LocalData, classes: int) -> None:
+    wrong = np.flatnonzero(data.labels >= classes)
+    if len(wrong):
+        raise DataProblem(
+            f"y[{wrong[0]}] must be a class index from 0 to {classes - 1}, but is {data.labels[wrong[0]]}; "
+            "name all classes, in the order of the model's outputs"
+        )
+
+
+def _check_range(images: Images, sigma: float) -> None:
+    """Warn of a sigma below a hundredth or above twice the inputs' range, and of pixels outside [0, 1]."""
+    low, high = float(images.min()), float(images.max())
+    extent = high - low
+    table = images.ndim == 2  # columns may have any range, pixels should not
+    odd = (low < -0.01 or high > 1.01) and not table
+    if odd or not extent / 100 <= sigma <= 2 * max(extent, 1e-9):
+        remedy = "scale the columns to like units" if table else "these usually lie in [0, 1]: scale pixels to that"
+        warnings.warn(
+            f"the inputs range from {low:.3g} to {high:.3g} and sigma is {sigma:g}; sigma and the radii are in the "
+            f"units of the inputs; {remedy}, and keep normalisation inside the model",
+            FedcertWarning,
+            stacklevel=3,
+        )
