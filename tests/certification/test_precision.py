@@ -15,7 +15,7 @@ from fedcert.certification.models.classifiers import ArrayClassifier, TorchClass
 from fedcert.certification.plan import plan_certification
 from fedcert.certification.precision import default_precision, precision_sentence
 from fedcert.certification.progress import ProgressListener
-from fedcert.cli.certify import _Bar
+from fedcert.cli.certify import _ProgressBar
 from fedcert.cli.main import run
 from fedcert.lab.experiment import Experiment, read_experiment
 from fedcert.rounds import make_request
@@ -91,7 +91,7 @@ def test_plans_that_name_a_precision_keep_it() -> None:
 
 
 def test_a_slow_request_is_one_note_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    _Bar(None).slower_by_request("float32", "bfloat16")
+    _ProgressBar(None).slower_by_request("float32", "bfloat16")
     assert capsys.readouterr().err == (
         "fedcert: note: the request asks for float32, which every site can run; in bfloat16 a GPU like this one is up "
         "to 21 times faster: the coordinator may ask for it (fedcert request --precision bfloat16)\n"
