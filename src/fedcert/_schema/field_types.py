@@ -6,6 +6,7 @@ uses these values too, and must run where nothing but numpy and scipy is install
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import operator
 import re
@@ -98,8 +99,7 @@ class OneOf(FieldType):
 
     @property
     def expected(self) -> str:
-        words = [f"'{option}'" for option in self.options]
-        return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+        return either_of(self.options)
 
     def validate(self, value: Any, field: str) -> str:
         if not isinstance(value, str) or value not in self.options:
@@ -108,6 +108,45 @@ class OneOf(FieldType):
 
     def schema(self) -> dict[str, Any]:
         return {"enum": list(self.options)}
+
+
+@dataclass(frozen=True)
+class RegisteredName(FieldType):
+    """The name of an entry of a registry, which is read at each validation: what is registered later is allowed too.
+
+    Attributes:
+        registry: name -> entry.
+    """
+
+    registry: Mapping[str, object] = dataclasses.field(hash=False)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The names that are registered now."""
+        return tuple(self.registry)
+
+    @property
+    def expected(self) -> str:
+        return either_of(self.options)
+
+    def validate(self, value: Any, field: str) -> str:
+        if not isinstance(value, str) or value not in self.registry:
+            raise self.error(value, field)
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"enum": list(self.options)}
+
+
+def either_of(options: Sequence[str]) -> str:
+    """Options in words.
+
+    Examples:
+        >>> either_of(("a",)), either_of(("a", "b", "c"))
+        ("'a'", "'a', 'b' or 'c'")
+    """
+    words = [f"'{option}'" for option in options]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 @dataclass(frozen=True)
