@@ -13,6 +13,7 @@ from fedcert._files.paths import kind_of_path
 from fedcert.errors import CallError, FileProblem, preview
 
 _LONGEST_NAME = 255
+"""Bytes: NAME_MAX of Linux and of the common file systems elsewhere."""
 _NEVER_READ = (".html", ".md", ".pdf", ".png", ".svg")
 """A folder's files of these kinds are not read, so that new ones may take their place."""
 
@@ -51,12 +52,12 @@ def check_writable(path: Path, suffixes: tuple[str, ...] = (), inputs: Iterable[
 def _files_of(inputs: Iterable[Path], in_folders: bool) -> set[Path]:
     """The files that inputs stand for, and perhaps what is in the folders among them."""
     files: set[Path] = set()
-    for one in inputs:
-        kind = kind_of_path(one)
+    for path in inputs:
+        kind = kind_of_path(path)
         if kind == "a folder":
-            files.update(file.resolve() for file in (one.iterdir() if in_folders else ()))
+            files.update(file.resolve() for file in (path.iterdir() if in_folders else ()))
         elif kind is not None:
-            files.add(one.resolve())
+            files.add(path.resolve())
     return files
 
 

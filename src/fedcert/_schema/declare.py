@@ -48,7 +48,7 @@ def optional(field_type: FieldType, *, later: bool = False) -> Any:
 
 def field_types(cls: type) -> dict[str, FieldType]:
     """Field name -> what it may hold, in the order of declaration."""
-    return {one.name: one.metadata["type"] for one in dataclasses.fields(cls) if "type" in one.metadata}
+    return {each.name: each.metadata["type"] for each in dataclasses.fields(cls) if "type" in each.metadata}
 
 
 def validate_fields(value: Any) -> None:

@@ -15,10 +15,10 @@ from fedcert._schema.field_types import FieldType
 from fedcert.errors import InvalidValue
 
 _MOST = 2**26
-
+"""Characters: twice the largest document that is read (`LARGEST_DOCUMENT`), so that no text is matched for long."""
 
 _ENDS = ("", "[A-Za-z0-9+/][AQgw]==", "[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=")
-"""How base64 ends, by what is left of the length mod 3: bits that mean nothing must be 0."""
+"""The last group of base64, by the length mod 3. Its unused bits must be 0, so that bytes have one text only."""
 
 
 @lru_cache

@@ -1,4 +1,4 @@
-"""What a field may hold: each kind checks a value, words its rule, and describes itself as JSON Schema.
+"""What a field may hold: each type validates a value, words its rule, and describes itself as JSON Schema.
 
 One description per field serves the Python API, the files and the exported schema alike. The client half
 uses these values too, and must run where nothing but numpy and scipy is installed.
@@ -25,7 +25,7 @@ LARGEST_COUNT = 2**53
 """Above this, JSON readers in other languages lose digits, so counts could no longer add up exactly."""
 
 # What a person cannot see, or what changes the order of what is seen. Format characters (Cf) are refused but for
-# the two joiners, which Persian and Indic names need; fillers and blanks that Unicode files under letters as well.
+# the two joiners, which Persian and Indic names need. So are fillers and blanks, though Unicode has them among `Lo`.
 _REFUSED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _JOINERS = frozenset("\u200c\u200d")
 _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
@@ -44,7 +44,7 @@ def _readable(text: str) -> bool:
 
 
 _WRITTEN_OUT = 20
-"""Larger powers of 2 are named as such in messages."""
+"""Powers of 2 above 2^20, which is about a million, are written as powers in messages."""
 
 
 class FieldType(ABC):
@@ -92,7 +92,7 @@ class Text(FieldType):
 
 
 @dataclass(frozen=True)
-class OneOf(FieldType):
+class Enumerated(FieldType):
     """One of a few words."""
 
     options: tuple[str, ...]

@@ -20,7 +20,7 @@ from fedcert.cli.inputs import files_among, names_in, option, radii_of, seconds_
 from fedcert.cli.signing import check_asker, keys_in, signed_by
 from fedcert.errors import CallError, InvalidValue, require
 from fedcert.privacy.policy import read_policy
-from fedcert.report import Report, Request, check_writable, read_one, write_whole
+from fedcert.report import Report, Request, check_writable, read_record, write_whole
 from fedcert.report.fields import CLASSES, RADII
 from fedcert.show.terminal import printable, report_table
 
@@ -81,7 +81,7 @@ def certify(
         raise CallError("give --out FILE, or --dry-run to see what would leave")
     if out is not None and not dry_run:
         check_writable(out, (".json",), files_among(model, data, request, weights, classes, sign, trusted))
-    asked: Request | None = read_one(request, Request) if request is not None else None
+    asked: Request | None = read_record(request, Request) if request is not None else None
     if asked is not None:
         check_asker(asked, trusted)
     elif trusted is not None:

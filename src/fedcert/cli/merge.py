@@ -15,7 +15,7 @@ from fedcert._files.atomic import whole_file
 from fedcert._files.documents import LINE_SUFFIXES
 from fedcert.cli.console import results, working
 from fedcert.report import Report, Sums, check_writable, load, write_whole
-from fedcert.report.compatibility import check_alike, check_once
+from fedcert.report.compatibility import check_compatible, check_once
 from fedcert.report.load import each_report
 from fedcert.report.table.parquet import SUFFIX, write_parquet
 from fedcert.show.terminal import printable
@@ -62,7 +62,7 @@ def _write_lines(path: Path, reports: Iterable[Report]) -> int:
     with whole_file(path) as file:
         for report in reports:
             first = first or report
-            check_alike([first, report])
+            check_compatible([first, report])
             clients.append(report.client)
             file.write(json.dumps(report.to_json(), separators=(",", ":")).encode() + b"\n")
         check_once(clients)

@@ -13,7 +13,7 @@ import numpy as np
 from fedcert._files.paths import check_readable, display_path
 from fedcert._schema.checked import Checked
 from fedcert._schema.declare import defaulting
-from fedcert._schema.field_types import Number, OneOf, Text, Whole
+from fedcert._schema.field_types import Enumerated, Number, Text, Whole
 from fedcert.errors import CallError, DataProblem, FileProblem, InvalidValue, preview
 from fedcert.lab.datasets.dataset import Dataset
 from fedcert.lab.datasets.library import NAMES
@@ -42,8 +42,8 @@ class Experiment(Checked):
         radii: at which radii.
     """
 
-    data: str = defaulting(OneOf(NAMES), "cifar10")
-    network: str = defaulting(OneOf(("resnet18", "mobilenet_v2", "small")), "resnet18")
+    data: str = defaulting(Enumerated(NAMES), "cifar10")
+    network: str = defaulting(Enumerated(("resnet18", "mobilenet_v2", "small")), "resnet18")
     partition: str = defaulting(Text(), "dirichlet:0.1")
     clients: int = defaulting(Whole(least=1, most=1_000_000), 100)
     train_share: float = defaulting(Number(above=0, below=1), 0.8)
@@ -137,7 +137,7 @@ def _within(table: str, kind: type, maker: Callable[..., Any], given: Any, **usu
     try:
         return maker(**{**usual, **given})
     except InvalidValue as error:
-        raise InvalidValue(f"{table}.{error.field}", error.expected, error.came, remedy=error.remedy) from None
+        raise InvalidValue(f"{table}.{error.field}", error.expected, error.actual, remedy=error.remedy) from None
 
 
 def _check_names(given: Any, kind: type, place: str) -> None:

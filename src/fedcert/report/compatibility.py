@@ -53,10 +53,10 @@ def check_together(ones: Sequence[Combinable]) -> None:
     if not ones:
         raise CannotCombine("there are no reports to combine; give at least one")
     check_once([one.client for one in ones if hasattr(one, "client")])
-    check_alike(ones)
+    check_compatible(ones)
 
 
-def check_alike(ones: Sequence[Combinable]) -> None:
+def check_compatible(ones: Sequence[Combinable]) -> None:
     """Check that reports or sums are about the same model, smoothed and counted the same way.
 
     Raises:

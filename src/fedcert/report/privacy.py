@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedcert._schema.declare import defaulting, optional, required
-from fedcert._schema.field_types import ListOf, Number, OneOf, Whole
+from fedcert._schema.field_types import Enumerated, ListOf, Number, Whole
 from fedcert._schema.record import Nested, Record
 from fedcert.errors import InvalidValue
 from fedcert.report.fields import MOST_CLASSES, MOST_RADII
@@ -32,10 +32,10 @@ class PrivacyBudget(Record):
 
     epsilon: float = required(Number(above=0, most=100))
     delta: float = defaulting(Number(least=1e-100, most=0.01), 1e-6)
-    unit: str = defaulting(OneOf(("example", "group")), "example")
-    adjacency: str = defaulting(OneOf(("add-remove", "replace")), "add-remove")
+    unit: str = defaulting(Enumerated(("example", "group")), "example")
+    adjacency: str = defaulting(Enumerated(("add-remove", "replace")), "add-remove")
     most_per_unit: int = defaulting(Whole(least=1), 1)
-    noise: str = defaulting(OneOf((TOGETHER, ALONE)), TOGETHER)
+    noise: str = defaulting(Enumerated((TOGETHER, ALONE)), TOGETHER)
 
     @property
     def sensitivity(self) -> float:
@@ -69,7 +69,7 @@ class AddedNoise(Record):
         ListOf(ListOf(_CELL, "counts", most=MOST_RADII + 1), "rows, one per class", most=MOST_CLASSES)
     )
 
-    def consistent(self) -> None:
+    def check_consistency(self) -> None:
         """Check that it is either noise with a budget or rounding."""
         if (self.budget is None) == (self.rounding is None) or (self.budget is None) != (self.rho is None):
             came = None if self.budget is None else self.budget.to_json()

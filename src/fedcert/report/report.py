@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from fedcert._schema.declare import defaulting, optional, required
 from fedcert._schema.field_types import (
     LARGEST_COUNT,
+    Enumerated,
     ListOf,
     ModelName,
     Number,
-    OneOf,
     Text,
     Timestamp,
     Whole,
@@ -72,7 +72,7 @@ class Report(Record):
     NOUN: ClassVar[str] = "report"
     REMEDY: ClassVar[str | None] = "ask the client to run 'fedcert certify' again"
 
-    task: str = defaulting(OneOf(("multiclass",)), "multiclass")
+    task: str = defaulting(Enumerated(("multiclass",)), "multiclass")
     client: str = required(Text())
     model: str = required(ModelName())
     request: str | None = optional(REQUEST_DIGEST)
@@ -103,7 +103,7 @@ class Report(Record):
         examples = max(self.examples, 1)
         return tuple(count / examples for count in self.certified_counts)
 
-    def consistent(self) -> None:
+    def check_consistency(self) -> None:
         """Check the rules between counts, labels, classes and radii."""
         check_same_length("label_counts", self.label_counts, "classes", self.classes)
         check_same_length("certified_counts", self.certified_counts, "radii", self.radii)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from fedcert._schema.declare import defaulting, optional, required
-from fedcert._schema.field_types import Flag, ModelName, OneOf, Pattern, Text, Timestamp, Whole
+from fedcert._schema.field_types import Enumerated, Flag, ModelName, Pattern, Text, Timestamp, Whole
 from fedcert._schema.record import Nested, Record
 from fedcert.errors import InvalidValue, preview
 from fedcert.report.fields import CLASSES, DISTRIBUTION, RADII, ROSTER
@@ -36,7 +36,7 @@ class Target(Record):
     name: str = required(Text())
     distribution: Mapping[str, float] = required(DISTRIBUTION)
 
-    def consistent(self) -> None:
+    def check_consistency(self) -> None:
         """Check that the shares add up to 1."""
         total = sum(self.distribution.values())
         if abs(total - 1) > 1e-6:
@@ -81,7 +81,7 @@ class PrivateSum(Record):
     spread: bool = defaulting(Flag(), False)
     fewest_holders: int | None = optional(Whole(least=2), later=True)
 
-    def consistent(self) -> None:
+    def check_consistency(self) -> None:
         """Check that it is over something, and that noise is over what it protects."""
         if not self.class_counts and not self.moments:
             raise InvalidValue("class_counts", "true where moments is false", False)
@@ -127,7 +127,7 @@ class Request(Record):
     NOUN: ClassVar[str] = "request"
     REMEDY: ClassVar[str | None] = "ask the coordinator for a new request"
 
-    task: str = defaulting(OneOf(("multiclass",)), "multiclass")
+    task: str = defaulting(Enumerated(("multiclass",)), "multiclass")
     model: str = required(ModelName())
     smoothing: Smoothing = required(Nested(Smoothing))
     radii: tuple[float, ...] = defaulting(RADII, DEFAULT_RADII)
@@ -142,7 +142,7 @@ class Request(Record):
     created: str | None = optional(Timestamp())
     signature: Signature | None = optional(Nested(Signature), later=True)
 
-    def consistent(self) -> None:
+    def check_consistency(self) -> None:
         """Check that the target speaks of the request's classes, and that a secure sum is over enough of its roster."""
         if self.private is not None:
             if self.roster is None:

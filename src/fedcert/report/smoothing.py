@@ -8,7 +8,7 @@ from statistics import NormalDist
 from typing import Any, ClassVar
 
 from fedcert._schema.declare import defaulting, optional, required
-from fedcert._schema.field_types import Number, OneOf, Whole
+from fedcert._schema.field_types import Enumerated, Number, Whole
 from fedcert._schema.record import Record
 from fedcert.errors import InvalidValue
 
@@ -56,17 +56,17 @@ class Smoothing(Record):
 
     NOUN: ClassVar[str] = "smoothing settings"
 
-    noise: str = defaulting(OneOf(tuple(NORMS)), "gaussian")
-    norm: str = defaulting(OneOf(tuple(NORMS.values())), "l2")
+    noise: str = defaulting(Enumerated(tuple(NORMS)), "gaussian")
+    norm: str = defaulting(Enumerated(tuple(NORMS.values())), "l2")
     sigma: float = required(Number(above=0, most=1e12))
     n0: int = defaulting(Whole(least=1), 100)
     n: int = defaulting(Whole(least=1), 1000)
     failure_probability: float = defaulting(Number(above=0, below=1), 0.001)
-    procedure: str = defaulting(OneOf(("fixed", "sequential")), "fixed")
+    procedure: str = defaulting(Enumerated(("fixed", "sequential")), "fixed")
     tolerance: float | None = optional(Number(least=0, below=1))
-    precision: str = defaulting(OneOf(("float32", "tf32", "bfloat16")), "float32")
+    precision: str = defaulting(Enumerated(("float32", "tf32", "bfloat16")), "float32")
 
-    def consistent(self) -> None:
+    def check_consistency(self) -> None:
         """Check that noise and norm, procedure and tolerance go together."""
         if self.norm != NORMS[self.noise]:
             raise InvalidValue("norm", f"'{NORMS[self.noise]}', which {self.noise} noise certifies radii in", self.norm)

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedcert._schema.checked import Checked
 from fedcert._schema.declare import defaulting
-from fedcert._schema.field_types import Flag, MappingOf, Number, OneOf, Whole
+from fedcert._schema.field_types import Enumerated, Flag, MappingOf, Number, Whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Training(Checked):
     momentum: float = defaulting(Number(least=0, below=1), 0.0)
     weight_decay: float = defaulting(Number(least=0, most=1e6), 0.0)
     sigma: float = defaulting(Number(least=0, most=1e6), 0.1**0.5)
-    algorithm: str = defaulting(OneOf(("fedavg", "fedprox", "scaffold")), "fedavg")
+    algorithm: str = defaulting(Enumerated(("fedavg", "fedprox", "scaffold")), "fedavg")
     figures: Mapping[str, float] = defaulting(MappingOf(Number(), "names to numbers"), factory=dict)
     padding: int = defaulting(Whole(most=1024), 4)
     flip: bool = defaulting(Flag(), True)

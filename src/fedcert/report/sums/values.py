@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert._schema.declare import defaulting, optional, required
-from fedcert._schema.field_types import Flag, ListOf, ModelName, Number, OneOf, Text, Timestamp, Whole
+from fedcert._schema.field_types import Enumerated, Flag, ListOf, ModelName, Number, Text, Timestamp, Whole
 from fedcert._schema.record import Nested, Record
 from fedcert.errors import CannotCombine, InvalidValue
 from fedcert.report.compatibility import check_together, common_smoothing, joint
@@ -120,7 +120,7 @@ class ClassTotals(Record):
     certified_counts: tuple[tuple[int, ...], ...] = required(CLASS_ROWS)
     moments: Moments | None = optional(Nested(Moments))
 
-    def consistent(self) -> None:
+    def check_consistency(self) -> None:
         """Check that no class has more certified examples than examples."""
         check_class_rows("certified_counts", self.certified_counts, self.label_counts, None)
 
@@ -165,7 +165,7 @@ class Sums(Record):
     NOUN: ClassVar[str] = "sums"
     REMEDY: ClassVar[str | None] = "ask whoever added them up to do it again"
 
-    task: str = defaulting(OneOf(("multiclass",)), "multiclass")
+    task: str = defaulting(Enumerated(("multiclass",)), "multiclass")
     model: str = required(ModelName())
     request: str | None = optional(REQUEST_DIGEST)
     smoothing: Smoothing = required(Nested(Smoothing))
@@ -188,7 +188,7 @@ class Sums(Record):
     software: str | None = optional(Text())
     created: str | None = optional(Timestamp())
 
-    def consistent(self) -> None:
+    def check_consistency(self) -> None:
         """Check that all parts speak of the same classes and radii, and that counts fit their totals."""
         check_same_length("label_counts", self.label_counts, "classes", self.classes)
         check_same_length("certified_counts", self.certified_counts, "radii", self.radii)

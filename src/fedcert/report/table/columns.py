@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert.errors import CannotCombine
-from fedcert.report.compatibility import check_alike, check_once, check_together, joint
+from fedcert.report.compatibility import check_compatible, check_once, check_together, joint
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
 from fedcert.report.sums.groups import effect_bound, group_bound
@@ -108,7 +108,7 @@ class Table:
         """
         if not tables:
             raise CannotCombine("there are no reports to combine; give at least one")
-        check_alike(tables)
+        check_compatible(tables)
         first = tables[0]
         clients = tuple(client for table in tables for client in table.clients)
         check_once(clients)

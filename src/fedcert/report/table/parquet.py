@@ -22,7 +22,7 @@ from fedcert._files.atomic import whole_file
 from fedcert._files.paths import check_readable, display_path
 from fedcert._files.strict_json import parse
 from fedcert._schema.declare import defaulting, required
-from fedcert._schema.field_types import LARGEST_COUNT, FieldType, ModelName, Nullable, OneOf, Text, Timestamp
+from fedcert._schema.field_types import LARGEST_COUNT, Enumerated, FieldType, ModelName, Nullable, Text, Timestamp
 from fedcert._schema.record import Nested, Record
 from fedcert.errors import (
     CannotCombine,
@@ -33,7 +33,7 @@ from fedcert.errors import (
     preview,
     require,
 )
-from fedcert.report.compatibility import check_alike, check_once
+from fedcert.report.compatibility import check_compatible, check_once
 from fedcert.report.fields import CLASSES, RADII, REQUEST_DIGEST
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
@@ -61,7 +61,7 @@ class Header(Record):
     NOUN: ClassVar[str] = "table"
     REMEDY: ClassVar[str | None] = _REMEDY
 
-    task: str = defaulting(OneOf(("multiclass",)), "multiclass")
+    task: str = defaulting(Enumerated(("multiclass",)), "multiclass")
     model: str = required(ModelName())
     smoothing: Smoothing = required(Nested(Smoothing))
     radii: tuple[float, ...] = required(RADII)
@@ -147,7 +147,7 @@ def write_parquet(path: Path, reports: Iterable[Report]) -> int:
     with whole_file(path) as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         chunk = [first, *islice(rows, 4095)]
         while chunk:
-            check_alike([first, *chunk])
+            check_compatible([first, *chunk])
             clients += [report.client for report in chunk]
             writer.write_table(arrow.Table.from_pylist([_row(report) for report in chunk], schema=schema))
             chunk = list(islice(rows, 4096))
