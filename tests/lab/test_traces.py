@@ -98,7 +98,7 @@ def test_reports_and_truth_are_what_the_examples_say(trace: Trace) -> None:
     pool = estimation.ReportedClients.of(reports)
     made = estimator("poststratified")(pool, distribution_of(target, pool.classes), Settings())
     assert np.abs(made.certified_accuracy - truth).max() < 0.15
-    assert not table_of(trace, class_counts=False).opens.any()
+    assert not table_of(trace, class_counts=False).has_class_counts.any()
 
 
 def test_federations_are_redrawn_and_targets_shifted(trace: Trace) -> None:

@@ -15,33 +15,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 from fedcert._schema.frozen import FrozenMapping
+from fedcert._schema.readable import is_readable
 from fedcert.errors import InvalidValue
 
 LARGEST_COUNT = 2**53
 """Above this, JSON readers in other languages lose digits, so counts could no longer add up exactly."""
-
-# What a person cannot see, or what changes the order of what is seen. Format characters (Cf) are refused but for
-# the two joiners, which Persian and Indic names need. So are fillers and blanks, though Unicode has them among `Lo`.
-_REFUSED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-_JOINERS = frozenset("\u200c\u200d")
-_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-
-
-def deceives(character: str) -> bool:
-    """Whether a character could make a text look like another, or a terminal act on it."""
-    refused = unicodedata.category(character) in _REFUSED_CATEGORIES and character not in _JOINERS
-    return refused or character in _FILLERS
-
-
-@lru_cache(maxsize=2**16)
-def _readable(text: str) -> bool:
-    """Whether a short text shows something, and nothing else than it is; the same names come again and again."""
-    return bool(text.strip()) and not any(map(deceives, text))
-
 
 _WRITTEN_OUT = 20
 """Powers of 2 above 2^20, which is about a million, are written as powers in messages."""
@@ -83,7 +64,7 @@ class Text(FieldType):
         return f"a text of 1 to {self.longest} characters without control characters"
 
     def validate(self, value: Any, field: str) -> str:
-        if not isinstance(value, str) or len(value) > self.longest or not _readable(value):
+        if not isinstance(value, str) or len(value) > self.longest or not is_readable(value):
             raise self.error(value, field)
         return unicodedata.normalize("NFC", value)  # what looks the same is the same name
 

@@ -13,8 +13,8 @@ from fedcert._files.paths import display_path, kind_of_path
 from fedcert.errors import CallError, FedcertWarning, FileProblem, preview
 from fedcert.report.report import Report
 from fedcert.report.sums.values import Sums
-from fedcert.report.table.bulk import tables_of
 from fedcert.report.table.columns import Table
+from fedcert.report.table.documents import tables_of
 from fedcert.report.table.parquet import SUFFIX, holds_reports, read_parquet, reports_in
 
 Source = Report | Sums | str | Path

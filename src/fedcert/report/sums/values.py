@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fedcert._schema.declare import defaulting, optional, required
-from fedcert._schema.field_types import Enumerated, Flag, ListOf, ModelName, Number, Text, Timestamp, Whole
+from fedcert._schema.declare import TablePlace, defaulting, optional, required
+from fedcert._schema.field_types import Enumerated, Flag, ListOf, ModelName, Text, Timestamp, Whole
 from fedcert._schema.record import Nested, Record
 from fedcert.errors import CannotCombine, InvalidValue
 from fedcert.report.compatibility import check_together, common_smoothing, joint
@@ -18,6 +18,7 @@ from fedcert.report.fields import (
     CERTIFIED_COUNTS,
     CLASS_ROWS,
     CLASSES,
+    DESIGN_EFFECT,
     LABEL_COUNTS,
     MOST_RADII,
     RADII,
@@ -33,6 +34,7 @@ from fedcert.report.smoothing import Smoothing
 from fedcert.report.sums.cluster_covariance import ClusterCovariance
 from fedcert.report.sums.groups import effect_bound, group_bound
 from fedcert.report.table.columns import Counts, Table
+from fedcert.report.table.layout import fields_at
 
 MOMENT_SCALE = 2**24
 """Moments are stored as whole multiples of 1/scale: exact to add, and below 2^62 for 2e11 examples."""
@@ -176,9 +178,7 @@ class Sums(Record):
     certified_counts: tuple[int, ...] = required(CERTIFIED_COUNTS)
     by_class: ClassTotals | None = optional(Nested(ClassTotals))
     moments: Moments | None = optional(Nested(Moments))
-    design_effect: tuple[float, ...] | None = optional(
-        ListOf(Number(above=0), "positive numbers, one per radius", most=MOST_RADII)
-    )
+    design_effect: tuple[float, ...] | None = optional(DESIGN_EFFECT)
     largest_group: int | None = optional(Whole(least=1))
     alike: bool = defaulting(Flag(), True)
     noise: str | None = optional(Text())
@@ -241,6 +241,12 @@ class Sums(Record):
                 part.moments.agree(part.label_counts, certified, part.contributors, "by_class.moments")
 
     @property
+    def shared(self) -> dict[str, object]:
+        """See `compatibility.Combinable`."""
+        shared = fields_at(Report, TablePlace.SHARED)
+        return {name: getattr(self, name) for name in self.field_types() if name in shared}
+
+    @property
     def examples(self) -> int:
         """Number of test examples, of all contributors."""
         return sum(self.label_counts)
@@ -266,7 +272,7 @@ class Sums(Record):
             contributors=len(table),
             label_counts=tuple(labels.sum(axis=0).tolist()),
             certified_counts=tuple(certified.sum(axis=0).tolist()),
-            by_class=_class_totals(table) if table.opens.any() else None,
+            by_class=_class_totals(table) if table.has_class_counts.any() else None,
             moments=_moments(labels, certified),
             design_effect=None if table.design_effects is None else tuple(table.design_effects.max(axis=0).tolist()),
             largest_group=None if table.largest_groups is None else int(table.largest_groups.max()),
@@ -329,9 +335,9 @@ def _rows(matrix: npt.NDArray[np.int64]) -> tuple[tuple[int, ...], ...]:
 
 
 def _class_totals(table: Table) -> ClassTotals:
-    labels, certified = table.label_counts[table.opens], table.certified_counts[table.opens]
+    labels, certified = table.label_counts[table.has_class_counts], table.certified_counts[table.has_class_counts]
     return ClassTotals(
-        contributors=int(table.opens.sum()),
+        contributors=int(table.has_class_counts.sum()),
         label_counts=tuple(labels.sum(axis=0).tolist()),
         certified_counts=_rows(table.class_rows.sum(axis=0, dtype=np.int64)),
         moments=_moments(labels, certified),
