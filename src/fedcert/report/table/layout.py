@@ -68,7 +68,7 @@ def _check_declared(name: str, declared: Any) -> None:
         raise TypeError(f"the field {name} must say its place in tables of reports ({places})")
     if place in (TablePlace.COUNTED, TablePlace.NOTED) and _arrow_name(metadata["type"]) is None:
         raise TypeError(
-            f"the field {name} cannot be a column: {type(metadata['type']).__name__} has no Arrow type; "
+            f"the field {name} cannot be a column: {type(_item_type(metadata['type'])).__name__} has no Arrow type; "
             "give it one, or put the field into EXTRA"
         )
 
@@ -146,6 +146,10 @@ def arrow_type(arrow: Any, field_type: FieldType) -> Any:
 
 def _arrow_name(field_type: FieldType) -> str | None:
     """The name of the Arrow type of single values, or of what lists hold; None where there is none."""
+    return _ARROW_NAMES.get(type(_item_type(field_type)))
+
+
+def _item_type(field_type: FieldType) -> FieldType:
     while isinstance(field_type, (Nullable, ListOf)):
         field_type = field_type.kind
-    return _ARROW_NAMES.get(type(field_type))
+    return field_type
