@@ -1,4 +1,4 @@
-"""Differential privacy, as requests ask for it and sums tell of it."""
+"""Differential privacy, as requests ask for it and sums state it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PrivacyBudget(Record):
 
     @property
     def sensitivity(self) -> float:
-        """How far one unit moves the cells, in Euclidean distance: its examples are at worst all in one cell."""
+        """How far one unit can move the cells, in Euclidean distance: at worst all of its examples are in one cell."""
         return self.most_per_unit * (1.0 if self.adjacency == "add-remove" else 2**0.5)
 
 
@@ -72,5 +72,5 @@ class AddedNoise(Record):
     def check_consistency(self) -> None:
         """Check that it is either noise with a budget or rounding."""
         if (self.budget is None) == (self.rounding is None) or (self.budget is None) != (self.rho is None):
-            came = None if self.budget is None else self.budget.to_json()
-            raise InvalidValue("budget", "there, with rho, unless counts were rounded", came)
+            budget = None if self.budget is None else self.budget.to_json()
+            raise InvalidValue("budget", "there, with rho, unless counts were rounded", budget)
