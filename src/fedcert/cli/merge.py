@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -17,9 +16,9 @@ from fedcert.cli.console import results, working
 from fedcert.report import Report, Sums, check_writable, load, write_whole
 from fedcert.report.compatibility import check_compatible, check_once
 from fedcert.report.load import each_report
+from fedcert.report.provenance import provenance
 from fedcert.report.table.parquet import SUFFIX, write_parquet
 from fedcert.show.terminal import printable
-from fedcert.version import __version__
 
 
 def merge(
@@ -42,11 +41,7 @@ def _merged(sources: list[Path], out: Path) -> str:
     if out.suffix != ".json":
         write = write_parquet if out.suffix == SUFFIX else _write_lines
         return f"{write(out, each_report(sources)):,} reports"
-    sums = replace(
-        load(sources).whole,
-        software=f"fedcert {__version__}",
-        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    )
+    sums = replace(load(sources).whole, **provenance())
     write_whole(out, sums.dumps())
     return _told(sums)
 
