@@ -19,6 +19,7 @@ from typing import Any
 
 from fedcert._schema.frozen import FrozenMapping
 from fedcert._schema.readable import is_readable
+from fedcert._schema.registry import alternatives
 from fedcert.errors import InvalidValue
 
 LARGEST_COUNT = 2**53
@@ -80,7 +81,7 @@ class Enumerated(FieldType):
 
     @property
     def expected(self) -> str:
-        return either_of(self.options)
+        return _quoted(self.options)
 
     def validate(self, value: Any, field: str) -> str:
         if not isinstance(value, str) or value not in self.options:
@@ -108,7 +109,7 @@ class RegisteredName(FieldType):
 
     @property
     def expected(self) -> str:
-        return either_of(self.options)
+        return _quoted(self.options)
 
     def validate(self, value: Any, field: str) -> str:
         if not isinstance(value, str) or value not in self.registry:
@@ -119,15 +120,8 @@ class RegisteredName(FieldType):
         return {"enum": list(self.options)}
 
 
-def either_of(options: Sequence[str]) -> str:
-    """Options in words.
-
-    Examples:
-        >>> either_of(("a",)), either_of(("a", "b", "c"))
-        ("'a'", "'a', 'b' or 'c'")
-    """
-    words = [f"'{option}'" for option in options]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+def _quoted(options: Sequence[str]) -> str:
+    return alternatives(f"'{option}'" for option in options)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
+from fedcert._schema.registry import alternatives
 from fedcert.certification.run import ProgressListener
 from fedcert.cli.console import duration, progress, results, tell, working
 from fedcert.cli.inputs import files_among, seconds_of
 from fedcert.errors import CallError, FileProblem, require
+from fedcert.lab.datasets.library import DATASETS
 from fedcert.report import check_writable, write_whole
 from fedcert.show.figures import FORMATS
 from fedcert.show.terminal import printable
@@ -27,7 +29,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")]
 
 @app.command("data")
 def data(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="cifar10, cifar100, mnist, idx or digits.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"{alternatives(DATASETS)}.")],
     folder: Folder = None,
 ) -> None:
     """Check a data set, and say what is in it."""
@@ -54,16 +56,18 @@ def partition(
 ) -> None:
     """Draw who holds what."""
     from fedcert.lab.experiment import read_experiment
-    from fedcert.lab.populations.figures import draw_partition
+    from fedcert.lab.populations.partition import class_counts
+    from fedcert.show.figures import plot_partition
 
     check_writable(out, FORMATS, files_among(experiment))
     require("matplotlib", "plotting", "plot")
     settings = read_experiment(experiment)
     found = _data(settings.data, folder)
-    parts = settings.spread(found.train_labels)
+    parts = settings.split_clients(found.train_labels)
     whole = [_joined(part) for part in parts]
     title = f"{found.name}, {settings.partition}, {settings.clients} clients"
-    draw_partition(whole, found.train_labels, found.classes, out, title)
+    counts = class_counts(whole, found.train_labels, len(found.classes))
+    plot_partition(counts, found.classes, out, title=title)
     sizes = sorted(len(part) for part in whole)
     middle = sizes[len(sizes) // 2]
     results().print(
@@ -160,7 +164,7 @@ def paper(
     with progress() as bar:
         task: Any = bar.add_task("judging", total=None, rate="")
         rows = list(
-            reproduce(table, traces, draws=draws, tell=lambda done, of: bar.update(task, completed=done, total=of))
+            reproduce(table, traces, draws=draws, on_row=lambda done, of: bar.update(task, completed=done, total=of))
         )
     for measure in ("rmse", "mape"):
         console.print(terminal(rows, measure))

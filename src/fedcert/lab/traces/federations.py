@@ -76,7 +76,7 @@ def table_of(trace: Trace, parts: Sequence[Indices] | None = None, *, class_coun
 
 def resample_clients(trace: Trace, partition: Partition, clients: int, generator: np.random.Generator) -> list[Indices]:
     """The clients' examples spread anew, over clients that never were."""
-    return partition.spread(trace.clients.label.astype(np.int64), clients, generator)
+    return partition.divide(trace.clients.label.astype(np.int64), clients, generator)
 
 
 def draw_target(

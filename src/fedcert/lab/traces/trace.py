@@ -17,7 +17,9 @@ from fedcert.lab.experiment import Experiment
 
 SCHEMA = "fedcert/trace/1"
 _MOST_ROWS = 2**26
+"""A thousand times CIFAR's examples; a limit to what an untrusted file can claim."""
 _BATCH = 2**16
+"""Rows that are read together: about 2 MB."""
 _SPLITS = ("client", "target")
 _COLUMNS = ("split", "client", "index", "label", "predicted", "radius", "samples")
 
@@ -32,7 +34,7 @@ class Examples:
         label: its class.
         predicted: the class that selection chose.
         radius: the certified radius; 0 where nothing is certified.
-        samples: noisy samples spent.
+        samples: noisy samples drawn.
     """
 
     client: npt.NDArray[np.int32]
@@ -185,7 +187,7 @@ def _check_size(metadata: Any) -> None:
 
 
 def _check_header(header: dict[str, Any], path: Path) -> None:
-    """Check the kinds of what a trace tells about itself."""
+    """Check the types of what a trace says about itself."""
     classes, rounds, accuracy = header["classes"], header["rounds"], header["accuracy"]
     good = {
         "classes": isinstance(classes, list) and bool(classes) and all(isinstance(name, str) for name in classes),

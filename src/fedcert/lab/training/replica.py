@@ -86,15 +86,15 @@ def _without_counters(network: nn.Module) -> nn.Module:
 
 
 def _living_in(network: nn.Module, state: State) -> nn.Module:
-    """A copy of a network whose parameters and buffers are given tensors: whoever changes them changes the network."""
-    made = _without_counters(network)
-    own = dict([*made.named_parameters(), *made.named_buffers()])
+    """A copy of a network whose parameters and buffers are given tensors: to change these is to change the network."""
+    replaced = _without_counters(network)
+    own = dict([*replaced.named_parameters(), *replaced.named_buffers()])
     given = {id(tensor): state[name] for name, tensor in own.items() if name in state}
-    for module in made.modules():  # tensors that a network has in several places are given to all of them
+    for module in replaced.modules():  # tensors that a network has in several places are given to all of them
         for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
             if id(tensor) in given:
                 setattr(module, name, given[id(tensor)])
-    return made
+    return replaced
 
 
 class Replica:
@@ -134,11 +134,11 @@ class Replica:
         self._corrections = list(layout.views(self._correction, places).values()) if algorithm.CORRECTED else []
 
     @torch.no_grad()
-    def begin(self, start: torch.Tensor, course: ClientBatches, correction: torch.Tensor | None) -> None:
+    def begin(self, start: torch.Tensor, batches: ClientBatches, correction: torch.Tensor | None) -> None:
         """Start a round from the server's row."""
         self.row.copy_(start)
-        self.course = course
-        self.generator.manual_seed(course.seed)
+        self.batches = batches
+        self.generator.manual_seed(batches.seed)
         self.loss.zero_()
         self._velocity.zero_()
         if self.algorithm.ANCHORED:
@@ -149,8 +149,8 @@ class Replica:
     @torch.no_grad()
     def feed(self, step: int) -> None:
         """Put a step's inputs where it reads them."""
-        self.examples.copy_(self.course.examples[step])
-        self.shifts.copy_(self.course.shifts[step])
+        self.examples.copy_(self.batches.examples[step])
+        self.shifts.copy_(self.batches.shifts[step])
         self.noise.normal_(0.0, self.settings.sigma, generator=self.generator)
 
     def step(self) -> None:
