@@ -39,6 +39,18 @@ def kind_of_path(path: Path) -> str | None:
     return "a pipe" if stat.S_ISFIFO(mode) else "a device or socket"
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, where it is not there.
+
+    Raises:
+        FileProblem: the system refuses.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileProblem(f"cannot make the folder {str(path)!r}: {error.strerror or error}") from None
+
+
 def check_readable(path: Path, suffixes: tuple[str, ...]) -> None:
     """Check that a path names a file of an expected type.
 

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
+from fedcert._files.paths import make_folder
 from fedcert._schema.registry import alternatives
 from fedcert.certification.run import ProgressListener
 from fedcert.cli.console import duration, progress, results, tell, working
 from fedcert.cli.inputs import files_among, seconds_of
-from fedcert.errors import CallError, FileProblem, require
+from fedcert.errors import CallError, require
 from fedcert.lab.datasets.library import DATASETS
 from fedcert.report import check_writable, write_whole
 from fedcert.show.figures import FORMATS
@@ -229,10 +230,7 @@ def _trained(settings: Any, found: Any, folder: Path, device: Any, time_budget: 
 def _traced(settings: Any, found: Any, out: Path, work: Path, device: Any) -> None:
     from fedcert.lab.run import trace_experiment
 
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileProblem(f"cannot make the folder {str(out.parent)!r}: {error.strerror or error}") from None
+    make_folder(out.parent)
     trained = _trained(settings, found, work, device)
     tell(f"{out.stem}: {_words(trained)}")
     with progress() as bar:

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from fedcert._files.paths import display_path
+from fedcert._files.paths import display_path, make_folder
 from fedcert.certification.run import ProgressListener
-from fedcert.errors import DataProblem, FileProblem
+from fedcert.errors import DataProblem
 from fedcert.lab.accuracy import accuracy
 from fedcert.lab.architectures import build_network
 from fedcert.lab.datasets.dataset import Dataset
@@ -29,7 +29,7 @@ from fedcert.report import write_whole
 from fedcert.report.provenance import SOFTWARE
 
 _SECONDS_BETWEEN_CHECKPOINTS = 30.0
-"""So much work an interruption may cost; an evaluation on the test images takes a fraction of it."""
+"""The most work that a crash may cost."""
 _HEADER = ("round", "loss", "seconds", "noisy accuracy")
 
 RoundListener = Callable[[TrainingRound], None]
@@ -84,7 +84,7 @@ def train_experiment(
         CallError: its checkpoint is of another experiment, or has more rounds.
         DataProblem: training diverged.
     """
-    _make(folder)
+    make_folder(folder)
     torch.manual_seed(experiment.seed)
     network = build_network(experiment.network, data).to(device)
     images, labels = torch.from_numpy(data.train_images).to(device), torch.from_numpy(data.train_labels).to(device)
@@ -99,11 +99,7 @@ def train_experiment(
     kept = federation.done
     try:
         for finished in federation.rounds():
-            if not math.isfinite(finished.loss):
-                raise DataProblem(
-                    f"training diverged: its loss is {finished.loss} in round {finished.number}; lower learning_rate, "
-                    "and look at momentum, weight_decay and the algorithm's figures"
-                )
+            _check_finite(finished)
             curve.add(finished)
             on_round(finished)
             now = time.monotonic()
@@ -161,6 +157,14 @@ def trace_experiment(
     return trace
 
 
+def _check_finite(finished: TrainingRound) -> None:
+    if not math.isfinite(finished.loss):
+        raise DataProblem(
+            f"training diverged: its loss is {finished.loss} in round {finished.number}; lower learning_rate, and look "
+            "at momentum, weight_decay and the algorithm's figures"
+        )
+
+
 def _accuracies(
     experiment: Experiment, network: torch.nn.Module, data: Dataset, device: torch.device
 ) -> dict[str, float]:
@@ -205,10 +209,3 @@ class _Curve:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([_HEADER, *self.rows])
         write_whole(self.path, text.getvalue())
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileProblem(f"cannot make the folder {str(folder)!r}: {error.strerror or error}") from None

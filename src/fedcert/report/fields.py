@@ -13,9 +13,9 @@ RADIUS_DIGITS = 9
 MOST_CLASSES = 100_000
 """Several times the classes of the largest label sets in use (ImageNet-21k has 21,841)."""
 MOST_RADII = 10_000
-"""A hundred times the radii of a fine curve; with `MOST_CLASSES` a limit to what an untrusted file can claim."""
+"""Far more than a fine curve has; with `MOST_CLASSES` a limit to what an untrusted file can claim."""
 MOST_CLIENTS = 10_000_000
-"""Ten times the largest federation that benchmarks run."""
+"""Ten times the million clients that tables of reports are made for."""
 RADIUS_SLACK = 1e-6
 """Rounding that other implementations of the largest radius may differ by."""
 

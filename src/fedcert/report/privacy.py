@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedcert._schema.declare import defaulting, optional, required
-from fedcert._schema.field_types import Enumerated, ListOf, Number, Whole
+from fedcert._schema.field_types import LARGEST_COUNT, Enumerated, ListOf, Number, Whole
 from fedcert._schema.record import Nested, Record
 from fedcert.errors import InvalidValue
 from fedcert.report.fields import MOST_CLASSES, MOST_RADII
 
 TOGETHER, ALONE = "together", "each site"
-_CELL = Whole(least=-(2**53), most=2**53)
+_CELL = Whole(least=-LARGEST_COUNT, most=LARGEST_COUNT)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -149,7 +149,7 @@ class Limited(Partition):
         return f"{self.NAME}:{self.held}:{self.shape:g}"
 
 
-_ABOVE_ZERO = Number(above=0, most=1e6)
+_ABOVE_ZERO = Number(above=0, most=1e6)  # above that, draws are as good as equal
 _TAIL = Number(least=0.1, most=1e6)  # below that, draws from a Pareto distribution can exceed all numbers
 
 

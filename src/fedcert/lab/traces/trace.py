@@ -167,7 +167,7 @@ def read_trace(path: Path) -> Trace:
             f"the trace {display_path(path)} cannot be read: {str(error).splitlines()[0][:200]}"
         ) from None
     experiment = _experiment(header["experiment"], path)
-    _check(arrays, split, len(header["classes"]), experiment.clients, path)
+    _check_rows(arrays, split, len(header["classes"]), experiment.clients, path)
     clients, target = (_examples(arrays, split == name) for name in _SPLITS)
     return Trace(
         experiment, tuple(header["classes"]), header["model"], header["rounds"],
@@ -217,7 +217,7 @@ def _experiment(given: Any, path: Path) -> Experiment:
         raise error.at(f"the trace {display_path(path)}") from None
 
 
-def _check(arrays: dict[str, Any], split: npt.NDArray[Any], classes: int, clients: int, path: Path) -> None:
+def _check_rows(arrays: dict[str, Any], split: npt.NDArray[Any], classes: int, clients: int, path: Path) -> None:
     kinds = {"radius": "f"}
     whole = all(value.dtype.kind in kinds.get(name, "i") and np.isfinite(value).all() for name, value in arrays.items())
     if not whole or not np.isin(split, _SPLITS).all():

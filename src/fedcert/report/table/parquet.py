@@ -33,11 +33,11 @@ _KEY = b"fedcert"
 _LARGEST_HEADER = 32 * 2**20
 """Bytes, as of a JSON document (`LARGEST_DOCUMENT`)."""
 _ROWS_AT_ONCE = 2**16
-"""Rows that are read together: some megabytes, and few enough calls that their cost does not show."""
+"""Rows that are read together: some megabytes without counts per class."""
 _CELLS_AT_ONCE = 10**7
 """Counts per class that are read together: 80 MB as 64-bit integers, and as much again while they are checked."""
 _WRITTEN_AT_ONCE = 4096
-"""Reports that become a row group: Python objects of that many are some ten megabytes."""
+"""Reports that become a row group: no more of them are in memory."""
 _REMEDY = "make it with 'fedcert merge REPORT… --out reports.parquet'"
 
 Header = header_type(Report, "fedcert/table/1", "table", _REMEDY)
