@@ -21,7 +21,7 @@ SUFFIXES = (*JSON_SUFFIXES, ".parquet")
 
 
 def read_documents(path: Path) -> Iterator[tuple[str, Any]]:
-    """The JSON documents of a file, each with the place where it stands.
+    """The JSON documents of a file, each with its place, for messages.
 
     Raises:
         CallError: there is no such file, or its name does not end in .json, .ndjson or .jsonl.

@@ -13,7 +13,7 @@ _BEYOND = 2**40
 
 
 def take_lock(file: IO[Any]) -> bool:
-    """Keep other processes from taking the same lock; it goes with the process, however that ends.
+    """Take an exclusive lock on a file, which the system releases when the process ends.
 
     Returns:
         Whether it was free.

@@ -1,4 +1,4 @@
-"""What stands at a path, asked without surprises."""
+"""What a path leads to, and checks of it before it is used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NOTHING_THERE = {errno.ENOENT, errno.ENOTDIR}
 
 
 def display_path(path: Path) -> str:
-    """A path as harmless text."""
+    """A path as text for messages: short, and without control characters."""
     return preview(str(path), 300)[1:-1]
 
 

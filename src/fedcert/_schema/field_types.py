@@ -56,7 +56,7 @@ class FieldType(ABC):
 
 @dataclass(frozen=True)
 class Text(FieldType):
-    """A name that people read: not empty, not long, nothing that a terminal or a reader trips over."""
+    """A name that people read: short, not empty, without control or invisible characters."""
 
     longest: int = 200
 
@@ -146,7 +146,7 @@ class Pattern(FieldType):
 
 @dataclass(frozen=True)
 class ModelName(FieldType):
-    """Which model: the digest of its weights, or, for a bare callable, a name that its owner vouches for."""
+    """Which model: the digest of its weights, or, for a bare callable, a name that its owner chose."""
 
     @property
     def expected(self) -> str:

@@ -20,7 +20,7 @@ def deceives(character: str) -> bool:
 
 @lru_cache(maxsize=2**16)
 def is_readable(text: str) -> bool:
-    """Whether a short text shows something, and nothing else than it is; the same names come again and again."""
+    """Whether a text has something to see and nothing that deceives. Cached: files repeat the same names."""
     if text.isascii():  # the same, and much faster: control characters are all that ASCII has of these categories
         return text.isprintable() and bool(text.strip())
     return bool(text.strip()) and not any(map(deceives, text))

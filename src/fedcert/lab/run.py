@@ -1,4 +1,4 @@
-"""Experiments run: trained round by round, with checkpoints and a learning curve, then certified."""
+"""Running experiments: training round by round, with checkpoints and a learning curve, then certification."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def train_experiment(
     *,
     seconds: float | None = None,
 ) -> Trained:
-    """Train an experiment's global model, or go on where an earlier run was.
+    """Train an experiment's global model, or continue an earlier run.
 
     Writes `checkpoint.safetensors` and `curve.csv` to the folder, every half minute, at the end, and when it is
     interrupted. The curve has the loss and the seconds of each round, and the accuracy on the test images under noise

@@ -1,4 +1,4 @@
-"""The values that cross between client and server, and their files. The two halves meet only here."""
+"""The records that clients and server exchange, and their files. The two halves of fedcert meet only here."""
 
 from fedcert._files.atomic import check_writable, write_whole
 from fedcert._files.documents import read_documents, read_record

@@ -41,7 +41,7 @@ def check_same_length(field: str, values: Sequence[object], other: str, others: 
 
 
 def check_nonincreasing(field: str, counts: Sequence[int], most: int, of_what: str) -> None:
-    """Check counts of what is certified to growing radii.
+    """Check certified counts at increasing radii.
 
     Raises:
         InvalidValue: one is above its total, or above the count at a smaller radius.
@@ -80,7 +80,7 @@ def check_class_rows(
 
 
 def check_certifiable(radii: Sequence[float], counts: Sequence[int], smoothing: Smoothing) -> None:
-    """Check that nothing is certified beyond the largest radius of the settings: such counts are made up.
+    """Check that nothing is certified beyond the largest radius that the settings can certify.
 
     Raises:
         InvalidValue: something is.

@@ -1,4 +1,4 @@
-"""Reports and sums from wherever they are: objects, files, folders, lines of JSON, Parquet tables."""
+"""Loading reports and sums: objects, files, folders, NDJSON, Parquet tables."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LoadedReports:
 
 
 def load(sources: Source | Iterable[Source]) -> LoadedReports:
-    """Bring reports and sums together.
+    """Load reports and sums from objects and paths.
 
     Inside a folder, fedcert's other files (a request, an estimate) are passed over with a warning.
 
@@ -149,7 +149,7 @@ class _ItemKind(Enum):
 
 @dataclass(frozen=True)
 class _Item:
-    """Something that a path leads to.
+    """A report, sums or a table at a path.
 
     Attributes:
         kind: what it is.

@@ -45,7 +45,7 @@ class PrivacyBudget(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class AddedNoise(Record):
-    """Noise that was added, or rounding by chance, and the counts that came of it.
+    """Noise that was added, or random rounding, and the resulting counts.
 
     Attributes:
         budget: the differential privacy that it gives; null where counts were rounded.

@@ -85,7 +85,7 @@ class PrivateSum(Record):
     fewest_holders: int | None = optional(Whole(least=2), later=True)
 
     def check_consistency(self) -> None:
-        """Check that it is over something, and that noise is over what it protects."""
+        """Check that something is summed, and that noise is only asked for where it protects single examples."""
         if not self.class_counts and not self.moments:
             raise InvalidValue("class_counts", "true where moments is false", False)
         if self.budget is not None and (self.moments or not self.class_counts):
@@ -146,7 +146,7 @@ class Request(Record):
     signature: Signature | None = optional(Nested(Signature), later=True)
 
     def check_consistency(self) -> None:
-        """Check that the target speaks of the request's classes, and that a secure sum is over enough of its roster."""
+        """Check that the target is over the request's classes, and the threshold of a private sum."""
         if self.private is not None:
             if self.roster is None:
                 raise InvalidValue("roster", "a list of names where the sum is private", None)

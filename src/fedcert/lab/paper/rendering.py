@@ -71,7 +71,7 @@ def markdown(rows: Sequence[Reproduced], measure: str) -> str:
 
 
 def terminal(rows: Sequence[Reproduced], measure: str) -> Group:
-    """A table for a terminal: what was trained in a line of its own, so that eighty columns are hardly too few."""
+    """A table for a terminal: what was trained in a line of its own, so that the table fits into eighty columns."""
     header, lines = lines_of(rows, measure)
     head = _narrow()
     head.add_row(measure.upper(), *header[_FACTS:])

@@ -109,7 +109,7 @@ def distances(folder: Path, *, draws: int, seed: int = 0) -> dict[float, dict[st
 
 
 def _trace_of(folder: Path, setting: Setting) -> Trace:
-    """The trace of a setting, which must be what its name says: figures are printed under that name."""
+    """The trace of a setting, checked to be of the setting in its name, under which its numbers are printed."""
     path = trace_path(folder, setting)
     trace = read_trace(path)
     wanted = setting.experiment(trace.rounds)

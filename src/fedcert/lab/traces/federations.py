@@ -1,4 +1,4 @@
-"""Federations drawn from a trace: reports of its clients, of clients that never were, and targets of any mix."""
+"""Federations drawn from a trace: reports of its clients or of resampled ones, and targets of any mix."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def table_of(trace: Trace, parts: Sequence[Indices] | None = None, *, class_coun
 
 
 def resample_clients(trace: Trace, partition: Partition, clients: int, generator: np.random.Generator) -> list[Indices]:
-    """The clients' examples spread anew, over clients that never were."""
+    """The clients' examples divided anew, among simulated clients."""
     return partition.divide(trace.clients.label.astype(np.int64), clients, generator)
 
 
 def draw_target(
     trace: Trace, mix: Mix | None, generator: np.random.Generator
 ) -> tuple[Target, npt.NDArray[np.float64]]:
-    """A target and the truth about it.
+    """A target and its certified accuracy.
 
     Args:
         trace: the trace.

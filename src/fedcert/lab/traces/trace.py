@@ -208,7 +208,7 @@ def _check_header(header: dict[str, Any], path: Path) -> None:
 
 
 def _experiment(given: Any, path: Path) -> Experiment:
-    """A trace's settings, with its name in what is wrong with them."""
+    """A trace's settings; an error names the trace."""
     try:
         return Experiment.of(given)
     except CallError as error:

@@ -36,11 +36,11 @@ class Algorithm:
         """Before the first round: how many clients and parameters there are, and where."""
 
     def correction(self, client: int) -> torch.Tensor | None:  # noqa: ARG002
-        """What a client's steps are to add to its gradients in this round."""
+        """The correction that a client adds to its gradients in this round."""
         return None
 
     def adjust(self, gradients: Tensors, weights: Tensors, anchor: Tensors, correction: Tensors) -> None:
-        """Change a step's gradients in place. A step may be recorded and replayed: nothing but tensors may decide."""
+        """Change a step's gradients in place. A step may be recorded and replayed: only tensors may change it."""
 
     def finish(self, client: int, start: torch.Tensor, end: torch.Tensor, steps: int, learning_rate: float) -> None:
         """After a client's last step: the parameters it started from and ended with."""
@@ -53,11 +53,11 @@ class Algorithm:
         """After the server's step."""
 
     def state(self) -> dict[str, torch.Tensor]:
-        """What a later run needs to go on."""
+        """The tensors that a later run needs to continue."""
         return {}
 
     def restore(self, state: dict[str, torch.Tensor]) -> None:
-        """Go on from an earlier run's state."""
+        """Continue from an earlier run's state."""
 
 
 @dataclass
@@ -140,7 +140,7 @@ class Scaffold(Algorithm):
         return {"own": self._own, "common": self._common}
 
     def restore(self, state: dict[str, torch.Tensor]) -> None:
-        """Take variates over."""
+        """Restore all variates."""
         self._own.copy_(state["own"])
         self._common.copy_(state["common"])
 

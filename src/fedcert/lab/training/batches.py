@@ -1,4 +1,4 @@
-"""What a client's steps see: which examples, cropped and mirrored how, under which noise.
+"""The batches of a client: example indices, augmentations, noise seed.
 
 All of it depends on the seed, the round and the client alone, so all simulators, and a run that was resumed, see
 the same.

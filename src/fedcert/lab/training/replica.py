@@ -48,7 +48,7 @@ class Task:
 
 
 def loss_of(network: Network, settings: Training) -> Loss:
-    """What a step makes smaller: the mean loss of a network on a batch."""
+    """The objective of a step: the mean loss of a network on a batch."""
 
     def loss(
         images: torch.Tensor,
@@ -77,7 +77,10 @@ def loss_of_state(network: nn.Module, settings: Training) -> LossOfState:
 
 
 def _without_counters(network: nn.Module) -> nn.Module:
-    """A copy for training whose BatchNorm layers do not count batches: nothing depends on it, and it costs kernels."""
+    """A copy for training whose BatchNorm layers do not count batches.
+
+    Training does not use the counters, and each costs a kernel.
+    """
     bare = copy.deepcopy(network).train()
     for module in bare.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.momentum is not None:
@@ -85,7 +88,7 @@ def _without_counters(network: nn.Module) -> nn.Module:
     return bare
 
 
-def _living_in(network: nn.Module, state: State) -> nn.Module:
+def _with_state(network: nn.Module, state: State) -> nn.Module:
     """A copy of a network whose parameters and buffers are given tensors: to change these is to change the network."""
     replaced = _without_counters(network)
     own = dict([*replaced.named_parameters(), *replaced.named_buffers()])
@@ -128,7 +131,7 @@ class Replica:
         weights = {name: nn.Parameter(view) for name, view in layout.views(self.row, places).items()}
         state = {**weights, **layout.views(self.row, layout.buffers)}
         self._weights: list[torch.Tensor] = list(weights.values())
-        self._loss = loss_of(_living_in(task.network, state), settings) if loss is None else partial(loss, state)
+        self._loss = loss_of(_with_state(task.network, state), settings) if loss is None else partial(loss, state)
         self._velocities = list(layout.views(self._velocity, places).values()) if settings.momentum else []
         self._anchors = list(layout.views(self._anchor, places).values()) if algorithm.ANCHORED else []
         self._corrections = list(layout.views(self._correction, places).values()) if algorithm.CORRECTED else []

@@ -1,4 +1,4 @@
-"""What all simulators have in common: they take clients through their batches of a round, and give their updates."""
+"""The interface of simulators, and the training of one client, which they share."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Simulator(Protocol):
 def train_client(
     replica: Replica, start: torch.Tensor, batches: ClientBatches, correction: torch.Tensor | None
 ) -> ClientUpdate:
-    """Take a replica through a client's batches, from the server's row on."""
+    """Train a replica on a client's batches, starting from the server's row."""
     replica.begin(start, batches, correction)
     for number in range(batches.steps):
         replica.feed(number)

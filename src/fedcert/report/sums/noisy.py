@@ -56,7 +56,7 @@ def counts_of_cells(cells: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDAr
 
 
 def noisy_sums(like: Sums, noise: AddedNoise, contributors: int, words: str) -> Sums:
-    """The sums that follow from noisy cells: negative cells are set to 0, so that the totals are counts.
+    """The sums that follow from noisy cells, of which negative ones count as 0.
 
     Args:
         like: sums with the same settings.
