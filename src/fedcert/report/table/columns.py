@@ -107,7 +107,7 @@ class Table:
         grouped = any(report.design_effect is not None or report.largest_group is not None for report in reports)
         return cls(
             header=without_settings(first.shared),
-            request=agreed(report.request for report in reports),
+            request=common_request(report.request for report in reports),
             smoothings=tuple(smoothings),
             settings=np.array([position[report.smoothing] for report in reports], dtype=np.int32),
             clients=tuple(report.client for report in reports),
@@ -142,7 +142,7 @@ class Table:
         grouped = any(table.design_effects is not None for table in tables)
         return cls(
             header=tables[0].header,
-            request=agreed(table.request for table in tables),
+            request=common_request(table.request for table in tables),
             smoothings=tuple(smoothings),
             settings=np.concatenate(settings),
             clients=clients,
@@ -168,7 +168,7 @@ def without_settings(shared: Mapping[str, Any]) -> Mapping[str, Any]:
     return FrozenMapping({name: value for name, value in shared.items() if name != "smoothing"})
 
 
-def agreed(requests: Iterable[str | None]) -> str | None:
+def common_request(requests: Iterable[str | None]) -> str | None:
     """The request that all reports answer; None where they answer several, or none."""
     distinct = set(requests)
     return distinct.pop() if len(distinct) == 1 else None
