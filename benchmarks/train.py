@@ -23,8 +23,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from fedcert.lab.architectures import build_network
 from fedcert.lab.datasets.dataset import Dataset
-from fedcert.lab.experiment import build_network
 from fedcert.lab.training.algorithms import FedAvg
 from fedcert.lab.training.batches import ClientBatches, pictures
 from fedcert.lab.training.graph_simulator import GraphSimulator

@@ -7,7 +7,7 @@ import fedcert
 from fedcert.lab.datasets.digits import CLASSES, load_digits
 from fedcert.lab.networks import digits_network
 from fedcert.lab.populations.partition import Dirichlet
-from fedcert.lab.training.rounds import Federation
+from fedcert.lab.training.rounds import FederatedTraining
 from fedcert.lab.training.settings import Training
 from fedcert.show.tracking import tensorboard
 
@@ -18,7 +18,7 @@ def main(rounds=8):
     """Train, certify, log."""
     torch.manual_seed(0)
     pixels, labels = load_digits()
-    parts = Dirichlet(0.5).spread(labels, CLIENTS, np.random.default_rng(0))
+    parts = Dirichlet(0.5).divide(labels, CLIENTS, np.random.default_rng(0))
     train, test = [part[::2] for part in parts], [part[1::2][:20] for part in parts]
     network = digits_network()
     settings = Training(
@@ -32,7 +32,7 @@ def main(rounds=8):
         padding=0,
         flip=False,
     )
-    federation = Federation(network, torch.from_numpy(pixels), torch.from_numpy(labels), train, settings)
+    federation = FederatedTraining(network, torch.from_numpy(pixels), torch.from_numpy(labels), train, settings)
     with tensorboard("runs/digits", radii=[0.0, 0.25]) as log:
         for made in federation.rounds():
             if made.number % EVERY:

@@ -9,7 +9,7 @@ import numpy as np  # noqa: F401 (its BLAS is what is limited)
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_info
 
-from fedcert._threads import one_blas_thread, with_one_blas_thread
+from fedcert._threads import single_blas_thread, with_single_blas_thread
 
 
 def blas_threads() -> set[int]:
@@ -34,16 +34,16 @@ def _two_threads() -> Iterator[None]:
 
 
 def test_one_thread_inside_and_the_callers_setting_afterwards() -> None:
-    with one_blas_thread():
+    with single_blas_thread():
         assert blas_threads() == {1}
-        with one_blas_thread():
+        with single_blas_thread():
             assert blas_threads() == {1}
         assert blas_threads() == {1}
     assert blas_threads() == {2}
 
 
 def test_an_error_restores_the_setting_too() -> None:
-    @with_one_blas_thread
+    @with_single_blas_thread
     def fails() -> None:
         assert blas_threads() == {1}
         raise ValueError
@@ -57,14 +57,14 @@ def test_calls_that_overlap_in_threads_leave_the_callers_setting() -> None:
     inside, leave = threading.Event(), threading.Event()
 
     def first() -> None:
-        with one_blas_thread():
+        with single_blas_thread():
             inside.set()
             leave.wait(10)
 
     thread = threading.Thread(target=first)
     thread.start()
     inside.wait(10)
-    with one_blas_thread():
+    with single_blas_thread():
         assert blas_threads() == {1}
         leave.set()
         thread.join()

@@ -31,7 +31,7 @@ def _controller() -> ThreadpoolController:
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
+def single_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread while inside, and restore the caller's own setting afterwards.
 
     Inside another use, in the same thread or in a concurrent one, nothing is changed: the first use sets and restores.
@@ -46,12 +46,12 @@ def one_blas_thread() -> Iterator[None]:
         _limited.release()
 
 
-def with_one_blas_thread(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+def with_single_blas_thread(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """A function that runs with one BLAS thread."""
 
     @wraps(function)
     def limited(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        with one_blas_thread():
+        with single_blas_thread():
             return function(*args, **kwargs)
 
     return limited

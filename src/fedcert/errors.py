@@ -1,23 +1,25 @@
 """Everything that fedcert raises on purpose.
 
     FedcertError
-    ├── CallError            the call was wrong: an option, an argument, a file that is not there   (exit 2)
-    │   └── MissingExtra     a part of fedcert that needs a package which is not installed
-    ├── InvalidValue         a value breaks a rule of its schema: names the place, the field, the rule
-    ├── FileProblem          a file cannot be read, parsed or written
-    ├── CannotCombine        reports that do not belong together
-    ├── ModelProblem         the model cannot be loaded, or answers nonsense
-    ├── DataProblem          the local data cannot be used
-    ├── DeviceProblem        a device failed while it was working
-    ├── EngineStopped        a federated learning engine ended the work
-    ├── Refused              an answer that a certification round does not take
-    └── EstimationProblem    the reports are fine, but no estimate follows from them
-        └── QuorumMissed     too few clients answered
+    ├── CallError                  the call was wrong: an option, an argument, a file that is not there   (exit 2)
+    │   ├── MissingExtra           a part of fedcert that needs a package which is not installed
+    │   └── JournalInUse           another process is writing to the journal (certification/journal.py)
+    ├── InvalidValue               a value breaks a rule of its schema: names the place, the field, the rule
+    ├── FileProblem                a file cannot be read, parsed or written
+    ├── CannotCombine              reports that do not belong together
+    ├── ModelProblem               the model cannot be loaded, or its output is not a prediction
+    ├── DataProblem                the local data cannot be used
+    ├── DeviceProblem              a device failed while it was working
+    ├── EngineStopped              a federated learning engine ended the work
+    ├── Refused                    an answer that a certification round does not take
+    │   └── ConfidentialRefusal    a site's refusal whose reason would disclose something about its data
+    └── EstimationProblem          the reports are fine, but no estimate follows from them
+        └── QuorumMissed           too few clients answered
 
-    FedcertWarning           something that a person should look at, while the work goes on
+    FedcertWarning                 something that a person should look at, while the work goes on
 
-Each message says what was expected, what came, where, and what to do. All but the first two lead to exit
-code 1 on the command line. They are `ValueError`s where Python would raise one.
+Each message says what was expected, what came, where, and what to do. `CallError`s lead to exit code 2 on the command
+line, all others to 1. They are `ValueError`s where Python would raise one.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ class InvalidValue(FedcertError, ValueError):
     Args:
         field: where in the value, as a path ("certified_counts[3]").
         expected: the rule, worded to follow "must be".
-        came: the offending value, or `InvalidValue.MISSING`.
+        actual: the offending value, or `InvalidValue.MISSING`.
         remedy: what to do about it, a full sentence without its full stop.
         place: which value, in which file ("report 'site-07' in reports.ndjson, line 3").
 
@@ -98,18 +100,20 @@ class InvalidValue(FedcertError, ValueError):
     MISSING = object()
 
     def __init__(
-        self, field: str, expected: str, came: Any, *, remedy: str | None = None, place: str | None = None
+        self, field: str, expected: str, actual: Any, *, remedy: str | None = None, place: str | None = None
     ) -> None:
-        self.field, self.expected, self.came, self.remedy, self.place = field, expected, came, remedy, place
+        self.field, self.expected, self.actual, self.remedy, self.place = field, expected, actual, remedy, place
         super().__init__(self._sentence())
 
     def at(self, place: str, remedy: str | None = None) -> InvalidValue:
         """The same error with its place, and with a remedy where it had none."""
-        return type(self)(self.field, self.expected, self.came, remedy=self.remedy or remedy, place=self.place or place)
+        return type(self)(
+            self.field, self.expected, self.actual, remedy=self.remedy or remedy, place=self.place or place
+        )
 
     def _sentence(self) -> str:
-        came = "is missing" if self.came is self.MISSING else f"is {preview(self.came)}"
-        sentence = f"{self.field} must be {self.expected}, but {came}"
+        actual = "is missing" if self.actual is self.MISSING else f"is {preview(self.actual)}"
+        sentence = f"{self.field} must be {self.expected}, but {actual}"
         if self.place:
             sentence = f"{self.place}: {sentence}"
         return f"{sentence}; {self.remedy}" if self.remedy else sentence
@@ -186,7 +190,7 @@ class DataProblem(FedcertError, ValueError):
 
 
 class EngineStopped(FedcertError):
-    """A federated learning engine ended the work: somebody aborted the job."""
+    """A federated learning engine ended the work: the job was aborted."""
 
 
 class Refused(FedcertError, ValueError):
@@ -194,9 +198,13 @@ class Refused(FedcertError, ValueError):
 
 
 class ConfidentialRefusal(Refused):
-    """Why a site does not take part in a private sum, where saying so would tell of its data: others are told less."""
+    """Why a site does not take part in a private sum, where the reason would disclose something about its data.
 
-    TOLD = "this site does not take part, for reasons that it keeps to itself"
+    Attributes:
+        PUBLIC_REASON: what other participants are given instead.
+    """
+
+    PUBLIC_REASON = "this site does not take part, for reasons that it keeps to itself"
 
 
 class EstimationProblem(FedcertError, ValueError):

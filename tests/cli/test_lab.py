@@ -80,7 +80,7 @@ def made_up(experiment: Experiment) -> Trace:
         radius = np.minimum(generator.gamma(2.0, 0.1 + label / classes / 4), experiment.smoothing.largest_radius)
         owner = np.full(size, -1, dtype=np.int32)
         if clients:
-            for number, part in enumerate(partition_of(experiment.partition).spread(label, clients, generator)):
+            for number, part in enumerate(partition_of(experiment.partition).divide(label, clients, generator)):
                 owner[part] = number
         count = np.arange(size, dtype=np.int32)
         return Examples(owner, count, label.astype(np.int32), label.astype(np.int32), radius, count)

@@ -10,7 +10,7 @@ import pytest
 from torch import nn
 
 from fedcert import Report, Request, Smoothing, certify
-from fedcert._files.documents import read_one
+from fedcert._files.documents import read_record
 from fedcert.certification.models.classifiers import classifier_of
 from fedcert.engines.files import take_files
 from fedcert.engines.in_process import ask_clients
@@ -43,7 +43,7 @@ def test_in_process_and_through_files_the_counts_are_the_same(tmp_path: Path) ->
     assert one.missing == {}
 
     (tmp_path / "request.json").write_text(request.dumps())
-    carried: Request = read_one(tmp_path / "request.json", Request)
+    carried: Request = read_record(tmp_path / "request.json", Request)
     assert carried.digest == request.digest
     back = tmp_path / "reports"
     back.mkdir()

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from fedcert import DataProblem, InvalidValue
-from fedcert.lab.central import CentralTraining, accuracy, augmented_batch, random_crop, train_centrally
+from fedcert.lab.accuracy import accuracy
+from fedcert.lab.central import CentralTraining, augmented_batch, random_crop, train_centrally
 
 SMALL = CentralTraining(epochs=4, sigma=0.25, batch_size=32, learning_rate=0.1)
 

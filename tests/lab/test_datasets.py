@@ -12,7 +12,7 @@ from fedcert import CallError, DataProblem
 from fedcert.lab.datasets.dataset import as_floats
 from fedcert.lab.datasets.digits import read_digits
 from fedcert.lab.datasets.idx import read_idx
-from fedcert.lab.datasets.library import NAMES, read_dataset
+from fedcert.lab.datasets.library import DATASETS, read_dataset
 
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 RANDOM = np.random.default_rng(0)
@@ -96,7 +96,7 @@ def test_digits_are_bytes_and_split() -> None:
 
 
 def test_names_and_folders_are_checked(tmp_path: Path) -> None:
-    with pytest.raises(CallError, match=f"the data set must be one of {', '.join(NAMES)}, but is 'imagenet'"):
+    with pytest.raises(CallError, match=f"the data set must be one of {', '.join(DATASETS)}, but is 'imagenet'"):
         read_dataset("imagenet", tmp_path)
     with pytest.raises(CallError, match="the data set cifar10 is read from a folder: name it"):
         read_dataset("cifar10", None)

@@ -32,7 +32,7 @@ def made_up(classes: int = 10, partition: str = "dirichlet:0.3", size: int = 400
 
     labels = generator.integers(0, classes, size)
     client = np.zeros(size, dtype=np.int32)
-    for number, part in enumerate(partition_of(partition).spread(labels, 40, generator)):
+    for number, part in enumerate(partition_of(partition).divide(labels, 40, generator)):
         client[part] = number
     target = generator.integers(0, classes, size)
     return Trace(

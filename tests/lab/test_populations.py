@@ -17,14 +17,14 @@ KINDS = ["iid", "dirichlet:0.1", "dirichlet:3", "pareto:2", "pareto:6", "limited
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("clients", [1, 7, 100])
 def test_every_example_goes_to_exactly_one_client(kind: str, clients: int) -> None:
-    parts = partition_of(kind).spread(LABELS, clients, np.random.default_rng(1))
+    parts = partition_of(kind).divide(LABELS, clients, np.random.default_rng(1))
     assert len(parts) == clients
     assert sorted(np.concatenate(parts).tolist()) == list(range(len(LABELS)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_seed_gives_the_same_partition_another_seed_another(kind: str) -> None:
-    first, again, other = (partition_of(kind).spread(LABELS, 20, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    first, again, other = (partition_of(kind).divide(LABELS, 20, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert all(np.array_equal(one, two) for one, two in zip(first, again, strict=True))
     assert not all(np.array_equal(one, two) for one, two in zip(first, other, strict=True))
 
@@ -47,7 +47,7 @@ def test_pareto_shares_have_the_power_law(shape: float) -> None:
 @pytest.mark.parametrize("kind", ["dirichlet:0.5", "pareto:2", "limited:3:2"])
 def test_examples_follow_the_shares_but_for_rounding(kind: str) -> None:
     partition = partition_of(kind)
-    parts = partition.spread(LABELS, 12, np.random.default_rng(5))
+    parts = partition.divide(LABELS, 12, np.random.default_rng(5))
     shares = partition.shares(10, 12, np.random.default_rng(5))
     sizes = np.bincount(LABELS)
     counts = np.stack([np.bincount(LABELS[part], minlength=10) for part in parts], axis=1)
@@ -55,14 +55,14 @@ def test_examples_follow_the_shares_but_for_rounding(kind: str) -> None:
 
 
 def test_iid_clients_are_alike() -> None:
-    parts = Iid().spread(LABELS, 10, np.random.default_rng(6))
+    parts = Iid().divide(LABELS, 10, np.random.default_rng(6))
     assert {len(part) for part in parts} == {500}
     table = np.stack([np.bincount(LABELS[part], minlength=10) for part in parts])
     assert stats.chi2_contingency(table).pvalue > 0.001
 
 
 def test_limited_clients_hold_few_classes_and_heavy_volumes() -> None:
-    parts = Limited(2, 1.2).spread(LABELS, 40, np.random.default_rng(7))
+    parts = Limited(2, 1.2).divide(LABELS, 40, np.random.default_rng(7))
     held = [len(np.unique(LABELS[part])) for part in parts]
     assert max(held) <= 3  # two, and perhaps a class that nobody drew
     sizes = np.sort([len(part) for part in parts])
@@ -70,7 +70,7 @@ def test_limited_clients_hold_few_classes_and_heavy_volumes() -> None:
 
 
 def test_a_class_that_nobody_drew_goes_to_one_client() -> None:
-    parts = Limited(1, 2.0).spread(LABELS, 3, np.random.default_rng(8))
+    parts = Limited(1, 2.0).divide(LABELS, 3, np.random.default_rng(8))
     assert sum(len(part) for part in parts) == len(LABELS)
 
 

@@ -16,9 +16,10 @@ from fedcert import CallError, DataProblem, FileProblem, InvalidValue, Smoothing
 from fedcert.estimation.clients import reported as estimation
 from fedcert.estimation.methods.registry import Settings, estimator
 from fedcert.estimation.target import distribution_of
+from fedcert.lab.architectures import build_network
 from fedcert.lab.datasets.dataset import Dataset
 from fedcert.lab.datasets.digits import read_digits
-from fedcert.lab.experiment import Experiment, build_network, read_experiment
+from fedcert.lab.experiment import Experiment, read_experiment
 from fedcert.lab.populations.partition import partition_of
 from fedcert.lab.traces.certify_trace import make_trace
 from fedcert.lab.traces.federations import draw_federation, draw_target, resample_clients, table_of
@@ -45,7 +46,7 @@ def trace(data: Dataset) -> Trace:
     torch.manual_seed(EXPERIMENT.seed)
     network = build_network(EXPERIMENT.network, data)
     images, labels = torch.from_numpy(data.train_images), torch.from_numpy(data.train_labels)
-    parts = [train for train, _ in EXPERIMENT.spread(data.train_labels)]
+    parts = [train for train, _ in EXPERIMENT.split_clients(data.train_labels)]
     for _ in FederatedTraining(network, images, labels, parts, EXPERIMENT.training).rounds():
         pass
     return make_trace(
@@ -54,7 +55,7 @@ def trace(data: Dataset) -> Trace:
 
 
 def test_every_test_example_is_certified_once_and_belongs_to_its_client(trace: Trace, data: Dataset) -> None:
-    holders = [test for _, test in EXPERIMENT.spread(data.train_labels)]
+    holders = [test for _, test in EXPERIMENT.split_clients(data.train_labels)]
     assert len(trace.clients) == sum(map(len, holders))
     for number, held in enumerate(holders):
         assert trace.clients.index[trace.clients.client == number].tolist() == held.tolist()
@@ -98,7 +99,7 @@ def test_reports_and_truth_are_what_the_examples_say(trace: Trace) -> None:
     pool = estimation.ReportedClients.of(reports)
     made = estimator("poststratified")(pool, distribution_of(target, pool.classes), Settings())
     assert np.abs(made.certified_accuracy - truth).max() < 0.15
-    assert not table_of(trace, class_counts=False).opens.any()
+    assert not table_of(trace, class_counts=False).has_class_counts.any()
 
 
 def test_federations_are_redrawn_and_targets_shifted(trace: Trace) -> None:

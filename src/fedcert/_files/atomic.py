@@ -13,6 +13,7 @@ from fedcert._files.paths import kind_of_path
 from fedcert.errors import CallError, FileProblem, preview
 
 _LONGEST_NAME = 255
+"""Bytes: NAME_MAX of Linux and of the common file systems elsewhere."""
 _NEVER_READ = (".html", ".md", ".pdf", ".png", ".svg")
 """A folder's files of these kinds are not read, so that new ones may take their place."""
 
@@ -51,17 +52,17 @@ def check_writable(path: Path, suffixes: tuple[str, ...] = (), inputs: Iterable[
 def _files_of(inputs: Iterable[Path], in_folders: bool) -> set[Path]:
     """The files that inputs stand for, and perhaps what is in the folders among them."""
     files: set[Path] = set()
-    for one in inputs:
-        kind = kind_of_path(one)
+    for path in inputs:
+        kind = kind_of_path(path)
         if kind == "a folder":
-            files.update(file.resolve() for file in (one.iterdir() if in_folders else ()))
+            files.update(file.resolve() for file in (path.iterdir() if in_folders else ()))
         elif kind is not None:
-            files.add(one.resolve())
+            files.add(path.resolve())
     return files
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that it is there complete, or not at all, whatever happens on the way.
+    """Write a file atomically: whatever interrupts it, the file is there complete, or not at all.
 
     Raises:
         CallError: see `check_writable`.
@@ -93,7 +94,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         draft.chmod(real.stat().st_mode & 0o777 if real.exists() else 0o666 & ~_mask())
         draft.replace(real)
-        _settle(real.parent)
+        _flush_folder(real.parent)
     except BaseException as error:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
@@ -107,14 +108,14 @@ _BINARY = getattr(os, "O_BINARY", 0)  # Windows
 
 
 def _mask() -> int:
-    """What the system takes away from new files' permissions; asking for it means setting it."""
+    """The process's umask; there is no way to read it but to set it."""
     known = os.umask(0o077)
     os.umask(known)
     return known
 
 
-def _settle(folder: Path) -> None:
-    """Have a folder's new names reach the disk, where the system can do that."""
+def _flush_folder(folder: Path) -> None:
+    """Flush a folder's entries to disk, where the system can do that."""
     if os.name == "posix":
         with contextlib.suppress(OSError):  # some file systems cannot
             descriptor = os.open(folder, os.O_RDONLY)

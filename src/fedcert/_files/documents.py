@@ -21,7 +21,7 @@ SUFFIXES = (*JSON_SUFFIXES, ".parquet")
 
 
 def read_documents(path: Path) -> Iterator[tuple[str, Any]]:
-    """The JSON documents of a file, each with the place where it stands.
+    """The JSON documents of a file, each with its place, for messages.
 
     Raises:
         CallError: there is no such file, or its name does not end in .json, .ndjson or .jsonl.
@@ -38,7 +38,7 @@ def read_texts(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def files_in(path: Path, *, may_be_empty: bool = False) -> list[Path]:
-    """The files that a path stands for: itself, or what a folder holds, by name. Others there are told of.
+    """The files that a path stands for: itself, or what a folder holds, by name. Other files there are warned of.
 
     Raises:
         CallError: there is nothing of that name, or a folder without such files.
@@ -52,11 +52,11 @@ def files_in(path: Path, *, may_be_empty: bool = False) -> list[Path]:
         raise CallError(
             f"{display_path(path)} holds no .json, .ndjson, .jsonl or .parquet file; give a folder of reports"
         )
-    _tell_of_others(path, [file for file in seen if file not in files])
+    _warn_of_others(path, [file for file in seen if file not in files])
     return files
 
 
-def _tell_of_others(path: Path, others: list[Path]) -> None:
+def _warn_of_others(path: Path, others: list[Path]) -> None:
     if others:
         names = ", ".join(file.name for file in others[:5]) + (", …" if len(others) > 5 else "")
         warnings.warn(
@@ -67,8 +67,8 @@ def _tell_of_others(path: Path, others: list[Path]) -> None:
         )
 
 
-def read_one(path: Path, kind: type[Record]) -> Any:
-    """The single value of a kind that a .json file holds.
+def read_record(path: Path, kind: type[Record]) -> Any:
+    """The single record of a kind that a .json file holds.
 
     Raises:
         CallError: there is no such file, or it does not end in .json.

@@ -9,10 +9,11 @@ from typing import IO, Any
 
 _HELD = {errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK}
 _BEYOND = 2**40
+"""A position that no file here reaches: 1 TiB."""
 
 
 def take_lock(file: IO[Any]) -> bool:
-    """Keep other processes from taking the same lock; it goes with the process, however that ends.
+    """Take an exclusive lock on a file, which the system releases when the process ends.
 
     Returns:
         Whether it was free.

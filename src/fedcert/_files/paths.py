@@ -1,4 +1,4 @@
-"""What stands at a path, asked without surprises."""
+"""What a path leads to, and checks of it before it is used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NOTHING_THERE = {errno.ENOENT, errno.ENOTDIR}
 
 
 def display_path(path: Path) -> str:
-    """A path as harmless text."""
+    """A path as text for messages: short, and without control characters."""
     return preview(str(path), 300)[1:-1]
 
 
@@ -37,6 +37,18 @@ def kind_of_path(path: Path) -> str | None:
     if stat.S_ISDIR(mode):
         return "a folder"
     return "a pipe" if stat.S_ISFIFO(mode) else "a device or socket"
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, where it is not there.
+
+    Raises:
+        FileProblem: the system refuses.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileProblem(f"cannot make the folder {str(path)!r}: {error.strerror or error}") from None
 
 
 def check_readable(path: Path, suffixes: tuple[str, ...]) -> None:

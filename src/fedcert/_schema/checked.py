@@ -1,4 +1,4 @@
-"""The base of settings: frozen, and validated when made."""
+"""The base of settings: frozen, and validated on construction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fedcert._schema.declare import validate_fields
 
 @dataclass(frozen=True)
 class Checked:
-    """Settings whose declared fields are validated when they are made, so that a mistake costs no work.
+    """Settings whose declared fields are validated on construction, before any work is done with them.
 
     Raises:
         InvalidValue: a field breaks its rule.

@@ -1,17 +1,33 @@
-"""How fields of records and settings are declared: what each may hold, and its default."""
+"""How fields of records and settings are declared: what each may hold, its default, and its place in tables."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 from fedcert._schema.field_types import FieldType, Nullable
 
 
-def required(field_type: FieldType, *, secret: bool = False) -> Any:
-    """A field without a default; a secret one stays out of `repr`."""
-    return dataclasses.field(repr=not secret, metadata={"type": field_type, "later": False})
+class TablePlace(Enum):
+    """Where a field stands in a table of records, and whether it is part of what was counted."""
+
+    SHARED = "in the header: all rows must agree on it"
+    COUNTED = "a column: part of what a client counted, bound to other fields by the record's rules"
+    NOTED = "a column: a note beside the counts, on which no rule but that of its type holds"
+    EXTRA = "no column of its own: in the column of further keys, as few rows have it"
+
+
+def required(field_type: FieldType, *, secret: bool = False, place: TablePlace | None = None) -> Any:
+    """A field without a default.
+
+    Args:
+        field_type: what it may hold.
+        secret: whether it stays out of `repr`.
+        place: in tables of such records.
+    """
+    return dataclasses.field(repr=not secret, metadata=_metadata(field_type, place))
 
 
 def defaulting(
@@ -20,6 +36,7 @@ def defaulting(
     *,
     factory: Callable[[], Any] | None = None,
     later: bool = False,
+    place: TablePlace | None = None,
 ) -> Any:
     """A field with a default, given as a value or by a function.
 
@@ -28,27 +45,33 @@ def defaulting(
         default: the value where none is given.
         factory: makes the default where it cannot be shared.
         later: as for `optional`.
+        place: in tables of such records.
     """
-    metadata = {"type": field_type, "later": later}
+    metadata = _metadata(field_type, place, later)
     if factory is not None:
         return dataclasses.field(default_factory=factory, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def optional(field_type: FieldType, *, later: bool = False) -> Any:
+def optional(field_type: FieldType, *, later: bool = False, place: TablePlace | None = None) -> Any:
     """A field that may be null, which is its default.
 
     Args:
         field_type: what it may hold besides null.
         later: added after the schema was in use: omitted when null, so that digests and signatures of older
             documents stay valid.
+        place: in tables of such records.
     """
-    return dataclasses.field(default=None, metadata={"type": Nullable(field_type), "later": later})
+    return dataclasses.field(default=None, metadata=_metadata(Nullable(field_type), place, later))
+
+
+def _metadata(field_type: FieldType, place: TablePlace | None, later: bool = False) -> dict[str, Any]:
+    return {"type": field_type, "later": later, "place": place}
 
 
 def field_types(cls: type) -> dict[str, FieldType]:
     """Field name -> what it may hold, in the order of declaration."""
-    return {one.name: one.metadata["type"] for one in dataclasses.fields(cls) if "type" in one.metadata}
+    return {each.name: each.metadata["type"] for each in dataclasses.fields(cls) if "type" in each.metadata}
 
 
 def validate_fields(value: Any) -> None:

@@ -15,15 +15,15 @@ from fedcert._schema.field_types import FieldType
 from fedcert.errors import InvalidValue
 
 _MOST = 2**26
-
+"""Characters: twice the largest document that is read (`LARGEST_DOCUMENT`), so that no text is matched for long."""
 
 _ENDS = ("", "[A-Za-z0-9+/][AQgw]==", "[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=")
-"""How base64 ends, by what is left of the length mod 3: bits that mean nothing must be 0."""
+"""The last group of base64, by the length mod 3. Its unused bits must be 0, so that bytes have one text only."""
 
 
 @lru_cache
 def _pattern(length: int | None) -> re.Pattern[str]:
-    """The one way to write so many bytes, or any number of them."""
+    """Matches the only base64 text of each sequence of so many bytes (of any number where None)."""
     if length is None:
         return re.compile(f"(?:[A-Za-z0-9+/]{{4}})*(?:{_ENDS[1]}|{_ENDS[2]})?", re.ASCII)
     whole, left = divmod(length, 3)
@@ -32,7 +32,7 @@ def _pattern(length: int | None) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class Encoded(FieldType):
-    """Bytes as base64; in one way only, so that a text cannot be changed without changing what it says.
+    """Bytes as canonical base64: no two texts decode to the same bytes.
 
     Attributes:
         length: how many bytes; any number where None.
@@ -79,11 +79,11 @@ def encoded_numbers(numbers: npt.NDArray[np.uint64]) -> str:
 
 
 def decoded_numbers(text: str, count: int) -> npt.NDArray[np.uint64] | None:
-    """The same back; None where they are not so many."""
+    """The numbers of such a text; None where their count is another."""
     data = decoded(text)
     return np.frombuffer(data, dtype="<u8").astype(np.uint64) if len(data) == 8 * count else None
 
 
 def decoded(text: str) -> bytes:
-    """The bytes of a text that `Encoded` has taken."""
+    """The bytes of a text that `Encoded` has validated."""
     return binascii.a2b_base64(text)

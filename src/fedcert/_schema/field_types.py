@@ -1,4 +1,4 @@
-"""What a field may hold: each kind checks a value, words its rule, and describes itself as JSON Schema.
+"""What a field may hold: each type validates a value, words its rule, and describes itself as JSON Schema.
 
 One description per field serves the Python API, the files and the exported schema alike. The client half
 uses these values too, and must run where nothing but numpy and scipy is installed.
@@ -6,6 +6,7 @@ uses these values too, and must run where nothing but numpy and scipy is install
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import operator
 import re
@@ -14,36 +15,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 from fedcert._schema.frozen import FrozenMapping
+from fedcert._schema.readable import is_readable
+from fedcert._schema.registry import alternatives
 from fedcert.errors import InvalidValue
 
 LARGEST_COUNT = 2**53
 """Above this, JSON readers in other languages lose digits, so counts could no longer add up exactly."""
 
-# What a person cannot see, or what changes the order of what is seen. Format characters (Cf) are refused but for
-# the two joiners, which Persian and Indic names need; fillers and blanks that Unicode files under letters as well.
-_REFUSED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-_JOINERS = frozenset("\u200c\u200d")
-_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-
-
-def deceives(character: str) -> bool:
-    """Whether a character could make a text look like another, or a terminal act on it."""
-    refused = unicodedata.category(character) in _REFUSED_CATEGORIES and character not in _JOINERS
-    return refused or character in _FILLERS
-
-
-@lru_cache(maxsize=2**16)
-def _readable(text: str) -> bool:
-    """Whether a short text shows something, and nothing else than it is; the same names come again and again."""
-    return bool(text.strip()) and not any(map(deceives, text))
-
-
 _WRITTEN_OUT = 20
-"""Larger powers of 2 are named as such in messages."""
+"""Powers of 2 above 2^20, which is about a million, are written as powers in messages."""
 
 
 class FieldType(ABC):
@@ -73,7 +56,7 @@ class FieldType(ABC):
 
 @dataclass(frozen=True)
 class Text(FieldType):
-    """A name that people read: not empty, not long, nothing that a terminal or a reader trips over."""
+    """A name that people read: short, not empty, without control or invisible characters."""
 
     longest: int = 200
 
@@ -82,7 +65,7 @@ class Text(FieldType):
         return f"a text of 1 to {self.longest} characters without control characters"
 
     def validate(self, value: Any, field: str) -> str:
-        if not isinstance(value, str) or len(value) > self.longest or not _readable(value):
+        if not isinstance(value, str) or len(value) > self.longest or not is_readable(value):
             raise self.error(value, field)
         return unicodedata.normalize("NFC", value)  # what looks the same is the same name
 
@@ -91,15 +74,14 @@ class Text(FieldType):
 
 
 @dataclass(frozen=True)
-class OneOf(FieldType):
-    """One of a few words; those of a registry, where options are one, are read whenever they are needed."""
+class Enumerated(FieldType):
+    """One of a few words; those of a registry are read at each use, so that what is registered later counts too."""
 
-    options: Collection[str]
+    options: Collection[str] = dataclasses.field(hash=False)
 
     @property
     def expected(self) -> str:
-        words = [f"'{option}'" for option in self.options]
-        return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+        return _quoted(self.options)
 
     def validate(self, value: Any, field: str) -> str:
         if not isinstance(value, str) or value not in self.options:
@@ -108,6 +90,10 @@ class OneOf(FieldType):
 
     def schema(self) -> dict[str, Any]:
         return {"enum": list(self.options)}
+
+
+def _quoted(options: Collection[str]) -> str:
+    return alternatives(f"'{option}'" for option in options)
 
 
 @dataclass(frozen=True)
@@ -132,7 +118,7 @@ class Pattern(FieldType):
 
 @dataclass(frozen=True)
 class ModelName(FieldType):
-    """Which model: the digest of its weights, or, for a bare callable, a name that its owner vouches for."""
+    """Which model: the digest of its weights, or, for a bare callable, a name that its owner chose."""
 
     @property
     def expected(self) -> str:

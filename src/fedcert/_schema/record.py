@@ -1,4 +1,4 @@
-"""The base of every value that crosses between programs: frozen, checked when made, JSON in and out."""
+"""The base of every value that is exchanged between programs: frozen, validated on construction, JSON in and out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import itertools
 import json
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from fedcert._schema.declare import field_types, validate_fields
@@ -17,20 +17,24 @@ from fedcert._schema.frozen import FrozenMapping, frozen
 from fedcert.errors import FedcertWarning, InvalidValue, preview
 
 _NOTHING = FrozenMapping({})
-_MOST_LOOKED_AT = 100
+_MOST_COMPARED = 100
+"""Unknown keys that are compared with the known ones: a hostile document may have millions."""
 _MOST_WARNINGS = 5
+"""Near misses that are warned of, so that a report of another schema does not fill the screen."""
+_CLOSE = 0.75
+"""`difflib`'s ratio from which a key is taken for a misspelling: "lable_counts" is one, "radius" for "radii" not."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """A frozen record whose fields obey their kinds and, together, `consistent`.
+    """A frozen record whose fields obey their types and, together, `check_consistency`.
 
     Making one checks it, whether it comes from a file or from Python, so one that exists is valid.
 
     Attributes:
         SCHEMA: the schema's name and number ("fedcert/report/1"); empty for a part of another value.
         NOUN: what error messages call it.
-        REMEDY: what to do when one that somebody sent is invalid.
+        REMEDY: what to do about an invalid one that came from elsewhere.
         extra: keys that this version does not know, kept as they came.
     """
 
@@ -38,7 +42,7 @@ class Record:
     NOUN: ClassVar[str] = "value"
     REMEDY: ClassVar[str | None] = None
 
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         validate_fields(self)
@@ -48,9 +52,9 @@ class Record:
         if self.extra:
             _check_plain(self.extra)
         object.__setattr__(self, "extra", frozen(self.extra) if self.extra else _NOTHING)
-        self.consistent()
+        self.check_consistency()
 
-    def consistent(self) -> None:
+    def check_consistency(self) -> None:
         """Check the rules that involve more than one field.
 
         Raises:
@@ -107,10 +111,10 @@ class Record:
     def to_json(self) -> dict[str, Any]:
         """The value as plain JSON types, in the order of the contract."""
         document: dict[str, Any] = {"schema": self.SCHEMA} if self.SCHEMA else {}
-        for one in dataclasses.fields(self):
-            value = getattr(self, one.name)
-            if "type" in one.metadata and not (one.metadata["later"] and value is None):
-                document[one.name] = _plain(value)
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if "type" in field.metadata and not (field.metadata["later"] and value is None):
+                document[field.name] = _plain(value)
         document.update(_plain(self.extra))
         return document
 
@@ -145,7 +149,7 @@ class Nested(FieldType):
         try:
             return self.value.from_json(value)
         except InvalidValue as error:
-            raise InvalidValue(f"{field}.{error.field}", error.expected, error.came) from None
+            raise InvalidValue(f"{field}.{error.field}", error.expected, error.actual) from None
 
     def schema(self) -> dict[str, Any]:
         properties = {name: kind.schema() for name, kind in field_types(self.value).items()}
@@ -178,15 +182,15 @@ def _check_plain(extra: Mapping[str, Any]) -> None:
         raise InvalidValue("extra", "what JSON can hold, without NaN and infinity", extra) from None
 
 
-def _check_schema(came: Any, schema: str) -> None:
-    if came != schema:
+def _check_schema(actual: Any, schema: str) -> None:
+    if actual != schema:
         _, kind, _ = schema.split("/")
-        words = came.split("/") if isinstance(came, str) else []
+        words = actual.split("/") if isinstance(actual, str) else []
         newer = words[:2] == ["fedcert", kind]
         remedy = "a newer fedcert wrote it: upgrade this one" if newer else None
         if words[:1] == ["fedcert"] and not newer:
             remedy = {"estimate": "give an estimate", "sums": "give sums"}.get(kind, f"give a {kind}")
-        raise InvalidValue("schema", f"'{schema}'", came, remedy=remedy)
+        raise InvalidValue("schema", f"'{schema}'", actual, remedy=remedy)
 
 
 def _warn_of_near_misses(unknown: Mapping[str, Any], kinds: Mapping[str, FieldType], where: str) -> None:
@@ -199,8 +203,8 @@ def _warn_of_near_misses(unknown: Mapping[str, Any], kinds: Mapping[str, FieldTy
 
 
 def _near_misses(unknown: Mapping[str, Any], kinds: Mapping[str, FieldType]) -> Iterator[tuple[str, str]]:
-    for key in itertools.islice(unknown, _MOST_LOOKED_AT):
+    for key in itertools.islice(unknown, _MOST_COMPARED):
         if not key.startswith("x-"):
-            close = difflib.get_close_matches(key[:200], list(kinds), n=1, cutoff=0.75)
+            close = difflib.get_close_matches(key[:200], list(kinds), n=1, cutoff=_CLOSE)
             if close:
                 yield key, close[0]

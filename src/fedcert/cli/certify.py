@@ -36,7 +36,7 @@ from fedcert.cli.options import (
 from fedcert.cli.signing import check_asker, keys_in, signed_by
 from fedcert.errors import CallError, InvalidValue, require
 from fedcert.privacy.policy import Policy, read_policy
-from fedcert.report import Report, Request, check_writable, read_one, write_whole
+from fedcert.report import Report, Request, check_writable, read_record, write_whole
 from fedcert.report.fields import CLASSES, RADII
 from fedcert.report.noises import noise_choices
 from fedcert.show.terminal import printable, report_table
@@ -180,7 +180,7 @@ class _Site:
             CallError: options that do not go together.
             Refused: the request is not signed by a trusted key.
         """
-        received: Request | None = read_one(request, Request) if request is not None else None
+        received: Request | None = read_record(request, Request) if request is not None else None
         if received is not None:
             check_asker(received, trusted)
         elif trusted is not None:

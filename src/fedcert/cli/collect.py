@@ -20,7 +20,7 @@ from fedcert.errors import CallError, require
 from fedcert.estimation.files import weights_path, write_estimate
 from fedcert.estimation.methods.registry import Settings
 from fedcert.estimation.result import Estimate
-from fedcert.report import Request, check_writable, load, read_one
+from fedcert.report import Request, check_writable, load, read_record
 from fedcert.rounds import CertificationRound, RunFolder
 from fedcert.show.figures import FORMATS, plot
 from fedcert.show.page.contents import Contents
@@ -64,7 +64,7 @@ def collect(
     _check_apart(run, reports or ())
     _check_outputs(run, inputs, out, figure, page)
     needed = number_of("--quorum", quorum)
-    asked: Request | None = read_one(request, Request) if request is not None else None
+    asked: Request | None = read_record(request, Request) if request is not None else None
     if asked is not None and asked.private is not None:
         raise CallError(f"{request} asks for a private sum, not for reports: use fedcert private sum")
     with ExitStack() as stack:

@@ -30,7 +30,7 @@ from fedcert.estimation.estimate import estimate as run_estimate
 from fedcert.estimation.files import weights_path, write_estimate
 from fedcert.estimation.methods.registry import Settings
 from fedcert.estimation.result import Estimate
-from fedcert.report import LoadedReports, Report, check_alike, check_writable, load, read_one
+from fedcert.report import LoadedReports, Report, check_compatible, check_writable, load, read_record
 from fedcert.show.figures import FORMATS, plot
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import SUFFIXES, write_page
@@ -96,10 +96,10 @@ def estimate(
 
 
 def _truth(path: Path, loaded: LoadedReports) -> Report:
-    true: Report = read_one(path, Report)
+    true: Report = read_record(path, Report)
     if not true.examples:
         raise EstimationProblem(f"--truth {path} has no examples, so it tells no truth")
-    check_alike([*(part for part in (loaded.reports, loaded.sums) if part is not None), true])
+    check_compatible([*(part for part in (loaded.reports, loaded.sums) if part is not None), true])
     return true
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -18,8 +17,8 @@ from fedcert.errors import DataProblem
 from fedcert.privacy.policy import read_policy
 from fedcert.report import DEFAULT_RADII, Report, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES, RADII
+from fedcert.report.provenance import provenance
 from fedcert.show.terminal import printable, report_table
-from fedcert.version import __version__
 
 
 def import_log(
@@ -59,8 +58,7 @@ def import_log(
         certified_counts=tuple(certified.sum(axis=0).tolist()),
         class_certified_counts=tuple(map(tuple, certified.tolist())) if class_counts else None,
         samples=len(read.labels) * (n0 + n),
-        software=f"fedcert {__version__}",
-        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        **provenance(),
     )
     read_policy(policy).check_report(report.examples, class_counts)
     write_whole(out, report.dumps())

@@ -13,7 +13,7 @@ from fedcert._schema.field_types import Text
 from fedcert.cli.console import print_note, results
 from fedcert.cli.inputs import option
 from fedcert.errors import CallError
-from fedcert.report import check_writable, read_one, write_whole
+from fedcert.report import check_writable, read_record, write_whole
 from fedcert.show.terminal import printable
 
 app = typer.Typer(help="Keys: who a site is, and whom it trusts.", no_args_is_help=True, rich_markup_mode=None)
@@ -58,7 +58,7 @@ def trust(
     check_writable(keyring, (".json",), cards or ())
     there = kind_of_path(keyring) is not None
     ring = read_keyring(keyring) if there else Keyring(members={})
-    taken = [read_one(path, Card) for path in cards or ()]
+    taken = [read_record(path, Card) for path in cards or ()]
     updated = ring.without(remove or ()).with_cards(taken)
     write_whole(keyring, updated.dumps())
     console = results()

@@ -9,12 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
+from fedcert._files.paths import make_folder
+from fedcert._schema.registry import alternatives
 from fedcert.certification.precision import default_precision
 from fedcert.certification.progress import ProgressListener
 from fedcert.cli.console import duration, print_note, print_status, progress, results, working
 from fedcert.cli.inputs import files_among, seconds_of
-from fedcert.cli.options import Device
-from fedcert.errors import CallError, FileProblem, require
+from fedcert.cli.options import Device, RegistryArgument
+from fedcert.errors import CallError, require
+from fedcert.lab.datasets.library import DATASETS
 from fedcert.report import check_writable, write_whole
 from fedcert.show.figures import FORMATS
 from fedcert.show.terminal import printable
@@ -29,7 +32,7 @@ Settings = Annotated[Path, typer.Argument(metavar="EXPERIMENT", help="Settings (
 
 @app.command("data")
 def data(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="cifar10, cifar100, mnist, idx or digits.")],
+    name: Annotated[str, RegistryArgument(lambda: f"{alternatives(DATASETS)}.", metavar="NAME")],
     folder: Folder = None,
 ) -> None:
     """Check a data set, and say what is in it."""
@@ -57,16 +60,18 @@ def partition(
 ) -> None:
     """Draw who holds what."""
     from fedcert.lab.experiment import read_experiment
-    from fedcert.lab.populations.figures import draw_partition
+    from fedcert.lab.populations.partition import class_counts
+    from fedcert.show.figures import plot_partition
 
     check_writable(out, FORMATS, files_among(experiment))
     require("matplotlib", "plotting", "plot")
     settings = read_experiment(experiment)
     dataset = _data(settings.data, folder)
-    parts = settings.spread(dataset.train_labels)
+    parts = settings.split_clients(dataset.train_labels)
     whole = [_joined(part) for part in parts]
     title = f"{dataset.name}, {settings.partition}, {settings.clients} clients"
-    draw_partition(whole, dataset.train_labels, dataset.classes, out, title)
+    counts = class_counts(whole, dataset.train_labels, len(dataset.classes))
+    plot_partition(counts, dataset.classes, out, title=title)
     sizes = sorted(len(part) for part in whole)
     middle = sizes[len(sizes) // 2]
     results().print(
@@ -152,7 +157,7 @@ def paper(
     with progress() as bar:
         task: Any = bar.add_task("judging", total=None, rate="")
         rows = list(
-            reproduce(table, traces, draws=draws, tell=lambda done, of: bar.update(task, completed=done, total=of))
+            reproduce(table, traces, draws=draws, on_row=lambda done, of: bar.update(task, completed=done, total=of))
         )
     for measure in ("rmse", "mape"):
         console.print(terminal(rows, measure))
@@ -241,10 +246,7 @@ def _trained(settings: Any, dataset: Any, folder: Path, device: Any, time_budget
 def _traced(settings: Any, dataset: Any, out: Path, work: Path, device: Any) -> None:
     from fedcert.lab.run import trace_experiment
 
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileProblem(f"cannot make the folder {str(out.parent)!r}: {error.strerror or error}") from None
+    make_folder(out.parent)
     trained = _trained(settings, dataset, work, device)
     print_status(f"{out.stem}: {_words(trained)}")
     with progress() as bar:

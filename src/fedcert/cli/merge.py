@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -16,11 +15,11 @@ from fedcert._files.documents import LINE_SUFFIXES
 from fedcert.cli.console import results, working
 from fedcert.cli.options import Reports
 from fedcert.report import Report, Sums, check_writable, load, write_whole
-from fedcert.report.compatibility import check_alike, check_once
+from fedcert.report.compatibility import check_compatible, check_once
 from fedcert.report.load import each_report
+from fedcert.report.provenance import provenance
 from fedcert.report.table.parquet import SUFFIX, write_parquet
 from fedcert.show.terminal import printable
-from fedcert.version import __version__
 
 
 def merge(
@@ -41,11 +40,7 @@ def _merged(sources: list[Path], out: Path) -> str:
     if out.suffix != ".json":
         write = write_parquet if out.suffix == SUFFIX else _write_lines
         return f"{write(out, each_report(sources)):,} reports"
-    sums = replace(
-        load(sources).whole,
-        software=f"fedcert {__version__}",
-        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    )
+    sums = replace(load(sources).whole, **provenance())
     write_whole(out, sums.dumps())
     return _describe(sums)
 
@@ -61,7 +56,7 @@ def _write_lines(path: Path, reports: Iterable[Report]) -> int:
     with whole_file(path) as file:
         for report in reports:
             first = first or report
-            check_alike([first, report])
+            check_compatible([first, report])
             clients.append(report.client)
             file.write(json.dumps(report.to_json(), separators=(",", ":")).encode() + b"\n")
         check_once(clients)

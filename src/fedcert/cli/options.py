@@ -11,13 +11,28 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.models import OptionInfo
+from typer.models import ArgumentInfo, OptionInfo
 
 from fedcert.estimation.methods.registry import method_names
 
 
-class RegistryOption(OptionInfo):
-    """An option whose help is computed when it is printed.
+class _WordedWhenShown:
+    """Help that is worded when it is shown, so that it lists what is registered by then."""
+
+    describe: Callable[[], str]
+
+    @property
+    def help(self) -> str:
+        """The help text."""
+        return self.describe()
+
+    @help.setter
+    def help(self, text: str | None) -> None:
+        """Ignore what Typer assigns: it was given no text."""
+
+
+class RegistryOption(_WordedWhenShown, OptionInfo):  # type: ignore[misc]
+    """An option whose help is computed.
 
     Args:
         describe: gives the help text.
@@ -28,14 +43,18 @@ class RegistryOption(OptionInfo):
         self.describe = describe
         super().__init__(default=..., param_decls=(), **settings)
 
-    @property
-    def help(self) -> str:
-        """The help text, from the registry as it is now."""
-        return self.describe()
 
-    @help.setter
-    def help(self, text: str | None) -> None:
-        """Typer's base class assigns one; what the registry says counts."""
+class RegistryArgument(_WordedWhenShown, ArgumentInfo):  # type: ignore[misc]
+    """An argument whose help is computed.
+
+    Args:
+        describe: gives the help text.
+        settings: of `typer.Argument`.
+    """
+
+    def __init__(self, describe: Callable[[], str], **settings: Any) -> None:
+        self.describe = describe
+        super().__init__(default=..., param_decls=None, **settings)
 
 
 def _methods() -> str:

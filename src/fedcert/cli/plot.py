@@ -15,7 +15,7 @@ from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.comparable import check_comparable
 from fedcert.estimation.estimate import pool_of
 from fedcert.estimation.result import Estimate
-from fedcert.report import check_writable, load, read_one
+from fedcert.report import check_writable, load, read_record
 from fedcert.show.figures import FORMATS, plot, plot_learning, plot_mixes, plot_partition, plot_weights
 from fedcert.show.figures.learning import read_learning
 from fedcert.show.terminal import printable
@@ -39,7 +39,7 @@ def curve(
 ) -> None:
     """Draw certified accuracy against radius: one estimate with its interval, or methods side by side."""
     check_writable(out, FORMATS, estimates)
-    read: list[Estimate] = [read_one(path, Estimate) for path in estimates]
+    read: list[Estimate] = [read_record(path, Estimate) for path in estimates]
     check_comparable(read)
     band = next(
         (estimate.method for estimate in read if band in (estimate.method, estimate.details.get("chosen"))), band
@@ -72,7 +72,7 @@ def weights(
 ) -> None:
     """Draw the clients that weigh most."""
     check_writable(out, FORMATS, [estimate])
-    plot_weights(read_one(estimate, Estimate), out)
+    plot_weights(read_record(estimate, Estimate), out)
     _wrote(out)
 
 

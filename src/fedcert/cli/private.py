@@ -16,7 +16,7 @@ from fedcert.cli.request import budget_of
 from fedcert.cli.signing import check_asker, keys_in
 from fedcert.errors import CallError, preview
 from fedcert.privacy.dp.mechanism import describe_budget
-from fedcert.report import Report, Request, Sums, check_writable, read_one, write_whole
+from fedcert.report import Report, Request, Sums, check_writable, read_record, write_whole
 from fedcert.report.privacy import ALONE, PrivacyBudget
 from fedcert.show.terminal import printable
 
@@ -50,8 +50,8 @@ def join(
     from fedcert.secagg.participant import Participant
     from fedcert.secagg.vectors import VectorLayout
 
-    asked: Request = read_one(request, Request)
-    own: Report = read_one(report, Report)
+    asked: Request = read_record(request, Request)
+    own: Report = read_record(report, Report)
     identity, keyring = read_identity(keys), read_keyring(trusted)
     if own.client != identity.name:
         raise CallError(f"the report is of {preview(own.client)}, but the keys are those of {preview(identity.name)}")
@@ -103,7 +103,7 @@ def add_up(
     check_writable(out, (".json",), files_among(request, trusted))
     if go_on and not once:
         raise CallError("--go-on goes with --once: without it, --patience says how long to wait")
-    asked: Request = read_one(request, Request)
+    asked: Request = read_record(request, Request)
     if not once and asked.deadline is None:
         print_note(
             f"waits until all {len(asked.roster or ())} sites have joined: the request has no deadline. To go on "
@@ -153,7 +153,7 @@ def release(
     if (round_to is None) != (keys is None):
         raise CallError("--round-to needs --keys (and --epsilon does not): chance comes from this site's secret key")
     budget = budget_of(epsilon, delta, most_per_patient, replace, ALONE)
-    own: Report = read_one(report, Report)
+    own: Report = read_record(report, Report)
     read_policy(policy).check_release(own, budget, round_to)
     sums, words, after = _noisy(own, budget) if budget is not None else _rounded(own, round_to or 1, keys)
     console = results()

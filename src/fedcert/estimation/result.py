@@ -188,7 +188,7 @@ class Estimate(Record):
     software: str | None = optional(Text())
     created: str | None = optional(Timestamp())
 
-    def consistent(self) -> None:
+    def check_consistency(self) -> None:
         """Check that the curves have one point per radius."""
         check_same_length("certified_accuracy", self.certified_accuracy, "radii", self.radii)
         for name in ("lower", "upper"):
@@ -281,7 +281,7 @@ class WhatIf(Record):
     software: str | None = optional(Text())
     created: str | None = optional(Timestamp())
 
-    def consistent(self) -> None:
+    def check_consistency(self) -> None:
         """Check that the curves have one point per radius."""
         for index, curve in enumerate(self.targets):
             for name in ("certified_accuracy", "lower", "upper"):

@@ -13,7 +13,8 @@ from torch import nn
 from fedcert._schema.checked import Checked
 from fedcert._schema.declare import defaulting, required
 from fedcert._schema.field_types import Flag, Number, Whole
-from fedcert.errors import DataProblem
+from fedcert.lab.accuracy import check_images
+from fedcert.lab.training.batches import shifted
 
 Forward = Callable[[torch.Tensor], torch.Tensor]
 
@@ -65,7 +66,7 @@ class CentralTraining(Checked):
 
 @dataclass(frozen=True)
 class Epoch:
-    """How an epoch of training went.
+    """The result of an epoch.
 
     Attributes:
         number: from 1.
@@ -99,7 +100,7 @@ def train_centrally(
     Raises:
         DataProblem: the images are no bytes, or are not as many as the labels, or are none.
     """
-    _check(images, labels)
+    check_images(images, labels)
     network.train()
     if settings.channels_last:
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -151,65 +152,9 @@ def augmented_batch(images: torch.Tensor, settings: CentralTraining, generator: 
 
 def random_crop(images: torch.Tensor, padding: int, *, flip: bool, generator: torch.Generator) -> torch.Tensor:
     """Shift each image by up to `padding` pixels each way, black coming in, and mirror it or not, all by chance."""
-    count, channels, height, width = images.shape
-    device = images.device
-    padded = nn.functional.pad(images, (padding, padding, padding, padding))
+    count, device = len(images), images.device
     top, left = torch.randint(0, 2 * padding + 1, (2, count, 1), generator=generator, device=device)
-    columns = torch.arange(width, device=device).expand(count, width)
+    mirrored = torch.zeros((count, 1), dtype=torch.int64, device=device)
     if flip:
-        mirrored = torch.randint(0, 2, (count, 1), generator=generator, device=device) == 1
-        columns = torch.where(mirrored, width - 1 - columns, columns)
-    rows, columns = torch.arange(height, device=device) + top, columns + left
-    which, plane = torch.arange(count, device=device), torch.arange(channels, device=device)
-    return padded[which[:, None, None, None], plane[:, None, None], rows[:, None, :, None], columns[:, None, None, :]]
-
-
-@torch.inference_mode()
-def accuracy(
-    network: nn.Module,
-    images: torch.Tensor,
-    labels: torch.Tensor,
-    *,
-    sigma: float,
-    generator: torch.Generator,
-    batch_size: int = 1000,
-    bfloat16: bool = False,
-) -> float:
-    """Share of images that a network in evaluation mode classifies right: clean at sigma 0, else under noise.
-
-    Args:
-        network: on its device; from images in [0, 1] to scores.
-        images: N x C x H x W bytes, on the network's device.
-        labels: N class indices, on the network's device.
-        sigma: standard deviation of the noise; each image gets one draw.
-        generator: of that device.
-        batch_size: images per call.
-        bfloat16: whether to compute in bfloat16 where autocast holds that to be safe.
-
-    Raises:
-        DataProblem: as `train_centrally`.
-    """
-    _check(images, labels)
-    training = network.training
-    network.eval()
-    right = torch.zeros((), dtype=torch.int64, device=images.device)
-    for start in range(0, len(images), batch_size):
-        batch, wanted = images[start : start + batch_size].float().div_(255), labels[start : start + batch_size]
-        batch.add_(torch.empty_like(batch).normal_(generator=generator), alpha=sigma)
-        with torch.autocast(images.device.type, torch.bfloat16, enabled=bfloat16):
-            right += (network(batch).argmax(dim=1) == wanted).sum()
-    network.train(training)
-    return right.item() / len(images)
-
-
-def _check(images: torch.Tensor, labels: torch.Tensor) -> None:
-    if images.dtype != torch.uint8 or images.ndim != 4:
-        raise DataProblem(
-            f"images must be bytes of shape N x C x H x W, but are {images.dtype} of shape {tuple(images.shape)}; "
-            "give them as they are in the file, they are scaled to [0, 1] here"
-        )
-    if labels.shape != (len(images),) or not len(images):
-        raise DataProblem(
-            f"there must be one label for each image, and at least one, but there are {len(images)} images "
-            f"and labels of shape {tuple(labels.shape)}"
-        )
+        mirrored = torch.randint(0, 2, (count, 1), generator=generator, device=device)
+    return shifted(images, torch.cat([top, left, mirrored], dim=1), padding)

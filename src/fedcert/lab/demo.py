@@ -3,50 +3,57 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from fedcert._files.paths import kind_of_path
+from fedcert._files.paths import kind_of_path, make_folder
 from fedcert.certification.run import certify
-from fedcert.errors import CallError, FileProblem, require
+from fedcert.errors import CallError, require
 from fedcert.estimation.compare import Comparison, compare
 from fedcert.estimation.estimate import estimate
 from fedcert.estimation.methods.registry import Settings
 from fedcert.estimation.result import Estimate
-from fedcert.lab.datasets.dataset import as_floats
+from fedcert.lab.datasets.dataset import Images, Labels, as_floats
 from fedcert.lab.datasets.digits import CLASSES, load_digits
 from fedcert.lab.populations.mixes import draw_mix
-from fedcert.lab.populations.partition import Dirichlet
+from fedcert.lab.populations.partition import Dirichlet, Indices
 from fedcert.report import Report, Request, Smoothing, Target, load, write_whole
+from fedcert.report.provenance import provenance
 from fedcert.show.figures import plot
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import write_page
-from fedcert.version import __version__
 
+if TYPE_CHECKING:
+    from torch import nn
+
+# All chosen for the demo: a minute or two on a laptop, and clients that differ visibly from the target.
 CLIENTS = 20
-TARGET_SIZE = 400
-TARGET_MIX = (0.05, 0.15, 0.05, 0.10, 0.05, 0.10, 0.05, 0.05, 0.20, 0.20)
-CONCENTRATION = 0.3
-SIGMA = 0.5
-ROUNDS = 30
+TARGET_SIZE = 400  # of 1,797 digits: the largest class of the mix has 80 of about 180
+TARGET_MIX = (0.05, 0.15, 0.05, 0.10, 0.05, 0.10, 0.05, 0.05, 0.20, 0.20)  # far from uniform
+CONCENTRATION = 0.3  # of the clients' Dirichlet distribution: most hold a few of the digits
+SIGMA = 0.5  # of the range of pixels; radii up to 1 can be certified
+ROUNDS = 30  # what the minute allows
 METHODS = ("vw", "ap", "ga", "blup")
 BEST = "blup"
-"""Whose interval is shown."""
+"""The method whose interval is shown."""
+
+StageListener = Callable[[str, int, int], None]
+"""Called with a stage's name, what is done, and what there is to do."""
 
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo made.
+    """The demo's results.
 
     Attributes:
         folder: where its files are.
         reports: one per client.
-        truth: the report on the target's own examples, which nobody would have in practice.
+        truth: the report on the target's own examples, which are not available in practice.
         estimates: one per method.
         errors: method -> error against the truth.
     """
@@ -58,30 +65,64 @@ class Demo:
     errors: dict[str, Comparison]
 
 
-def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> Demo:
+@dataclass(frozen=True)
+class _Population:
+    """The digits, divided: a target, and clients with examples to train on and examples to certify on."""
+
+    pixels: Images
+    labels: Labels
+    target: Indices
+    training: list[Indices]
+    testing: list[Indices]
+
+    @classmethod
+    def draw(cls, generator: np.random.Generator) -> _Population:
+        pixels, labels = load_digits()
+        target = draw_mix(labels, np.array(TARGET_MIX), TARGET_SIZE, generator)
+        rest = np.setdiff1d(np.arange(len(labels)), target)
+        parts = [rest[part] for part in Dirichlet(CONCENTRATION).divide(labels[rest], CLIENTS, generator)]
+        # Half for training, half for certification: digits is small, the paper's 80:20 would leave too few.
+        return cls(pixels, labels, target, [part[::2] for part in parts], [part[1::2] for part in parts])
+
+    @property
+    def target_mix(self) -> dict[str, float]:
+        """The target's class mix."""
+        shares = np.bincount(self.labels[self.target], minlength=len(CLASSES)) / len(self.target)
+        return dict(zip(CLASSES, shares.tolist(), strict=True))
+
+
+def run_demo(folder: Path, seed: int, on_progress: StageListener) -> Demo:
     """Run the demo and write its files.
 
     Args:
         folder: where to write; made if need be.
         seed: of everything random.
-        tell: called with the stage's name, what is done and what there is to do.
+        on_progress: called as work proceeds.
 
     Raises:
         MissingExtra: torch, scikit-learn or matplotlib is not installed.
         CallError: the folder is a file.
     """
-    torch = require("torch", "the demo", "demo")
-    require("sklearn", "the demo", "demo")
-    require("matplotlib", "the demo", "demo")
-    safetensors = require("safetensors.torch", "the demo", "demo")
+    for package in ("torch", "sklearn", "matplotlib", "safetensors.torch"):
+        require(package, "the demo", "demo")
     check_folder(folder)
     for place in (folder, folder / "data", folder / "reports"):
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise FileProblem(f"cannot make the folder {str(place)!r}: {error.strerror or error}") from None
+        make_folder(place)
+    generator = np.random.default_rng(seed)
+    population = _Population.draw(generator)
+    network = _train(population, folder, seed, on_progress)
+    request = _write_request(network, population, folder, generator)
+    reports, truth = _certify(network, population, request, folder, seed, on_progress)
+    estimates = tuple(estimate(reports, request.target, method, seed=seed) for method in METHODS)
+    _write_estimates(estimates, reports, truth, request, folder, seed)
+    errors = {each.method: compare(each.certified_accuracy, truth.certified_accuracy) for each in estimates}
+    return Demo(folder, tuple(reports), truth, estimates, errors)
 
-    from fedcert.certification.models.classifiers import digest_of_module
+
+def _train(population: _Population, folder: Path, seed: int, on_progress: StageListener) -> nn.Module:
+    import safetensors.torch
+    import torch
+
     from fedcert.lab.networks import digits_network
     from fedcert.lab.training.rounds import FederatedTraining
     from fedcert.lab.training.settings import Training
@@ -89,65 +130,69 @@ def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> 
     # In training the network is so small that a second thread waits longer than it works.
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    generator = np.random.default_rng(seed)
-    pixels, labels = load_digits()
-    images = as_floats(pixels)
-    in_target = draw_mix(labels, np.array(TARGET_MIX), TARGET_SIZE, generator)
-    rest = np.setdiff1d(np.arange(len(labels)), in_target)
-    parts = [rest[part] for part in Dirichlet(CONCENTRATION).spread(labels[rest], CLIENTS, generator)]
-    # Half for training, half for certification: digits is small, the paper's 80:20 would leave too few.
-    train_parts, test_parts = [part[::2] for part in parts], [part[1::2] for part in parts]
-
     torch.manual_seed(seed)
     network = digits_network()
     settings = Training(
         rounds=ROUNDS, clients_per_round=CLIENTS, epochs=2, batch_size=16, learning_rate=0.05, momentum=0.9,
         sigma=SIGMA, padding=0, flip=False, seed=seed,
     )  # fmt: skip
-    tell("training", 0, ROUNDS)
-    federation = FederatedTraining(network, torch.from_numpy(pixels), torch.from_numpy(labels), train_parts, settings)
-    for made in federation.rounds():
-        tell("training", made.number, ROUNDS)
+    images, labels = torch.from_numpy(population.pixels), torch.from_numpy(population.labels)
+    on_progress("training", 0, ROUNDS)
+    for finished in FederatedTraining(network, images, labels, population.training, settings).rounds():
+        on_progress("training", finished.number, ROUNDS)
     torch.set_num_threads(threads)
-    weights = safetensors.save({name: tensor.contiguous() for name, tensor in network.state_dict().items()})
-    write_whole(folder / "model.safetensors", weights)
+    weights = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
+    write_whole(folder / "model.safetensors", safetensors.torch.save(weights))
+    return network
 
-    names = [f"client-{number:02d}" for number in range(1, CLIENTS + 1)]
-    shares = np.bincount(labels[in_target], minlength=len(CLASSES)) / len(in_target)
+
+def _write_request(
+    network: nn.Module, population: _Population, folder: Path, generator: np.random.Generator
+) -> Request:
+    from fedcert.certification.models.classifiers import digest_of_module
+
     request = Request(
         model=digest_of_module(network),
         smoothing=Smoothing.defaults(SIGMA),
         classes=CLASSES,
-        target=Target(name="demo population", distribution=dict(zip(CLASSES, shares.tolist(), strict=True))),
-        roster=tuple(names),
+        target=Target(name="demo population", distribution=population.target_mix),
+        roster=tuple(f"client-{number:02d}" for number in range(1, CLIENTS + 1)),
         nonce=generator.bytes(16).hex(),
-        software=f"fedcert {__version__}",
-        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        **provenance(),
     )
     write_whole(folder / "request.json", request.dumps())
-    reports = []
-    tell("certifying", 0, CLIENTS + 1)
-    for name, part in zip(names, test_parts, strict=True):
+    return request
+
+
+def _certify(
+    network: nn.Module, population: _Population, request: Request, folder: Path, seed: int, on_progress: StageListener
+) -> tuple[list[Report], Report]:
+    """The clients' reports, and the report on the target's own examples."""
+    images, labels = as_floats(population.pixels), population.labels
+    reports: list[Report] = []
+    on_progress("certifying", 0, CLIENTS + 1)
+    for name, part in zip(request.roster or (), population.testing, strict=True):
         write_whole(folder / "data" / f"{name}.npz", _npz(images[part], labels[part]))
         report = certify(network, images[part], labels[part], client=name, request=request, seed=seed)
         write_whole(folder / "reports" / f"{name}.json", report.dumps())
         reports.append(report)
-        tell("certifying", len(reports), CLIENTS + 1)
-    truth = certify(
-        network, images[in_target], labels[in_target], client="target", sigma=SIGMA, classes=CLASSES, seed=seed
-    )
+        on_progress("certifying", len(reports), CLIENTS + 1)
+    target = population.target
+    truth = certify(network, images[target], labels[target], client="target", sigma=SIGMA, classes=CLASSES, seed=seed)
     write_whole(folder / "truth.json", truth.dumps())
-    tell("certifying", CLIENTS + 1, CLIENTS + 1)
+    on_progress("certifying", CLIENTS + 1, CLIENTS + 1)
+    return reports, truth
 
-    estimates = tuple(estimate(reports, request.target, method, seed=seed) for method in METHODS)
-    for one in estimates:
-        write_whole(folder / f"estimate-{one.method}.json", one.dumps())
+
+def _write_estimates(
+    estimates: Sequence[Estimate], reports: Sequence[Report], truth: Report, request: Request, folder: Path, seed: int
+) -> None:
+    for each in estimates:
+        write_whole(folder / f"estimate-{each.method}.json", each.dumps())
     title = "Certified accuracy of the target, with BLUP's 95% interval"
     plot(estimates, folder / "curve.png", truth=truth.certified_accuracy, title=title, interval_of=BEST)
     contents = Contents.of_reports(load(reports), request.target, BEST, Settings(seed=seed))
     write_page(contents, folder / "page.html")
-    errors = {one.method: compare(one.certified_accuracy, truth.certified_accuracy) for one in estimates}
-    return Demo(folder, tuple(reports), truth, estimates, errors)
 
 
 def check_folder(folder: Path) -> None:

@@ -13,10 +13,10 @@ import numpy as np
 from fedcert._files.paths import check_readable, display_path
 from fedcert._schema.checked import Checked
 from fedcert._schema.declare import defaulting
-from fedcert._schema.field_types import Number, OneOf, Text, Whole
+from fedcert._schema.field_types import Enumerated, Number, Text, Whole
 from fedcert.errors import CallError, DataProblem, FileProblem, InvalidValue, preview
-from fedcert.lab.datasets.dataset import Dataset
-from fedcert.lab.datasets.library import NAMES
+from fedcert.lab.architectures import NETWORKS
+from fedcert.lab.datasets.library import DATASETS
 from fedcert.lab.populations.partition import Indices, local_split, partition_of
 from fedcert.lab.training.settings import Training
 from fedcert.report import DEFAULT_RADII, Smoothing
@@ -31,8 +31,8 @@ class Experiment(Checked):
     """Settings of an experiment; the defaults are the first row of the paper's Table 1.
 
     Attributes:
-        data: name of the data set.
-        network: "resnet18", "mobilenet_v2" or "small".
+        data: name of the data set, in `DATASETS`.
+        network: name of the architecture, in `NETWORKS`.
         partition: of the training images over clients, as `partition_of` reads it.
         clients: how many.
         train_share: of each client's examples, what it trains on; it certifies on the rest.
@@ -42,8 +42,8 @@ class Experiment(Checked):
         radii: at which radii.
     """
 
-    data: str = defaulting(OneOf(NAMES), "cifar10")
-    network: str = defaulting(OneOf(("resnet18", "mobilenet_v2", "small")), "resnet18")
+    data: str = defaulting(Enumerated(DATASETS), "cifar10")
+    network: str = defaulting(Enumerated(NETWORKS), "resnet18")
     partition: str = defaulting(Text(), "dirichlet:0.1")
     clients: int = defaulting(Whole(least=1, most=1_000_000), 100)
     train_share: float = defaulting(Number(above=0, below=1), 0.8)
@@ -68,8 +68,7 @@ class Experiment(Checked):
             CallError: there is no such setting.
         """
         _check_names(given, cls, "")
-        bfloat16 = precision == "bfloat16"
-        training = _within("training", Training, Training, given.get("training", {}), bfloat16=bfloat16)
+        training = _within("training", Training, Training, given.get("training", {}), bfloat16=precision == "bfloat16")
         smoothing = _within(
             "smoothing",
             Smoothing,
@@ -82,14 +81,14 @@ class Experiment(Checked):
 
     def to_tables(self) -> dict[str, Any]:
         """The settings as plain tables."""
-        plain = {one.name: getattr(self, one.name) for one in fields(self)}
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
         tables = {"training": self.training.to_table(), "smoothing": self.smoothing.to_json()}
         return {**plain, **tables, "radii": list(self.radii)}
 
-    def spread(self, labels: np.ndarray) -> list[tuple[Indices, Indices]]:
+    def split_clients(self, labels: np.ndarray) -> list[tuple[Indices, Indices]]:
         """Each client's examples to train on and to certify on."""
         generator = np.random.default_rng([self.seed, 1])
-        parts = partition_of(self.partition).spread(labels, self.clients, generator)
+        parts = partition_of(self.partition).divide(labels, self.clients, generator)
         return [local_split(part, self.train_share, generator) for part in parts]
 
 
@@ -121,40 +120,17 @@ def read_experiment(path: Path, precision: str = "float32") -> Experiment:
         raise error.at(display_path(path)) from None
 
 
-def build_network(name: str, data: Dataset) -> Any:
-    """A network for a data set, with first weights of its own.
-
-    Args:
-        name: "resnet18", "mobilenet_v2" or "small".
-        data: tells the size and the number of classes; three channels have CIFAR's mean and deviation.
-
-    Raises:
-        CallError: the network is not for such images.
-    """
-    from fedcert.lab.networks import CIFAR10_COLOURS, CIFAR100_COLOURS, mobilenet_v2, resnet18, small_network
-
-    channels, height, width = data.train_images.shape[1:]
-    if name == "small":
-        return small_network(channels, height, width, len(data.classes))
-    if channels != 3:
-        raise CallError(
-            f"the network {name} takes images of 3 channels, but those of {data.name} have {channels}; use 'small'"
-        )
-    colours = CIFAR100_COLOURS if len(data.classes) == 100 else CIFAR10_COLOURS
-    return (resnet18 if name == "resnet18" else mobilenet_v2)(len(data.classes), colours)
-
-
-def _within(table: str, kind: type, maker: Callable[..., Any], given: Any, **usual: Any) -> Any:
-    """What a table of settings says, with the table's name in what is wrong with it."""
+def _within(table: str, kind: type, maker: Callable[..., Any], given: Any, **defaults: Any) -> Any:
+    """The settings of a table; an error names the table."""
     _check_names(given, kind, table)
     try:
-        return maker(**{**usual, **given})
+        return maker(**{**defaults, **given})
     except InvalidValue as error:
-        raise InvalidValue(f"{table}.{error.field}", error.expected, error.came, remedy=error.remedy) from None
+        raise InvalidValue(f"{table}.{error.field}", error.expected, error.actual, remedy=error.remedy) from None
 
 
 def _check_names(given: Any, kind: type, place: str) -> None:
-    known = {one.name for one in fields(kind)} - {"extra"}
+    known = {each.name for each in fields(kind)} - {"extra"}
     if not isinstance(given, dict):
         raise CallError(f"{place or 'an experiment'} must be a table of settings, but is {preview(given)}")
     unknown = sorted(set(given) - known)

@@ -145,9 +145,9 @@ def _inverted_residual(width: int, channels: int, expansion: int, stride: int) -
 
 
 def _convolution(width: int, channels: int, *, size: int = 3, stride: int = 1, groups: int = 1) -> nn.Conv2d:
-    made = nn.Conv2d(width, channels, size, stride, padding=size // 2, groups=groups, bias=False)
-    nn.init.kaiming_normal_(made.weight, mode="fan_out", nonlinearity="relu")
-    return made
+    layer = nn.Conv2d(width, channels, size, stride, padding=size // 2, groups=groups, bias=False)
+    nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+    return layer
 
 
 def digits_network() -> DigitsNetwork:

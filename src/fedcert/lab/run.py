@@ -1,4 +1,4 @@
-"""An experiment carried out: trained round by round, with checkpoints and a learning curve, then certified."""
+"""Running experiments: training round by round, with checkpoints and a learning curve, then certification."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ from typing import Any
 
 import torch
 
-from fedcert._files.paths import display_path
+from fedcert._files.paths import display_path, make_folder
 from fedcert.certification.progress import ProgressListener
-from fedcert.errors import DataProblem, FileProblem
-from fedcert.lab.central import accuracy
+from fedcert.errors import DataProblem
+from fedcert.lab.accuracy import accuracy
+from fedcert.lab.architectures import build_network
 from fedcert.lab.datasets.dataset import Dataset
-from fedcert.lab.experiment import Experiment, build_network
+from fedcert.lab.experiment import Experiment
 from fedcert.lab.traces.certify_trace import forget, make_trace
 from fedcert.lab.traces.trace import Trace, write_trace
 from fedcert.lab.training.checkpoint import load_checkpoint, save_checkpoint
 from fedcert.lab.training.rounds import FederatedTraining, TrainingRound
 from fedcert.report import write_whole
-from fedcert.version import __version__
+from fedcert.report.provenance import SOFTWARE
 
 _SECONDS_BETWEEN_CHECKPOINTS = 30.0
+"""The most work that a crash may cost."""
 _HEADER = ("round", "loss", "seconds", "noisy accuracy")
 
-Told = Callable[[TrainingRound], None]
+RoundListener = Callable[[TrainingRound], None]
 
 
-def ignore_round(made: TrainingRound) -> None:
-    """Nobody wants to know how rounds go."""
+def ignore_round(finished: TrainingRound) -> None:
+    """The default listener: do nothing."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,11 @@ def train_experiment(
     data: Dataset,
     folder: Path,
     device: torch.device,
-    told: Told = ignore_round,
+    on_round: RoundListener = ignore_round,
     *,
     seconds: float | None = None,
 ) -> Trained:
-    """Train an experiment's global model, or go on where an earlier run was.
+    """Train an experiment's global model, or continue an earlier run.
 
     Writes `checkpoint.safetensors` and `curve.csv` to the folder, every half minute, at the end, and when it is
     interrupted. The curve has the loss and the seconds of each round, and the accuracy on the test images under noise
@@ -74,7 +76,7 @@ def train_experiment(
         data: its data.
         folder: where its files are; made if need be.
         device: where to train.
-        told: called after each round.
+        on_round: called after each round.
         seconds: stop after that time, at the end of a round.
 
     Raises:
@@ -82,11 +84,11 @@ def train_experiment(
         CallError: its checkpoint is of another experiment, or has more rounds.
         DataProblem: training diverged.
     """
-    _make(folder)
+    make_folder(folder)
     torch.manual_seed(experiment.seed)
     network = build_network(experiment.network, data).to(device)
     images, labels = torch.from_numpy(data.train_images).to(device), torch.from_numpy(data.train_labels).to(device)
-    parts = [train for train, _ in experiment.spread(data.train_labels)]
+    parts = [train for train, _ in experiment.split_clients(data.train_labels)]
     federation = FederatedTraining(network, images, labels, parts, experiment.training)
     checkpoint, curve = folder / "checkpoint.safetensors", _Curve(folder / "curve.csv")
     subject = f"{experiment.network} on {data.name} {data.digest}, seed {experiment.seed}"
@@ -96,17 +98,13 @@ def train_experiment(
     began = saved = time.monotonic()
     kept = federation.done
     try:
-        for made in federation.rounds():
-            if not math.isfinite(made.loss):
-                raise DataProblem(
-                    f"training diverged: its loss is {made.loss} in round {made.number}; lower learning_rate, and look "
-                    "at momentum, weight_decay and the algorithm's figures"
-                )
-            curve.add(made)
-            told(made)
+        for finished in federation.rounds():
+            _check_finite(finished)
+            curve.add(finished)
+            on_round(finished)
             now = time.monotonic()
             over = seconds is not None and now - began > seconds
-            if now - saved > _SECONDS_BETWEEN_CHECKPOINTS or made.number == experiment.training.rounds or over:
+            if now - saved > _SECONDS_BETWEEN_CHECKPOINTS or finished.number == experiment.training.rounds or over:
                 save_checkpoint(federation, checkpoint, subject)
                 kept = federation.done
                 curve.note(_accuracies(experiment, network, data, device)["noisy"])
@@ -127,7 +125,7 @@ def trace_experiment(
     data: Dataset,
     trained: Trained,
     path: Path,
-    watcher: ProgressListener | None = None,
+    listener: ProgressListener | None = None,
     *,
     journals: Path | None = None,
 ) -> Trace:
@@ -138,25 +136,33 @@ def trace_experiment(
         data: its data.
         trained: the model.
         path: the trace's file.
-        watcher: told about progress.
+        listener: called with progress.
         journals: a folder in which to remember how far the work is.
     """
     device = next(trained.network.parameters()).device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     about: dict[str, Any] = {
-        "software": f"fedcert {__version__}", "torch": torch.__version__, "device": name, "data": data.digest,
+        "software": SOFTWARE, "torch": torch.__version__, "device": name, "data": data.digest,
         "training_seconds": round(trained.seconds, 1),
     }  # fmt: skip
     began = time.monotonic()
     trace = make_trace(
         experiment, data, trained.network, rounds=trained.rounds, accuracy=trained.accuracy, about=about,
-        watcher=watcher, journals=journals,
+        listener=listener, journals=journals,
     )  # fmt: skip
     trace.about["certification_seconds"] = round(time.monotonic() - began, 1)
     write_trace(path, trace)
     if journals is not None:
         forget(journals)
     return trace
+
+
+def _check_finite(finished: TrainingRound) -> None:
+    if not math.isfinite(finished.loss):
+        raise DataProblem(
+            f"training diverged: its loss is {finished.loss} in round {finished.number}; lower learning_rate, and look "
+            "at momentum, weight_decay and the algorithm's figures"
+        )
 
 
 def _accuracies(
@@ -189,8 +195,8 @@ class _Curve:
                 "remove it to go on without"
             ) from None
 
-    def add(self, made: TrainingRound) -> None:
-        self.rows.append([str(made.number), f"{made.loss:.6g}", f"{made.seconds:.3f}", ""])
+    def add(self, finished: TrainingRound) -> None:
+        self.rows.append([str(finished.number), f"{finished.loss:.6g}", f"{finished.seconds:.3f}", ""])
 
     @property
     def seconds(self) -> float:
@@ -203,10 +209,3 @@ class _Curve:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([_HEADER, *self.rows])
         write_whole(self.path, text.getvalue())
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileProblem(f"cannot make the folder {str(folder)!r}: {error.strerror or error}") from None

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from fedcert._files.documents import read_one
+from fedcert._files.documents import read_record
 from fedcert._schema.declare import defaulting, optional
-from fedcert._schema.field_types import Flag, Number, OneOf, Whole
+from fedcert._schema.field_types import Enumerated, Flag, Number, Whole
 from fedcert._schema.record import Record
 from fedcert.errors import InvalidValue, Refused
 from fedcert.report import Report, Request
@@ -46,7 +46,7 @@ class Policy(Record):
 
     minimum_examples: int = defaulting(Whole(), 0)
     reports: bool = defaulting(Flag(), True)
-    class_counts: str = defaulting(OneOf((NEVER, PRIVATELY, ALWAYS)), ALWAYS)
+    class_counts: str = defaulting(Enumerated((NEVER, PRIVATELY, ALWAYS)), ALWAYS)
     fewest_clients: int = defaulting(Whole(least=3), 3)
     fewest_holders: int = defaulting(Whole(), 0)
     fewest_for_squares: int = defaulting(Whole(least=3), MIN_CLIENTS_FOR_MOMENTS)
@@ -192,7 +192,7 @@ def read_policy(path: Path | None) -> Policy:
     """
     if path is None:
         return Policy()
-    found: Policy = read_one(path, Policy)
+    found: Policy = read_record(path, Policy)
     if found.extra:
         known, name = ", ".join(Policy.field_types()), next(iter(found.extra))
         raise InvalidValue("policy", f"made of {known}", name, place=str(path), remedy=Policy.REMEDY)

@@ -1,8 +1,8 @@
-"""The values that cross between client and server, and their files. The two halves meet only here."""
+"""The records that clients and server exchange, and their files. The two halves of fedcert meet only here."""
 
 from fedcert._files.atomic import check_writable, write_whole
-from fedcert._files.documents import read_documents, read_one
-from fedcert.report.compatibility import check_alike, check_together, common_smoothing
+from fedcert._files.documents import read_documents, read_record
+from fedcert.report.compatibility import check_compatible, check_together, common_smoothing
 from fedcert.report.load import LoadedReports, load, read_reports
 from fedcert.report.report import Report
 from fedcert.report.request import Release, Request, Target
@@ -20,13 +20,13 @@ __all__ = [
     "Sums",
     "Table",
     "Target",
-    "check_alike",
+    "check_compatible",
     "check_together",
     "check_writable",
     "common_smoothing",
     "load",
     "read_documents",
-    "read_one",
+    "read_record",
     "read_reports",
     "write_whole",
 ]

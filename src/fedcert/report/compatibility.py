@@ -1,9 +1,9 @@
-"""Whether reports (or sums) belong together: the same model, smoothed the same way, counted alike."""
+"""Whether reports (or sums) belong together: the same model, smoothed the same way, counted at the same radii."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -13,86 +13,89 @@ from fedcert.report.smoothing import Smoothing
 
 
 class Combinable(Protocol):
-    """What reports and sums share."""
+    """What reports, tables of reports and sums have in common."""
 
     @property
-    def task(self) -> str: ...  # noqa: D102
+    def smoothing(self) -> Smoothing:
+        """How the model was smoothed and certified."""
+        ...
+
     @property
-    def model(self) -> str: ...  # noqa: D102
-    @property
-    def smoothing(self) -> Smoothing: ...  # noqa: D102
-    @property
-    def radii(self) -> tuple[float, ...]: ...  # noqa: D102
-    @property
-    def classes(self) -> tuple[str, ...]: ...  # noqa: D102
+    def shared(self) -> Mapping[str, Any]:
+        """The fields that must agree, by name, the settings among them."""
+        ...
 
 
-# What must agree. n0, n and the failure probability may differ: they change how much a certificate
-# can show, not what it is about.
-_TRAITS: dict[str, Callable[[Combinable], Any]] = {
-    "task": lambda one: one.task,
-    "model": lambda one: one.model,
-    "noise": lambda one: one.smoothing.noise,
-    "norm": lambda one: one.smoothing.norm,
-    "sigma": lambda one: one.smoothing.sigma,
-    "procedure": lambda one: one.smoothing.procedure,
-    "precision": lambda one: one.smoothing.precision,
-    "radii": lambda one: one.radii,
-    "classes": lambda one: one.classes,
-}
+SETTINGS_PER_CLIENT = ("n0", "n", "failure_probability")
+"""Settings that change how much a certificate can show, not what it is about: clients may differ in them."""
+_NOT_COMPARED = (*SETTINGS_PER_CLIENT, "tolerance")
 _MOST_NAMED = 10
+"""Reports that a message names: more would not help to find out what is wrong."""
 
 
-def check_together(ones: Sequence[Combinable]) -> None:
+def check_together(values: Sequence[Combinable]) -> None:
     """Check that reports or sums can be combined.
 
     Raises:
         CannotCombine: there are none, a client appears twice, or some differ from the rest; all of
             those are named in one message.
     """
-    if not ones:
+    if not values:
         raise CannotCombine("there are no reports to combine; give at least one")
-    check_once([one.client for one in ones if hasattr(one, "client")])
-    check_alike(ones)
+    check_once([value.client for value in values if hasattr(value, "client")])
+    check_compatible(values)
 
 
-def check_alike(ones: Sequence[Combinable]) -> None:
+def check_compatible(values: Sequence[Combinable]) -> None:
     """Check that reports or sums are about the same model, smoothed and counted the same way.
 
     Raises:
         CannotCombine: some differ from the rest; all of those are named.
     """
-    odd: list[str] = []
-    for trait, read in _TRAITS.items():
-        values = Counter(read(one) for one in ones)
-        if len(values) == 1:
+    differences: list[str] = []
+    traits = [_traits_of(value) for value in values]
+    for trait in traits[0]:
+        of_each = [known[trait] for known in traits]
+        frequencies = Counter(of_each)
+        if len(frequencies) == 1:
             continue
-        usual, _ = values.most_common(1)[0]
-        odd.extend(
-            f"{_name(one, index)} has {_difference(trait, read(one), usual)}"
-            for index, one in enumerate(ones)
-            if not _same(read(one), usual)
+        most_common, _ = frequencies.most_common(1)[0]
+        differences.extend(
+            f"{_name(value, index)} has {_difference(trait, own, most_common)}"
+            for index, (value, own) in enumerate(zip(values, of_each, strict=True))
+            if not _same(own, most_common)
         )
-    if odd:
-        more = f"; and {len(odd) - _MOST_NAMED} more" if len(odd) > _MOST_NAMED else ""
+    if differences:
+        more = f"; and {len(differences) - _MOST_NAMED} more" if len(differences) > _MOST_NAMED else ""
         raise CannotCombine(
-            f"these cannot be combined with the rest: {'; '.join(odd[:_MOST_NAMED])}{more}; "
+            f"these cannot be combined with the rest: {'; '.join(differences[:_MOST_NAMED])}{more}; "
             "leave them out or have them certified again with the same settings"
         )
 
 
-def common_smoothing(ones: Sequence[Combinable]) -> Smoothing:
+def _traits_of(value: Combinable) -> dict[str, Any]:
+    """What must agree, settings one by one."""
+    traits: dict[str, Any] = {}
+    for name, item in value.shared.items():
+        if isinstance(item, Smoothing):
+            traits |= {each: getattr(item, each) for each in item.field_types() if each not in _NOT_COMPARED}
+        else:
+            traits[name] = item
+    return traits
+
+
+def common_smoothing(values: Sequence[Combinable]) -> Smoothing:
     """The settings of combined reports."""
-    return joint([one.smoothing for one in ones])
+    return joint([value.smoothing for value in values])
 
 
 def joint(smoothings: Sequence[Smoothing]) -> Smoothing:
     """Several settings as one: the smallest samples and the largest failure probability."""
     return replace(
         smoothings[0],
-        n0=min(one.n0 for one in smoothings),
-        n=min(one.n for one in smoothings),
-        failure_probability=max(one.failure_probability for one in smoothings),
+        n0=min(smoothing.n0 for smoothing in smoothings),
+        n=min(smoothing.n for smoothing in smoothings),
+        failure_probability=max(smoothing.failure_probability for smoothing in smoothings),
     )
 
 
@@ -112,24 +115,25 @@ def check_once(clients: Sequence[str]) -> None:
     )
 
 
-def _name(one: Combinable, index: int) -> str:
-    client = getattr(one, "client", None)
+def _name(value: Combinable, index: int) -> str:
+    client = getattr(value, "client", None)
     return preview(client) if client is not None else f"number {index + 1}"
 
 
-def _same(value: Any, usual: Any) -> bool:
-    if value == usual:
+def _same(trait: Any, other: Any) -> bool:
+    """Whether two traits are equal; radii may differ in the last digit that is written."""
+    if trait == other:
         return True
-    if not isinstance(value, tuple) or len(value) != len(usual) or isinstance(value[0], str):
+    if not isinstance(trait, tuple) or len(trait) != len(other) or isinstance(trait[0], str):
         return False
     step = 1.5 * 10.0**-RADIUS_DIGITS
-    return all(abs(a - b) <= step for a, b in zip(value, usual, strict=True))
+    return all(abs(a - b) <= step for a, b in zip(trait, other, strict=True))
 
 
-def _difference(trait: str, value: Any, usual: Any) -> str:
+def _difference(trait: str, value: Any, rest: Any) -> str:
     if not isinstance(value, tuple):
-        return f"{trait} {preview(value, 90)} where the rest has {preview(usual, 90)}"
-    if len(value) != len(usual):
-        return f"{len(value)} {trait} where the rest has {len(usual)}"
-    index = next(i for i, (a, b) in enumerate(zip(value, usual, strict=True)) if not _same((a,), (b,)))
-    return f"{trait}[{index}] {preview(value[index])} where the rest has {preview(usual[index])}"
+        return f"{trait} {preview(value, 90)} where the rest has {preview(rest, 90)}"
+    if len(value) != len(rest):
+        return f"{len(value)} {trait} where the rest has {len(rest)}"
+    index = next(i for i, (a, b) in enumerate(zip(value, rest, strict=True)) if not _same((a,), (b,)))
+    return f"{trait}[{index}] {preview(value[index])} where the rest has {preview(rest[index])}"

@@ -1,4 +1,4 @@
-"""The kinds of field that several of the crossing values share."""
+"""Field types, and rules across fields, that several records share."""
 
 from __future__ import annotations
 
@@ -9,15 +9,23 @@ from fedcert.errors import InvalidValue
 from fedcert.report.smoothing import Smoothing
 
 RADIUS_DIGITS = 9
+"""Decimals of a radius: finer than any radius is asked for, coarser than what decimal text loses in float64."""
 MOST_CLASSES = 100_000
+"""Several times the classes of the largest label sets in use (ImageNet-21k has 21,841)."""
 MOST_RADII = 10_000
+"""Far more than a fine curve has; with `MOST_CLASSES` a limit to what an untrusted file can claim."""
+MOST_CLIENTS = 10_000_000
+"""Ten times the million clients that tables of reports are made for."""
+RADIUS_SLACK = 1e-6
+"""Rounding that other implementations of the largest radius may differ by."""
 
 RADII = ListOf(Number(least=0, digits=RADIUS_DIGITS), "increasing radii", most=MOST_RADII, increasing=True)
 CLASSES = ListOf(Text(), "different class names", most=MOST_CLASSES, distinct=True)
-ROSTER = ListOf(Text(), "different client names", most=10_000_000, distinct=True)
+ROSTER = ListOf(Text(), "different client names", most=MOST_CLIENTS, distinct=True)
 LABEL_COUNTS = ListOf(Whole(), "counts, one per class", most=MOST_CLASSES)
 CERTIFIED_COUNTS = ListOf(Whole(), "counts, one per radius", most=MOST_RADII)
 CLASS_ROWS = ListOf(CERTIFIED_COUNTS, "rows, one per class", most=MOST_CLASSES)
+DESIGN_EFFECT = ListOf(Number(above=0), "positive numbers, one per radius", most=MOST_RADII)
 DISTRIBUTION = MappingOf(Number(least=0), "class names to weights", least=1)
 REQUEST_DIGEST = Pattern("'sha256:' and 64 hexadecimal digits", "sha256:[0-9a-f]{64}")
 
@@ -33,7 +41,7 @@ def check_same_length(field: str, values: Sequence[object], other: str, others: 
 
 
 def check_nonincreasing(field: str, counts: Sequence[int], most: int, of_what: str) -> None:
-    """Check counts of what is certified to growing radii.
+    """Check certified counts at increasing radii.
 
     Raises:
         InvalidValue: one is above its total, or above the count at a smaller radius.
@@ -72,13 +80,13 @@ def check_class_rows(
 
 
 def check_certifiable(radii: Sequence[float], counts: Sequence[int], smoothing: Smoothing) -> None:
-    """Check that nothing is certified beyond the largest radius of the settings: such counts are made up.
+    """Check that nothing is certified beyond the largest radius that the settings can certify.
 
     Raises:
         InvalidValue: something is.
     """
     cap = smoothing.largest_radius
     for index, (radius, count) in enumerate(zip(radii, counts, strict=True)):
-        if count and (radius > cap + 1e-6 or cap == 0):
+        if count and (radius > cap + RADIUS_SLACK or cap == 0):
             rule = f"0, as n = {smoothing.n} samples certify no radius above {cap:.6g}"
             raise InvalidValue(f"certified_counts[{index}]", rule, count)

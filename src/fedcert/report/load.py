@@ -1,10 +1,13 @@
-"""Reports and sums from wherever they are: objects, files, folders, lines of JSON, Parquet tables."""
+"""Loading reports and sums: objects, files, folders, NDJSON, Parquet tables."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum
+from functools import reduce
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,8 @@ from fedcert._files.paths import display_path, kind_of_path
 from fedcert.errors import CallError, FedcertWarning, FileProblem, preview
 from fedcert.report.report import Report
 from fedcert.report.sums.values import Sums
-from fedcert.report.table.bulk import tables_of
 from fedcert.report.table.columns import Table
+from fedcert.report.table.documents import tables_of
 from fedcert.report.table.parquet import SUFFIX, holds_reports, read_parquet, reports_in
 
 Source = Report | Sums | str | Path
@@ -23,11 +26,11 @@ Source = Report | Sums | str | Path
 
 @dataclass(frozen=True)
 class LoadedReports:
-    """What came together.
+    """Reports and sums that were loaded; at least one of the two.
 
     Attributes:
         reports: single clients' reports; None where there were none.
-        sums: all sums that came, added up; None where there were none.
+        sums: all sums, merged; None where there were none.
     """
 
     reports: Table | None
@@ -40,16 +43,12 @@ class LoadedReports:
         Raises:
             CannotCombine: sums and reports do not belong together.
         """
-        folded = Sums.of(self.reports) if self.reports is not None else None
-        if folded is None or self.sums is None:
-            whole = folded or self.sums
-            assert whole is not None  # noqa: S101 (gather never gives nothing)
-            return whole
-        return folded.merged(self.sums)
+        parts = [Sums.of(self.reports)] if self.reports is not None else []
+        return reduce(Sums.merged, [*parts, *([self.sums] if self.sums is not None else [])])
 
 
 def load(sources: Source | Iterable[Source]) -> LoadedReports:
-    """Bring reports and sums together.
+    """Load reports and sums from objects and paths.
 
     Inside a folder, fedcert's other files (a request, an estimate) are passed over with a warning.
 
@@ -69,18 +68,32 @@ def load(sources: Source | Iterable[Source]) -> LoadedReports:
             sums.append(source)
         else:
             paths.append(Path(source))
-    pile = _FileSorter(sums)
-    tables = [*tables_of(document for path in paths for document in pile.documents(path)), *pile.tables()]
+    tables: list[Table] = []
+    parquet: list[Path] = []
+    sums_in_folders = 0
+    items = (item for path in paths for item in _items_in(path, with_sums=True))
+    for kind, run in groupby(items, key=lambda item: item.kind):
+        if kind is _ItemKind.REPORT:
+            tables.extend(tables_of((item.place, item.content) for item in run))
+        elif kind is _ItemKind.SUMS:
+            for item in run:
+                sums.append(Sums.from_json(item.content, item.place))
+                sums_in_folders += item.in_folder
+        else:
+            parquet.extend(item.content for item in run)
+    for file in parquet:
+        tables.extend(read_parquet(file))
     if objects or not (tables or sums):
         tables.append(Table.of(objects))
-    if sums and pile.in_folders and (tables or len(sums) > 1):
+    if sums_in_folders and (tables or len(sums) > 1):
         warnings.warn(
             "sums came together with reports or other sums, and do not say who contributed to them: "
             "a client that is in two of them counts twice",
             FedcertWarning,
             stacklevel=2,
         )
-    return LoadedReports(Table.joined(tables) if tables else None, _added_up(sums))
+    whole = reduce(Sums.merged, sums) if sums else None
+    return LoadedReports(Table.joined(tables) if tables else None, whole)
 
 
 def read_reports(paths: str | Path | Iterable[str | Path]) -> tuple[Report, ...]:
@@ -108,10 +121,13 @@ def read_reports(paths: str | Path | Iterable[str | Path]) -> tuple[Report, ...]
 def each_report(paths: str | Path | Iterable[str | Path]) -> Iterator[Report]:
     """The same, one at a time."""
     for path in [Path(paths)] if isinstance(paths, (str, Path)) else map(Path, paths):
-        pile = _FileSorter(None)
-        for place, document in pile.documents(path):
-            yield Report.from_json(document, place)
-        for file in pile.parquet:
+        parquet: list[Path] = []
+        for item in _items_in(path, with_sums=False):
+            if item.kind is _ItemKind.PARQUET:
+                parquet.append(item.content)
+            else:
+                yield Report.from_json(item.content, item.place)
+        for file in parquet:
             yield from reports_in(file)
 
 
@@ -127,58 +143,68 @@ def _listed(sources: Source | Iterable[Source]) -> list[Source]:
     return listed
 
 
-def _added_up(sums: Iterable[Sums]) -> Sums | None:
-    whole: Sums | None = None
-    for one in sums:
-        whole = one if whole is None else whole.merged(one)
-    return whole
+class _ItemKind(Enum):
+    REPORT, SUMS, PARQUET = "a document of a report", "a document of sums", "a Parquet file"
 
 
-class _FileSorter:
-    """Files on their way in: documents of reports are passed on, sums and Parquet files are laid aside."""
+@dataclass(frozen=True)
+class _Item:
+    """A report, sums or a table at a path.
 
-    def __init__(self, sums: list[Sums] | None) -> None:
-        self.sums = sums
-        self.in_folders = 0
-        self.parquet: list[Path] = []
+    Attributes:
+        kind: what it is.
+        place: where it is, for messages.
+        content: the parsed document, or the file.
+        in_folder: whether the path is a folder.
+    """
 
-    def documents(self, path: Path) -> Iterator[tuple[str, Any]]:
-        """The documents of a file or folder that claim to be reports."""
-        in_folder = kind_of_path(path) == "a folder"
-        found, passed = 0, []
-        for file in files_in(path):
-            if file.suffix.lower() == SUFFIX:
-                if in_folder and not holds_reports(file):
-                    passed.append(str(file))
-                    continue
-                self.parquet.append(file)
-                found += 1
-                continue
-            for place, document in read_documents(file):
-                kind = kind_named(document)
-                if kind == "sums" and self.sums is not None:
-                    self.sums.append(Sums.from_json(document, place))
-                    self.in_folders += in_folder
-                elif in_folder and kind not in ("report", "unknown"):
-                    passed.append(place)
-                    continue
-                else:
-                    yield place, document
-                found += 1
-        if passed:
-            names = ", ".join(Path(place).name for place in passed[:5]) + (", …" if len(passed) > 5 else "")
-            warnings.warn(
-                f"{display_path(path)}: passed over {len(passed)} file(s) that are not reports ({preview(names, 300)})",
-                FedcertWarning,
-                stacklevel=2,
-            )
-        if not found:
-            raise FileProblem(f"{display_path(path)} holds no report; give files that 'fedcert certify' wrote")
+    kind: _ItemKind
+    place: str
+    content: Any
+    in_folder: bool
 
-    def tables(self) -> Iterator[Table]:
-        """The tables of the Parquet files that were laid aside."""
-        for file in self.parquet:
-            yield from read_parquet(file)
+
+def _items_in(path: Path, *, with_sums: bool) -> Iterator[_Item]:
+    """What a file or folder holds; other files of fedcert in a folder are passed over with a warning.
+
+    Args:
+        path: the file or folder.
+        with_sums: whether sums are wanted; where they are not, they are taken for reports, or passed over in a folder.
+
+    Raises:
+        FileProblem: there is nothing of that kind.
+    """
+    in_folder = kind_of_path(path) == "a folder"
+    count, passed = 0, []
+    for file in files_in(path):
+        for kind, place, content in _contents(file, in_folder, with_sums):
+            if kind is None:
+                passed.append(place)
+            else:
+                count += 1
+                yield _Item(kind, place, content, in_folder)
+    if passed:
+        names = ", ".join(Path(place).name for place in passed[:5]) + (", …" if len(passed) > 5 else "")
+        warnings.warn(
+            f"{display_path(path)}: passed over {len(passed)} file(s) that are not reports ({preview(names, 300)})",
+            FedcertWarning,
+            stacklevel=2,
+        )
+    if not count:
+        raise FileProblem(f"{display_path(path)} holds no report; give files that 'fedcert certify' wrote")
+
+
+def _contents(file: Path, in_folder: bool, with_sums: bool) -> Iterator[tuple[_ItemKind | None, str, Any]]:
+    """What a file holds, each with its kind and its place; the kind is None for what is to be passed over."""
+    if file.suffix.lower() == SUFFIX:
+        yield None if in_folder and not holds_reports(file) else _ItemKind.PARQUET, str(file), file
+        return
+    for place, document in read_documents(file):
+        kind = kind_named(document)
+        if kind == "sums" and with_sums:
+            yield _ItemKind.SUMS, place, document
+        else:  # what claims to be nothing of fedcert's is read as a report, so that a message says what is wrong
+            yield None if in_folder and kind not in ("report", "unknown") else _ItemKind.REPORT, place, document
 
 
 def kind_named(document: Any) -> str:

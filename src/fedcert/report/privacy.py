@@ -1,4 +1,4 @@
-"""Differential privacy, as requests ask for it and sums tell of it."""
+"""Differential privacy, as requests ask for it and sums state it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedcert._schema.declare import defaulting, optional, required
-from fedcert._schema.field_types import ListOf, Number, OneOf, Whole
+from fedcert._schema.field_types import LARGEST_COUNT, Enumerated, ListOf, Number, Whole
 from fedcert._schema.record import Nested, Record
 from fedcert.errors import InvalidValue
 from fedcert.report.fields import MOST_CLASSES, MOST_RADII
 
 TOGETHER, ALONE = "together", "each site"
-_CELL = Whole(least=-(2**53), most=2**53)
+_CELL = Whole(least=-LARGEST_COUNT, most=LARGEST_COUNT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,20 +32,20 @@ class PrivacyBudget(Record):
 
     epsilon: float = required(Number(above=0, most=100))
     delta: float = defaulting(Number(least=1e-100, most=0.01), 1e-6)
-    unit: str = defaulting(OneOf(("example", "group")), "example")
-    adjacency: str = defaulting(OneOf(("add-remove", "replace")), "add-remove")
+    unit: str = defaulting(Enumerated(("example", "group")), "example")
+    adjacency: str = defaulting(Enumerated(("add-remove", "replace")), "add-remove")
     most_per_unit: int = defaulting(Whole(least=1), 1)
-    noise: str = defaulting(OneOf((TOGETHER, ALONE)), TOGETHER)
+    noise: str = defaulting(Enumerated((TOGETHER, ALONE)), TOGETHER)
 
     @property
     def sensitivity(self) -> float:
-        """How far one unit moves the cells, in Euclidean distance: its examples are at worst all in one cell."""
+        """How far one unit can move the cells, in Euclidean distance: at worst all of its examples are in one cell."""
         return self.most_per_unit * (1.0 if self.adjacency == "add-remove" else 2**0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AddedNoise(Record):
-    """Noise that was added, or rounding by chance, and the counts that came of it.
+    """Noise that was added, or random rounding, and the resulting counts.
 
     Attributes:
         budget: the differential privacy that it gives; null where counts were rounded.
@@ -69,8 +69,8 @@ class AddedNoise(Record):
         ListOf(ListOf(_CELL, "counts", most=MOST_RADII + 1), "rows, one per class", most=MOST_CLASSES)
     )
 
-    def consistent(self) -> None:
+    def check_consistency(self) -> None:
         """Check that it is either noise with a budget or rounding."""
         if (self.budget is None) == (self.rounding is None) or (self.budget is None) != (self.rho is None):
-            came = None if self.budget is None else self.budget.to_json()
-            raise InvalidValue("budget", "there, with rho, unless counts were rounded", came)
+            budget = None if self.budget is None else self.budget.to_json()
+            raise InvalidValue("budget", "there, with rho, unless counts were rounded", budget)

@@ -6,25 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fedcert._schema.declare import defaulting, optional, required
+from fedcert._schema.declare import TablePlace, defaulting, optional, required
 from fedcert._schema.field_types import (
     LARGEST_COUNT,
-    ListOf,
+    Enumerated,
     ModelName,
-    Number,
-    OneOf,
     Text,
     Timestamp,
     Whole,
 )
-from fedcert._schema.record import Nested, Record
+from fedcert._schema.record import Nested
 from fedcert.errors import InvalidValue, preview
 from fedcert.report.fields import (
     CERTIFIED_COUNTS,
     CLASS_ROWS,
     CLASSES,
+    DESIGN_EFFECT,
     LABEL_COUNTS,
-    MOST_RADII,
     RADII,
     REQUEST_DIGEST,
     check_certifiable,
@@ -34,11 +32,16 @@ from fedcert.report.fields import (
 )
 from fedcert.report.signature import Signature
 from fedcert.report.smoothing import Smoothing
+from fedcert.report.table.layout import TableRow
+
+SHARED, COUNTED, NOTED, EXTRA = TablePlace.SHARED, TablePlace.COUNTED, TablePlace.NOTED, TablePlace.EXTRA
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(Record):
+class Report(TableRow):
     """A client's report: all that leaves it.
+
+    A field that is added here, with its place in tables, is read, written, checked and compared everywhere.
 
     Attributes:
         task: what is predicted; "multiclass" is one label per example.
@@ -54,10 +57,10 @@ class Report(Record):
         abstained: right selections that were not certified even at radius 0.
         design_effect: variance inflation per radius when examples come in groups.
         largest_group: examples in the largest of these groups.
-        samples: noisy samples spent, selection included.
+        samples: noisy samples drawn, selection included.
         software: what wrote the report.
         created: when.
-        signature: of the client; null where nobody vouches for it.
+        signature: of the client; null in an unsigned report.
 
     Examples:
         >>> own = Report(client="site-07", model="demo", smoothing={"sigma": 0.25}, radii=[0, 0.5],
@@ -72,25 +75,23 @@ class Report(Record):
     NOUN: ClassVar[str] = "report"
     REMEDY: ClassVar[str | None] = "ask the client to run 'fedcert certify' again"
 
-    task: str = defaulting(OneOf(("multiclass",)), "multiclass")
-    client: str = required(Text())
-    model: str = required(ModelName())
-    request: str | None = optional(REQUEST_DIGEST)
-    smoothing: Smoothing = required(Nested(Smoothing))
-    radii: tuple[float, ...] = required(RADII)
-    classes: tuple[str, ...] = required(CLASSES)
-    label_counts: tuple[int, ...] = required(LABEL_COUNTS)
-    certified_counts: tuple[int, ...] = required(CERTIFIED_COUNTS)
-    class_certified_counts: tuple[tuple[int, ...], ...] | None = optional(CLASS_ROWS)
-    abstained: int | None = optional(Whole())
-    design_effect: tuple[float, ...] | None = optional(
-        ListOf(Number(above=0), "positive numbers, one per radius", most=MOST_RADII)
-    )
-    largest_group: int | None = optional(Whole(least=1))
-    samples: int | None = optional(Whole())
-    software: str | None = optional(Text())
-    created: str | None = optional(Timestamp())
-    signature: Signature | None = optional(Nested(Signature), later=True)
+    task: str = defaulting(Enumerated(("multiclass",)), "multiclass", place=SHARED)
+    client: str = required(Text(), place=NOTED)
+    model: str = required(ModelName(), place=SHARED)
+    request: str | None = optional(REQUEST_DIGEST, place=NOTED)
+    smoothing: Smoothing = required(Nested(Smoothing), place=SHARED)
+    radii: tuple[float, ...] = required(RADII, place=SHARED)
+    classes: tuple[str, ...] = required(CLASSES, place=SHARED)
+    label_counts: tuple[int, ...] = required(LABEL_COUNTS, place=COUNTED)
+    certified_counts: tuple[int, ...] = required(CERTIFIED_COUNTS, place=COUNTED)
+    class_certified_counts: tuple[tuple[int, ...], ...] | None = optional(CLASS_ROWS, place=COUNTED)
+    abstained: int | None = optional(Whole(), place=COUNTED)
+    design_effect: tuple[float, ...] | None = optional(DESIGN_EFFECT, place=COUNTED)
+    largest_group: int | None = optional(Whole(least=1), place=COUNTED)
+    samples: int | None = optional(Whole(), place=NOTED)
+    software: str | None = optional(Text(), place=NOTED)
+    created: str | None = optional(Timestamp(), place=NOTED)
+    signature: Signature | None = optional(Nested(Signature), later=True, place=EXTRA)
 
     @property
     def examples(self) -> int:
@@ -103,7 +104,7 @@ class Report(Record):
         examples = max(self.examples, 1)
         return tuple(count / examples for count in self.certified_counts)
 
-    def consistent(self) -> None:
+    def check_consistency(self) -> None:
         """Check the rules between counts, labels, classes and radii."""
         check_same_length("label_counts", self.label_counts, "classes", self.classes)
         check_same_length("certified_counts", self.certified_counts, "radii", self.radii)

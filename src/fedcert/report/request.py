@@ -9,13 +9,16 @@ from datetime import datetime
 from typing import ClassVar
 
 from fedcert._schema.declare import defaulting, optional, required
-from fedcert._schema.field_types import Flag, ModelName, OneOf, Pattern, Text, Timestamp, Whole
+from fedcert._schema.field_types import Enumerated, Flag, ModelName, Pattern, Text, Timestamp, Whole
 from fedcert._schema.record import Nested, Record
 from fedcert.errors import InvalidValue, preview
 from fedcert.report.fields import CLASSES, DISTRIBUTION, RADII, ROSTER
 from fedcert.report.privacy import TOGETHER, PrivacyBudget
 from fedcert.report.signature import Signature, canonical
 from fedcert.report.smoothing import DEFAULT_RADII, Smoothing
+
+_SHARE_SLACK = 1e-6
+"""Shares that people write have six decimals at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +39,10 @@ class Target(Record):
     name: str = required(Text())
     distribution: Mapping[str, float] = required(DISTRIBUTION)
 
-    def consistent(self) -> None:
+    def check_consistency(self) -> None:
         """Check that the shares add up to 1."""
         total = sum(self.distribution.values())
-        if abs(total - 1) > 1e-6:
+        if abs(total - 1) > _SHARE_SLACK:
             raise InvalidValue("distribution", "shares that add up to 1", total)
 
 
@@ -60,16 +63,16 @@ class Release(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateSum(Record):
-    """What a secure sum is to be over: no site's own numbers are told, only those of all together.
+    """What secure aggregation is to add up: the coordinator learns totals, and no site's own numbers.
 
     Attributes:
         threshold: the fewest sites that a sum may be over; so many together can take its masks off.
         class_counts: labels and certified examples per class.
         moments: what BLUP needs.
         budget: the differential privacy that noise in the sum is to give; null for exact sums.
-        spread: a second sum, of what each site adds to the error of the estimate from the first.
-        fewest_holders: sites that must hold a class for its counts to be summed, which a sum before tells; null
-            where all classes are summed.
+        spread: a second sum, of each site's contribution to the error of the estimate from the first.
+        fewest_holders: sites that must hold a class for its counts to be summed, which a sum before this one counts;
+            null where all classes are summed.
     """
 
     NOUN: ClassVar[str] = "private sum"
@@ -81,8 +84,8 @@ class PrivateSum(Record):
     spread: bool = defaulting(Flag(), False)
     fewest_holders: int | None = optional(Whole(least=2), later=True)
 
-    def consistent(self) -> None:
-        """Check that it is over something, and that noise is over what it protects."""
+    def check_consistency(self) -> None:
+        """Check that something is summed, and that noise is only asked for where it protects single examples."""
         if not self.class_counts and not self.moments:
             raise InvalidValue("class_counts", "true where moments is false", False)
         if self.budget is not None and (self.moments or not self.class_counts):
@@ -107,7 +110,7 @@ class Request(Record):
         smoothing: how to smooth and certify it.
         radii: at which radii to count.
         classes: names in index order.
-        target: the target population, where the coordinator wishes to tell.
+        target: the target population, where the coordinator discloses it.
         roster: the clients that are asked; null where anyone may answer.
         nonce: makes this request different from every other.
         deadline: answers after it are late.
@@ -115,7 +118,7 @@ class Request(Record):
         private: what a secure sum is to be over, instead of reports; null where reports are wanted.
         software: what wrote the request.
         created: when.
-        signature: of whoever asks; null where nobody vouches for it.
+        signature: of the coordinator; null in an unsigned request.
 
     Examples:
         >>> asked = Request(model="demo", smoothing={"sigma": 0.25}, classes=["cat", "dog"], nonce="0f" * 16)
@@ -127,7 +130,7 @@ class Request(Record):
     NOUN: ClassVar[str] = "request"
     REMEDY: ClassVar[str | None] = "ask the coordinator for a new request"
 
-    task: str = defaulting(OneOf(("multiclass",)), "multiclass")
+    task: str = defaulting(Enumerated(("multiclass",)), "multiclass")
     model: str = required(ModelName())
     smoothing: Smoothing = required(Nested(Smoothing))
     radii: tuple[float, ...] = defaulting(RADII, DEFAULT_RADII)
@@ -142,8 +145,8 @@ class Request(Record):
     created: str | None = optional(Timestamp())
     signature: Signature | None = optional(Nested(Signature), later=True)
 
-    def consistent(self) -> None:
-        """Check that the target speaks of the request's classes, and that a secure sum is over enough of its roster."""
+    def check_consistency(self) -> None:
+        """Check that the target is over the request's classes, and the threshold of a private sum."""
         if self.private is not None:
             if self.roster is None:
                 raise InvalidValue("roster", "a list of names where the sum is private", None)

@@ -1,4 +1,4 @@
-"""Who vouches for a value: a signature over all that it says."""
+"""Signatures over records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Signature(Record):
 
 
 def signed_text(value: Report | Request) -> bytes:
-    """What a signature is over: the value's schema and all of its fields but the signature, as canonical JSON."""
+    """The bytes that are signed: the value's schema and all of its fields but the signature, as canonical JSON."""
     return b"fedcert signature 1\n" + canonical(value)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedcert._schema.declare import defaulting, optional, required
-from fedcert._schema.field_types import Number, OneOf, Whole
+from fedcert._schema.field_types import Enumerated, Number, Whole
 from fedcert._schema.record import Record
 from fedcert.errors import InvalidValue
 from fedcert.report.noises import NOISES, NORMS
@@ -59,17 +59,17 @@ class Smoothing(Record):
 
     NOUN: ClassVar[str] = "smoothing settings"
 
-    noise: str = defaulting(OneOf(NOISES), "gaussian")
-    norm: str = defaulting(OneOf(NORMS), "l2")
+    noise: str = defaulting(Enumerated(NOISES), "gaussian")
+    norm: str = defaulting(Enumerated(NORMS), "l2")
     sigma: float = required(Number(above=0, most=1e12))
     n0: int = defaulting(Whole(least=1), 100)
     n: int = defaulting(Whole(least=1), 1000)
     failure_probability: float = defaulting(Number(above=0, below=1), 0.001)
-    procedure: str = defaulting(OneOf(("fixed", "sequential")), "fixed")
+    procedure: str = defaulting(Enumerated(("fixed", "sequential")), "fixed")
     tolerance: float | None = optional(Number(least=0, below=1))
-    precision: str = defaulting(OneOf(PRECISIONS), "float32")
+    precision: str = defaulting(Enumerated(PRECISIONS), "float32")
 
-    def consistent(self) -> None:
+    def check_consistency(self) -> None:
         """Check that noise and norm, procedure and tolerance go together."""
         norm = NOISES[self.noise].norm
         if self.norm != norm:

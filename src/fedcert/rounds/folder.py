@@ -26,7 +26,7 @@ from fedcert._files.paths import display_path, kind_of_path
 from fedcert.errors import CallError, FedcertError, FedcertWarning, FileProblem
 from fedcert.estimation.files import write_estimate
 from fedcert.estimation.result import Estimate
-from fedcert.report import Report, Request, read_one, write_whole
+from fedcert.report import Report, Request, read_record, write_whole
 
 _LONGEST = 80
 
@@ -72,7 +72,7 @@ class RunFolder:
             write_whole(file, request.dumps())
             self.log("asked", clients=None if request.roster is None else len(request.roster), request=request.digest)
             return request
-        found: Request = read_one(file, Request)
+        found: Request = read_record(file, Request)
         if request is not None and request.digest != found.digest:
             raise CallError(
                 f"{display_path(self.path)} is the folder of another request; name another folder for this one"
@@ -116,7 +116,7 @@ class RunFolder:
         kept = []
         for path in found:
             try:
-                report: Report = read_one(path, Report)
+                report: Report = read_record(path, Report)
                 if path.name != file_name(report.client):
                     raise FileProblem(f"{display_path(path)} is not the name of {report.client!r}'s file")
                 kept.append(report)

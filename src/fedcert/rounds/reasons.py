@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedcert._schema.field_types import deceives
+from fedcert._schema.readable import deceives
 
 _LONGEST_REASON = 500
 

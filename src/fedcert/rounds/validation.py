@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fedcert._files.documents import LARGEST_DOCUMENT
+from fedcert._schema.declare import TablePlace
 from fedcert.errors import Refused, preview
 from fedcert.report import Report, Request
+from fedcert.report.table.layout import fields_at
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,5 @@ class AnswerValidator:
 
 
 def same_counts(first: Report, second: Report) -> bool:
-    """Whether two reports of a client tell the same, whenever they were written."""
-    names = ("label_counts", "certified_counts", "class_certified_counts", "abstained", "design_effect")
-    return all(getattr(first, name) == getattr(second, name) for name in names)
+    """Whether two reports of a client agree in all that was counted, whenever they were written."""
+    return all(getattr(first, name) == getattr(second, name) for name in fields_at(Report, TablePlace.COUNTED))

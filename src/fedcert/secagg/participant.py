@@ -270,7 +270,7 @@ class Participant:
 def public_reason(error: Exception) -> str:
     """What others are told about an error at this site in a private sum: nothing that depends on its data."""
     return (
-        ConfidentialRefusal.TOLD
+        ConfidentialRefusal.PUBLIC_REASON
         if isinstance(error, ConfidentialRefusal) or not isinstance(error, FedcertError)
         else str(error)
     )

@@ -16,8 +16,9 @@ from fedcert.privacy.dp.mechanism import cells_of, check_units, describe_budget,
 from fedcert.report import Report, Request, Sums
 from fedcert.report.privacy import AddedNoise, PrivacyBudget
 from fedcert.report.sums.groups import effect_bound, group_bound
-from fedcert.report.sums.noisy import noisy_sums
-from fedcert.report.sums.values import MOMENT_SCALE, ClassTotals, Moments
+from fedcert.report.sums.moments import MOMENT_SCALE, Moments
+from fedcert.report.sums.noisy import empty_sums, noisy_sums
+from fedcert.report.sums.values import ClassTotals
 from fedcert.secagg.class_support import holding
 from fedcert.secagg.masks import Vector
 from fedcert.secagg.threshold import max_colluders
@@ -161,14 +162,9 @@ class VectorLayout:
         # Everybody in the sum added a share, and perhaps all of them were honest.
         variance = share.of_examples * contributors
         noise = AddedNoise(budget=budget, rho=share.rho, variance=variance, scale=share.scale, cells=cells.tolist())
-        request = self.request
-        nothing = Sums(
-            model=request.model, request=request.digest, smoothing=request.smoothing, radii=request.radii,
-            classes=request.classes, contributors=contributors, label_counts=(0,) * len(request.classes),
-            certified_counts=(0,) * len(request.radii), software=f"fedcert {__version__}",
-            **privacy_unit(budget, len(request.radii)),
-        )  # fmt: skip
-        return noisy_sums(nothing, noise, contributors, describe_budget(budget))
+        unit = privacy_unit(budget, len(self.request.radii))
+        empty = empty_sums(self.request, contributors, software=f"fedcert {__version__}", **unit)
+        return noisy_sums(empty, noise, contributors, describe_budget(budget))
 
     def _sums(self, parts: dict[str, Whole], contributors: int) -> Sums:
         if "cells" in parts:

@@ -10,7 +10,7 @@ from typing import Any
 from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
-from fedcert._files.documents import read_one
+from fedcert._files.documents import read_record
 from fedcert._files.paths import kind_of_path
 from fedcert.engines.figure import draw_estimate
 from fedcert.engines.flower.messages import ARRAYS, record_of
@@ -162,7 +162,7 @@ def _kept(folder: Path | None, asked: Request) -> Request | None:
     """The request of an earlier run that asked the same."""
     if folder is None or kind_of_path(folder / "request.json") is None:
         return None
-    found: Request = read_one(folder / "request.json", Request)
+    found: Request = read_record(folder / "request.json", Request)
     for name in ("model", "roster", "classes", "smoothing", "radii", "private"):
         if getattr(found, name) != getattr(asked, name):
             raise CallError(f"the folder {str(folder)!r} is of a round with another {name}; name another folder")

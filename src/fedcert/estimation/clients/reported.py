@@ -77,7 +77,7 @@ class ReportedClients:
         total = int(sizes.sum(dtype=np.float64))
         if total > LARGEST_COUNT:
             raise EstimationProblem(f"the clients claim {total} examples together, more than can be counted (2^53)")
-        position = np.cumsum(table.opens) - 1  # of each open row among the open ones
+        position = np.cumsum(table.has_class_counts) - 1  # of each open row among the open ones
         occurring = [table.smoothings[index] for index in np.unique(table.settings[order])]
         caps = [smoothing.largest_radius for smoothing in occurring]
         return cls(
@@ -88,8 +88,8 @@ class ReportedClients:
             certified_counts=table.certified_counts[order].astype(np.float64),
             model=table.model,
             smoothing=joint(occurring),
-            opens=table.opens[order],
-            class_rows=table.class_rows[[position[row] for row in order if table.opens[row]]],
+            opens=table.has_class_counts[order],
+            class_rows=table.class_rows[[position[row] for row in order if table.has_class_counts[row]]],
             alike=len(occurring) == 1,
             reach=(min(caps), max(caps)),
             excluded={table.clients[row]: "it has no test examples" for row in np.flatnonzero(sizes == 0)},

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert._arrays import Floats
-from fedcert.report.sums.values import Moments
+from fedcert.report.sums.moments import Moments
 
 _ROWS_PER_STEP = 50_000
 _FLOATING = 4e-16

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedcert._arrays import Floats
 from fedcert._schema.declare import required
-from fedcert._schema.field_types import Nullable, Number, OneOf, Text
+from fedcert._schema.field_types import Enumerated, Nullable, Number, Text
 from fedcert._schema.record import Record
 from fedcert.errors import preview
 from fedcert.estimation.clients.protocol import Clients
@@ -36,7 +36,7 @@ class Check(Record):
     NOUN: ClassVar[str] = "check"
 
     name: str = required(Text())
-    verdict: str = required(OneOf((OK, LOOK, DO_NOT_RELY)))
+    verdict: str = required(Enumerated((OK, LOOK, DO_NOT_RELY)))
     figure: float | None = required(Nullable(Number()))
     sentence: str = required(Text(longest=2000))
 

@@ -15,7 +15,7 @@ from typing import Any
 from fedcert._arrays import Floats
 from fedcert._schema.checked import Checked
 from fedcert._schema.declare import defaulting, optional
-from fedcert._schema.field_types import Flag, ListOf, Number, OneOf, Text, Whole
+from fedcert._schema.field_types import Enumerated, Flag, ListOf, Number, Text, Whole
 from fedcert.errors import CallError, EstimationProblem, FedcertError, preview
 from fedcert.estimation.clients.protocol import Clients
 from fedcert.estimation.clients.reported import ReportedClients
@@ -58,7 +58,7 @@ class Settings(Checked):
     threshold: int = defaulting(Whole(), 50)
     seed: int = defaulting(Whole(), 0)
     confidence: float = defaulting(Number(above=0, below=1), 0.95)
-    interval: str = defaulting(OneOf(("finite-sample", "asymptotic")), "finite-sample")
+    interval: str = defaulting(Enumerated(("finite-sample", "asymptotic")), "finite-sample")
     simultaneous: bool = defaulting(Flag(), False)
     target_examples: int | None = optional(Whole(least=1))
     non_negative: bool = defaulting(Flag(), False)

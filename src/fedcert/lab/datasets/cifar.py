@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from fedcert.errors import CallError, DataProblem, FileProblem
 from fedcert.lab.datasets.dataset import Dataset, Images
 
 HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
-_SHAPE = (3, 32, 32)
-_PIXELS = 3 * 32 * 32
+_SHAPE = (3, 32, 32)  # channels, rows, columns: the makers' format
+_PIXELS = math.prod(_SHAPE)
 
 
 @dataclass(frozen=True)

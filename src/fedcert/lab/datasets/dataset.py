@@ -35,11 +35,11 @@ class Dataset:
     @property
     def digest(self) -> str:
         """SHA-256 of all images and labels: which data a result is about."""
-        made = hashlib.sha256()
+        digest = hashlib.sha256()
         for array in (self.train_images, self.train_labels, self.test_images, self.test_labels):
-            made.update(repr((array.dtype.str, array.shape)).encode())
-            made.update(np.ascontiguousarray(array).data)
-        return made.hexdigest()
+            digest.update(repr((array.dtype.str, array.shape)).encode())
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
 
 
 def as_floats(images: Images) -> npt.NDArray[np.float32]:

@@ -69,17 +69,17 @@ def read_idx(folder: Path, *, expected: str | None = None) -> Dataset:
 
 def _content(folder: Path, name: str) -> tuple[bytes, str, Path]:
     """A file's content, the checksum of the file as it is, and which file it was."""
-    found = [folder / f"{name}{end}" for end in (".gz", "") if kind_of_path(folder / f"{name}{end}") == "a file"]
-    if not found:
+    files = [folder / f"{name}{end}" for end in (".gz", "") if kind_of_path(folder / f"{name}{end}") == "a file"]
+    if not files:
         raise CallError(f"the folder {display_path(folder)} lacks {name}, plain or with .gz; {_REMEDY}")
     try:
-        raw = found[0].read_bytes()
-        content = gzip.decompress(raw) if found[0].suffix == ".gz" else raw
+        raw = files[0].read_bytes()
+        content = gzip.decompress(raw) if files[0].suffix == ".gz" else raw
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataProblem(f"{display_path(found[0])} cannot be unpacked: {error}; {_REMEDY}") from None
+        raise DataProblem(f"{display_path(files[0])} cannot be unpacked: {error}; {_REMEDY}") from None
     except OSError as error:
-        raise FileProblem(f"cannot read {display_path(found[0])}: {error.strerror or error}") from None
-    return content, hashlib.md5(raw, usedforsecurity=False).hexdigest(), found[0]
+        raise FileProblem(f"cannot read {display_path(files[0])}: {error.strerror or error}") from None
+    return content, hashlib.md5(raw, usedforsecurity=False).hexdigest(), files[0]
 
 
 def _array(content: bytes, path: Path, dimensions: int) -> npt.NDArray[np.uint8]:

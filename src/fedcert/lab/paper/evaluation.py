@@ -1,4 +1,4 @@
-"""Estimators judged on a trace: their errors against the target's own certificates, over many draws."""
+"""Estimators evaluated on a trace: their errors against the target's own certificates, over many draws."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def evaluate(
 
     The first draw has the clients as they were in training. In the others the clients' examples are spread anew by the
     same partition: that is another federation with the same model. AP and GA draw other subsets each time.
-    Post-stratification is told counts per class, all other methods the paper's reports and no more.
+    Post-stratification is given counts per class, all other methods the paper's reports and no more.
 
     Args:
         trace: the trace.
@@ -88,17 +88,17 @@ def evaluate(
         if number:
             parts = resample_clients(trace, partition_of(experiment.partition), experiment.clients, generator)
         mix = None if shift is None else mix_at_distance(pooled, shift, generator)
-        made = draw_federation(trace, generator, parts=parts, mix=mix)
-        whole = ReportedClients.of(made.reports)
-        closed = whole.closed()
-        distribution = distribution_of(made.target, whole.classes)
+        drawn = draw_federation(trace, generator, parts=parts, mix=mix)
+        whole = ReportedClients.of(drawn.reports)
+        without_class_counts = whole.closed()
+        distribution = distribution_of(drawn.target, whole.classes)
         settings = Settings(subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed + number)
         for method in methods:
-            pool = whole if method in _FROM_CLASS_COUNTS else closed
+            pool = whole if method in _FROM_CLASS_COUNTS else without_class_counts
             answer = estimator(method)(pool, distribution, settings)
-            error = compare(answer.certified_accuracy.tolist(), made.truth.tolist())
+            error = compare(answer.certified_accuracy.tolist(), drawn.truth.tolist())
             errors[method].append((error.rmse, float("nan") if error.mape is None else error.mape))
     return {
-        method: Errors(tuple(rmse for rmse, _ in found), tuple(mape for _, mape in found))
-        for method, found in errors.items()
+        method: Errors(tuple(rmse for rmse, _ in pairs), tuple(mape for _, mape in pairs))
+        for method, pairs in errors.items()
     }

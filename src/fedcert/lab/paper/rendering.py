@@ -31,11 +31,11 @@ def lines_of(rows: Sequence[Reproduced], measure: str) -> tuple[list[str], list[
     which = 0 if measure == "rmse" else 1
     header = ["trained", "rounds", "clean / noisy", "target", "", *(_SHOWN[method] for method in (*PAPER, *OURS))]
     lines = []
-    for one in rows:
-        printed = one.row.rmse if measure == "rmse" else one.row.mape
-        facts = [label_of(one.row), f"{one.trace.rounds}", accuracies(one)]
+    for result in rows:
+        printed = result.row.rmse if measure == "rmse" else result.row.mape
+        facts = [label_of(result.row), f"{result.trace.rounds}", accuracies(result)]
         lines.append([*facts, "", "paper", *(f"{value:.3f}" for value in printed), *("" for _ in OURS)])
-        for target, errors in (("plain", one.plain), ("shifted", one.shifted)):
+        for target, errors in (("plain", result.plain), ("shifted", result.shifted)):
             lines.append(["", "", "", target, "ours", *(cell(errors[method], which) for method in (*PAPER, *OURS))])
     return header, lines
 
@@ -53,9 +53,9 @@ def label_of(row: Row) -> str:
     return f"{setting.network}, {setting.data}, {setting.partition}, {setting.algorithm}{extra}"
 
 
-def accuracies(one: Reproduced) -> str:
+def accuracies(result: Reproduced) -> str:
     """Clean and noisy accuracy of the global model."""
-    return f"{one.trace.accuracy['clean']:.1%} / {one.trace.accuracy['noisy']:.1%}"
+    return f"{result.trace.accuracy['clean']:.1%} / {result.trace.accuracy['noisy']:.1%}"
 
 
 def cell(errors: Errors, which: int) -> str:
@@ -71,7 +71,7 @@ def markdown(rows: Sequence[Reproduced], measure: str) -> str:
 
 
 def terminal(rows: Sequence[Reproduced], measure: str) -> Group:
-    """A table for a terminal: what was trained in a line of its own, so that eighty columns are hardly too few."""
+    """A table for a terminal: what was trained in a line of its own, so that the table fits into eighty columns."""
     header, lines = lines_of(rows, measure)
     head = _narrow()
     head.add_row(measure.upper(), *header[_FACTS:])
@@ -94,7 +94,7 @@ def _narrow() -> Table:
     return table
 
 
-def draw_distances(found: Mapping[float, Mapping[str, Errors]], path: Path) -> None:
+def draw_distances(errors_at: Mapping[float, Mapping[str, Errors]], path: Path) -> None:
     """Figure 2: RMSE and MAPE against the distance between the target's mix and the pool's.
 
     Raises:
@@ -103,11 +103,11 @@ def draw_distances(found: Mapping[float, Mapping[str, Errors]], path: Path) -> N
     figure = new_figure(9, 3.6)
     for which, axes in enumerate(figure.subplots(1, 2)):
         for index, method in enumerate((*PAPER, *OURS)):
-            means = [errors[method].mean[which] for errors in found.values()]
-            spread = [errors[method].spread[which] for errors in found.values()]
+            means = [errors[method].mean[which] for errors in errors_at.values()]
+            spread = [errors[method].spread[which] for errors in errors_at.values()]
             axes.errorbar(
-                list(found), means, yerr=spread, color=COLOURS[index], marker=MARKERS[index], linestyle=LINES[index],
-                capsize=2, label=_SHOWN[method],
+                list(errors_at), means, yerr=spread, color=COLOURS[index], marker=MARKERS[index],
+                linestyle=LINES[index], capsize=2, label=_SHOWN[method],
             )  # fmt: skip
         distance = "L2 distance of the target's class mix from the pool's"
         style_axes(axes, xlabel=distance, ylabel=("RMSE", "MAPE")[which])

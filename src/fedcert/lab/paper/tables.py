@@ -40,7 +40,7 @@ def trace_path(folder: Path, setting: Setting) -> Path:
 
 def missing_traces(name: str, folder: Path) -> list[Setting]:
     """Settings of a table or figure whose traces are not there."""
-    return [one for one in settings_of(name) if kind_of_path(trace_path(folder, one)) != "a file"]
+    return [each for each in settings_of(name) if kind_of_path(trace_path(folder, each)) != "a file"]
 
 
 def settings_of(name: str) -> list[Setting]:
@@ -57,7 +57,7 @@ def settings_of(name: str) -> list[Setting]:
 
 
 def reproduce(
-    name: str, folder: Path, *, draws: int, seed: int = 0, tell: Callable[[int, int], None] = lambda *_: None
+    name: str, folder: Path, *, draws: int, seed: int = 0, on_row: Callable[[int, int], None] = lambda *_: None
 ) -> Iterator[Reproduced]:
     """A table's rows, from traces; rows whose traces are not there are left out.
 
@@ -66,7 +66,7 @@ def reproduce(
         folder: where the traces are.
         draws: federations for each row.
         seed: of the draws.
-        tell: called with the rows done and all rows.
+        on_row: called with the rows done and all rows.
 
     Raises:
         CallError: the paper has no such table, or none of its traces is there.
@@ -76,7 +76,7 @@ def reproduce(
     rows = [row for row in TABLES[name] if row.setting not in gone]
     if not rows:
         raise CallError(
-            f"{display_path(folder)} has none of the traces {', '.join(one.name for one in gone)}; "
+            f"{display_path(folder)} has none of the traces {', '.join(setting.name for setting in gone)}; "
             "give the folder that has them (--traces), or make them (--run)"
         )
     for number, row in enumerate(rows):
@@ -89,7 +89,7 @@ def reproduce(
             )  # fmt: skip
 
         yield Reproduced(row, trace, errors(None), errors(SHIFT))
-        tell(number + 1, len(rows))
+        on_row(number + 1, len(rows))
 
 
 def distances(folder: Path, *, draws: int, seed: int = 0) -> dict[float, dict[str, Errors]]:
@@ -109,7 +109,7 @@ def distances(folder: Path, *, draws: int, seed: int = 0) -> dict[float, dict[st
 
 
 def _trace_of(folder: Path, setting: Setting) -> Trace:
-    """The trace of a setting, which must be what its name says: figures are printed under that name."""
+    """The trace of a setting, checked to be of the setting in its name, under which its numbers are printed."""
     path = trace_path(folder, setting)
     trace = read_trace(path)
     wanted = setting.experiment(trace.rounds)
@@ -122,9 +122,9 @@ def _trace_of(folder: Path, setting: Setting) -> Trace:
     return trace
 
 
-def _check_same(path: Path, name: str, came: object, wanted: object) -> None:
-    if came != wanted:
+def _check_same(path: Path, name: str, actual: object, wanted: object) -> None:
+    if actual != wanted:
         raise DataProblem(
-            f"the trace {display_path(path)} must be of {name} {preview(wanted)}, but is of {preview(came)}; "
+            f"the trace {display_path(path)} must be of {name} {preview(wanted)}, but is of {preview(actual)}; "
             "give the folder that has the right one (--traces), or make it anew (--run)"
         )

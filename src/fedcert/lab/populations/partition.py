@@ -1,4 +1,4 @@
-"""How examples are spread over clients.
+"""How examples are divided among clients.
 
 A partition is a list of index arrays, one for each client: together they are all examples, each once. A client may have
 none.
@@ -7,6 +7,7 @@ none.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert._schema.field_types import FieldType, Number, Whole
+from fedcert._schema.registry import Registry, alternatives
 from fedcert.errors import CallError
 
 Indices = npt.NDArray[np.int64]
@@ -22,7 +24,7 @@ Shares = npt.NDArray[np.float64]
 
 
 class Partition(ABC):
-    """A way to spread examples over clients. A new one is one small class, and a line in `PARTITIONS`."""
+    """A way to divide examples among clients. A new one is one small class, and a line in `PARTITIONS`."""
 
     NAME: ClassVar[str]
 
@@ -34,8 +36,8 @@ class Partition(ABC):
     def __str__(self) -> str:
         """As `partition_of` reads it."""
 
-    def spread(self, labels: Labels, clients: int, generator: np.random.Generator) -> list[Indices]:
-        """Spread examples over clients.
+    def divide(self, labels: Labels, clients: int, generator: np.random.Generator) -> list[Indices]:
+        """Divide examples among clients.
 
         Args:
             labels: class of each example.
@@ -64,10 +66,10 @@ class Iid(Partition):
     NAME: ClassVar[str] = "iid"
 
     def shares(self, classes: int, clients: int, generator: np.random.Generator) -> Shares:  # noqa: ARG002
-        """Equal ones; `spread` does without them, so that classes vary by chance."""
+        """Equal ones; `divide` does without them, so that classes vary by chance."""
         return np.full((classes, clients), 1 / clients)
 
-    def spread(self, labels: Labels, clients: int, generator: np.random.Generator) -> list[Indices]:
+    def divide(self, labels: Labels, clients: int, generator: np.random.Generator) -> list[Indices]:
         """Deal shuffled examples out."""
         return [np.asarray(part) for part in np.array_split(generator.permutation(len(labels)), clients)]
 
@@ -121,7 +123,7 @@ class Limited(Partition):
     """Each client holds a few classes only, and volumes have a heavy tail.
 
     Each client draws its classes, all equally likely, and a volume from a Pareto distribution; a class is divided among
-    those who drew it in proportion to their volumes. A class that nobody drew goes to one client.
+    the clients that drew it, in proportion to their volumes. A class that no client drew goes to one of them.
 
     Attributes:
         held: classes of each client, or all of them where there are fewer.
@@ -147,21 +149,50 @@ class Limited(Partition):
         return f"{self.NAME}:{self.held}:{self.shape:g}"
 
 
-_ABOVE_ZERO = Number(above=0, most=1e6)
+_ABOVE_ZERO = Number(above=0, most=1e6)  # above that, draws are as good as equal
 _TAIL = Number(least=0.1, most=1e6)  # below that, draws from a Pareto distribution can exceed all numbers
-PARTITIONS: dict[str, tuple[type[Partition], tuple[tuple[str, FieldType], ...]]] = {
-    Iid.NAME: (Iid, ()),
-    Dirichlet.NAME: (Dirichlet, (("concentration", _ABOVE_ZERO),)),
-    Pareto.NAME: (Pareto, (("shape", _TAIL),)),
-    Limited.NAME: (Limited, (("classes per client", Whole(least=1)), ("shape", _TAIL))),
-}
+
+
+@dataclass(frozen=True)
+class PartitionForm:
+    """How a partition is written in settings: its name and its parameters, with colons between.
+
+    Attributes:
+        partition: its class, or another function of the parameters.
+        example: such as "limited:2:1.5".
+        parameters: what each is called in messages, and what it may be.
+
+    Raises:
+        TypeError: the example has more or fewer parameters.
+    """
+
+    partition: Callable[..., Partition]
+    example: str
+    parameters: tuple[tuple[str, FieldType], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.example.count(":") != len(self.parameters):
+            raise TypeError(f"the example {self.example!r} must have {len(self.parameters)} parameters after the name")
+
+
+PARTITIONS: Registry[PartitionForm] = Registry(
+    PartitionForm,
+    {
+        Iid.NAME: PartitionForm(Iid, "iid"),
+        Dirichlet.NAME: PartitionForm(Dirichlet, "dirichlet:0.1", (("concentration", _ABOVE_ZERO),)),
+        Pareto.NAME: PartitionForm(Pareto, "pareto:3", (("shape", _TAIL),)),
+        Limited.NAME: PartitionForm(
+            Limited, "limited:2:1.5", (("classes per client", Whole(least=1)), ("shape", _TAIL))
+        ),
+    },
+)
 
 
 def partition_of(text: str) -> Partition:
-    """A partition by its name and figures.
+    """A partition by its name and parameters.
 
     Args:
-        text: "iid", "dirichlet:0.1", "pareto:3" or "limited:2:1.5" (classes per client, shape).
+        text: such as "iid", "dirichlet:0.1", "pareto:3" or "limited:2:1.5" (classes per client, shape).
 
     Raises:
         CallError: it is none of these.
@@ -172,21 +203,27 @@ def partition_of(text: str) -> Partition:
         >>> str(partition_of("limited:2:1.5"))
         'limited:2:1.5'
     """
-    name, *figures = text.split(":")
+    name, *texts = text.split(":")
     if name not in PARTITIONS:
-        raise CallError(f"partition must be iid, dirichlet:0.1, pareto:3 or limited:2:1.5, but is {text!r}")
-    made, wanted = PARTITIONS[name]
-    if len(figures) != len(wanted):
-        form = ":".join((name, *(f"<{figure}>" for figure, _ in wanted)))
+        examples = alternatives(form.example for form in PARTITIONS.values())
+        raise CallError(f"partition must be {examples}, but is {text!r}")
+    parameters = PARTITIONS[name].parameters
+    if len(texts) != len(parameters):
+        form = ":".join((name, *(f"<{what}>" for what, _ in parameters)))
         raise CallError(f"partition must be of the form {form}, but is {text!r}")
     values = []
-    for figure, (what, kind) in zip(figures, wanted, strict=True):
+    for given, (what, kind) in zip(texts, parameters, strict=True):
         try:
-            number: float = int(figure) if isinstance(kind, Whole) else float(figure)
+            number: float = int(given) if isinstance(kind, Whole) else float(given)
         except ValueError:
-            raise CallError(f"the partition's {what} must be a number, but is {figure!r} in {text!r}") from None
+            raise CallError(f"the partition's {what} must be a number, but is {given!r} in {text!r}") from None
         values.append(kind.validate(number, f"the partition's {what}"))
-    return made(*values)
+    return PARTITIONS[name].partition(*values)
+
+
+def class_counts(parts: Sequence[Indices], labels: Labels, classes: int) -> Indices:
+    """Examples of each class at each client, clients x classes."""
+    return np.stack([np.bincount(labels[part], minlength=classes) for part in parts])
 
 
 def local_split(part: Indices, share: float, generator: np.random.Generator) -> tuple[Indices, Indices]:

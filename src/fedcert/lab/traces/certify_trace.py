@@ -1,4 +1,4 @@
-"""Traces made: a trained network certified on its clients' test examples and on the target's."""
+"""Making traces: a trained network certified on its clients' test examples and on the target's."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from fedcert.lab.experiment import Experiment
 from fedcert.lab.traces.trace import Examples, Trace
 
 _ROWS = 4096
+"""Images that are turned into floats together: 50 MB of CIFAR's."""
 
 
 def make_trace(
@@ -27,7 +28,7 @@ def make_trace(
     rounds: int,
     accuracy: dict[str, float],
     about: dict[str, Any],
-    watcher: ProgressListener | None = None,
+    listener: ProgressListener | None = None,
     journals: Path | None = None,
 ) -> Trace:
     """Certify a network on all clients' test examples and on the data set's test images.
@@ -42,33 +43,32 @@ def make_trace(
         rounds: that it was trained for.
         accuracy: of it.
         about: further facts.
-        watcher: told about progress.
+        listener: called with progress.
         journals: a folder in which to remember how far the work is; `forget` when the trace is kept.
     """
     classifier = classifier_of(network)
-    holders = [test for _, test in experiment.spread(data.train_labels)]
+    holders = [test for _, test in experiment.split_clients(data.train_labels)]
     held = np.concatenate([np.zeros(0, dtype=np.int64), *holders])
     owner = np.repeat(np.arange(len(holders)), [len(test) for test in holders])
-    made = []
+    splits = []
     for name, images, labels, index, client in (
         ("clients", data.train_images, data.train_labels, held, owner),
         ("target", data.test_images, data.test_labels, np.arange(len(data.test_labels)), None),
     ):
         plan = CertificationPlan(name, experiment.smoothing, experiment.radii, data.classes, seed=experiment.seed)
         journal = None if journals is None else journals / f"{name}.journal"
-        done = certify_dataset(plan, classifier, _local(images, labels, index), watcher or ProgressListener(), journal)
-        certificates = done.certificates
-        made.append(
+        done = certify_dataset(plan, classifier, _local(images, labels, index), listener or ProgressListener(), journal)
+        splits.append(
             Examples(
                 client=np.full(len(index), -1, np.int32) if client is None else client.astype(np.int32),
                 index=index.astype(np.int32),
                 label=labels[index].astype(np.int32),
-                predicted=certificates.selected.astype(np.int32),
-                radius=certificates.radius,
-                samples=certificates.samples.astype(np.int32),
+                predicted=done.certificates.selected.astype(np.int32),
+                radius=done.certificates.radius,
+                samples=done.certificates.samples.astype(np.int32),
             )
         )
-    return Trace(experiment, data.classes, classifier.identity, rounds, accuracy, about, made[0], made[1])
+    return Trace(experiment, data.classes, classifier.identity, rounds, accuracy, about, *splits)
 
 
 def forget(journals: Path) -> None:

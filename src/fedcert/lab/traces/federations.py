@@ -1,4 +1,4 @@
-"""Federations drawn from a trace: reports of its clients, of clients that never were, and targets of any mix."""
+"""Federations drawn from a trace: reports of its clients or of resampled ones, and targets of any mix."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fedcert.errors import DataProblem
 from fedcert.lab.populations.mixes import Mix, draw_mix, largest_set
 from fedcert.lab.populations.partition import Indices, Partition
 from fedcert.lab.traces.trace import Examples, Trace
 from fedcert.report import Report, Table, Target
-from fedcert.report.table.bulk import plain_table
+from fedcert.report.table.bulk import CountColumns, fast_table
+from fedcert.report.table.columns import without_settings
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,10 @@ def table_of(trace: Trace, parts: Sequence[Indices] | None = None, *, class_coun
     Args:
         trace: the trace.
         parts: positions among the clients' examples that each client holds; as they were in training where None.
-        class_counts: whether reports tell counts per class.
+        class_counts: whether reports disclose counts per class.
+
+    Raises:
+        DataProblem: a radius is beyond what the settings can certify.
     """
     examples, experiment = trace.clients, trace.experiment
     if parts is None:
@@ -49,31 +54,35 @@ def table_of(trace: Trace, parts: Sequence[Indices] | None = None, *, class_coun
     certified = examples.certified(experiment.radii)[held].T
     rows = np.stack([np.bincount(cell[reached], minlength=cells) for reached in certified], axis=1)
     rows = rows.reshape(*labels.shape, len(experiment.radii))
-    nobody = Report(
-        client="nobody",
+    # What the clients share is that of any report on the trace's model.
+    shared = Report(
+        client="any",
         model=trace.model,
         smoothing=experiment.smoothing,
         radii=experiment.radii,
         classes=trace.classes,
         label_counts=(0,) * len(trace.classes),
         certified_counts=(0,) * len(experiment.radii),
-    )
-    return plain_table(
-        nobody, None, [experiment.smoothing], np.zeros(len(parts), dtype=np.int32),
-        [f"client-{number:03d}" for number in range(len(parts))], labels, rows.sum(axis=1),
-        rows if class_counts else None, None,
+    ).shared
+    table = fast_table(
+        without_settings(shared), None, [experiment.smoothing], np.zeros(len(parts), dtype=np.int32),
+        [f"client-{number:03d}" for number in range(len(parts))],
+        CountColumns(labels, rows.sum(axis=1), rows if class_counts else None),
     )  # fmt: skip
+    if table is None:
+        raise DataProblem("the trace holds certificates that its settings cannot give; make it anew")
+    return table
 
 
 def resample_clients(trace: Trace, partition: Partition, clients: int, generator: np.random.Generator) -> list[Indices]:
-    """The clients' examples spread anew, over clients that never were."""
-    return partition.spread(trace.clients.label.astype(np.int64), clients, generator)
+    """The clients' examples divided anew, among simulated clients."""
+    return partition.divide(trace.clients.label.astype(np.int64), clients, generator)
 
 
 def draw_target(
     trace: Trace, mix: Mix | None, generator: np.random.Generator
 ) -> tuple[Target, npt.NDArray[np.float64]]:
-    """A target and the truth about it.
+    """A target and its certified accuracy.
 
     Args:
         trace: the trace.

@@ -17,7 +17,9 @@ from fedcert.lab.experiment import Experiment
 
 SCHEMA = "fedcert/trace/1"
 _MOST_ROWS = 2**26
+"""A thousand times CIFAR's examples; a limit to what an untrusted file can claim."""
 _BATCH = 2**16
+"""Rows that are read together: about 2 MB."""
 _SPLITS = ("client", "target")
 _COLUMNS = ("split", "client", "index", "label", "predicted", "radius", "samples")
 
@@ -32,7 +34,7 @@ class Examples:
         label: its class.
         predicted: the class that selection chose.
         radius: the certified radius; 0 where nothing is certified.
-        samples: noisy samples spent.
+        samples: noisy samples drawn.
     """
 
     client: npt.NDArray[np.int32]
@@ -165,7 +167,7 @@ def read_trace(path: Path) -> Trace:
             f"the trace {display_path(path)} cannot be read: {str(error).splitlines()[0][:200]}"
         ) from None
     experiment = _experiment(header["experiment"], path)
-    _check(arrays, split, len(header["classes"]), experiment.clients, path)
+    _check_rows(arrays, split, len(header["classes"]), experiment.clients, path)
     clients, target = (_examples(arrays, split == name) for name in _SPLITS)
     return Trace(
         experiment, tuple(header["classes"]), header["model"], header["rounds"],
@@ -185,7 +187,7 @@ def _check_size(metadata: Any) -> None:
 
 
 def _check_header(header: dict[str, Any], path: Path) -> None:
-    """Check the kinds of what a trace tells about itself."""
+    """Check the types of what a trace says about itself."""
     classes, rounds, accuracy = header["classes"], header["rounds"], header["accuracy"]
     good = {
         "classes": isinstance(classes, list) and bool(classes) and all(isinstance(name, str) for name in classes),
@@ -206,7 +208,7 @@ def _check_header(header: dict[str, Any], path: Path) -> None:
 
 
 def _experiment(given: Any, path: Path) -> Experiment:
-    """A trace's settings, with its name in what is wrong with them."""
+    """A trace's settings; an error names the trace."""
     try:
         return Experiment.of(given)
     except CallError as error:
@@ -215,7 +217,7 @@ def _experiment(given: Any, path: Path) -> Experiment:
         raise error.at(f"the trace {display_path(path)}") from None
 
 
-def _check(arrays: dict[str, Any], split: npt.NDArray[Any], classes: int, clients: int, path: Path) -> None:
+def _check_rows(arrays: dict[str, Any], split: npt.NDArray[Any], classes: int, clients: int, path: Path) -> None:
     kinds = {"radius": "f"}
     whole = all(value.dtype.kind in kinds.get(name, "i") and np.isfinite(value).all() for name, value in arrays.items())
     if not whole or not np.isin(split, _SPLITS).all():

@@ -1,1 +1,1 @@
-"""Federated training with noise: settings, algorithms, and two simulators that do the same."""
+"""Federated training with noise: settings, algorithms, and three simulators that give the same bits."""

@@ -1,10 +1,11 @@
-"""Federated algorithms: what a client's steps correct, and what the server makes of the clients' answers.
+"""Federated algorithms: how a client's gradients are corrected, and how the server merges the clients' states.
 
-A new one is a class here and a line in `ALGORITHMS`.
+A new one is a class here and a line in `registry.ALGORITHMS`.
 """
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,20 +13,20 @@ import torch
 
 from fedcert._schema.field_types import FieldType, Number
 from fedcert.errors import CallError
+from fedcert.lab.training.registry import ALGORITHMS
 
 Tensors = list[torch.Tensor]
 
 
 class Algorithm:
-    """FedAvg's course, which others correct.
+    """The steps of FedAvg, which other algorithms correct.
 
     Each client starts from the server's weights and takes steps of SGD; the server takes the mean of their states,
     weighted by their training examples, BatchNorm's statistics included.
     """
 
-    NAME: ClassVar[str]
-    FIGURES: ClassVar[dict[str, FieldType]] = {}
-    """What settings may say about it."""
+    HYPERPARAMETERS: ClassVar[dict[str, FieldType]] = {}
+    """Arguments of the constructor that settings may give."""
     ANCHORED: ClassVar[bool] = False
     """Whether steps refer to the weights from which the client started."""
     CORRECTED: ClassVar[bool] = False
@@ -35,11 +36,11 @@ class Algorithm:
         """Before the first round: how many clients and parameters there are, and where."""
 
     def correction(self, client: int) -> torch.Tensor | None:  # noqa: ARG002
-        """What a client's steps are to add to its gradients in this round."""
+        """The correction that a client adds to its gradients in this round."""
         return None
 
     def adjust(self, gradients: Tensors, weights: Tensors, anchor: Tensors, correction: Tensors) -> None:
-        """Change a step's gradients in place. A step may be recorded and replayed: nothing but tensors may decide."""
+        """Change a step's gradients in place. A step may be recorded and replayed: only tensors may change it."""
 
     def finish(self, client: int, start: torch.Tensor, end: torch.Tensor, steps: int, learning_rate: float) -> None:
         """After a client's last step: the parameters it started from and ended with."""
@@ -52,18 +53,16 @@ class Algorithm:
         """After the server's step."""
 
     def state(self) -> dict[str, torch.Tensor]:
-        """What a later run needs to go on."""
+        """The tensors that a later run needs to continue."""
         return {}
 
     def restore(self, state: dict[str, torch.Tensor]) -> None:
-        """Go on from an earlier run's state."""
+        """Continue from an earlier run's state."""
 
 
 @dataclass
 class FedAvg(Algorithm):
     """Federated averaging (McMahan et al. 2017)."""
-
-    NAME: ClassVar[str] = "fedavg"
 
 
 @dataclass
@@ -75,8 +74,7 @@ class FedProx(Algorithm):
     """
 
     proximal: float = 0.01
-    NAME: ClassVar[str] = "fedprox"
-    FIGURES: ClassVar[dict[str, FieldType]] = {"proximal": Number(least=0, most=1e6)}
+    HYPERPARAMETERS: ClassVar[dict[str, FieldType]] = {"proximal": Number(least=0, most=1e6)}
     ANCHORED: ClassVar[bool] = True
 
     def adjust(self, gradients: Tensors, weights: Tensors, anchor: Tensors, correction: Tensors) -> None:  # noqa: ARG002
@@ -98,8 +96,7 @@ class Scaffold(Algorithm):
         still: hold all variates at zero, which is FedAvg.
     """
 
-    NAME: ClassVar[str] = "scaffold"
-    FIGURES: ClassVar[dict[str, FieldType]] = {"global_step": Number(above=0, most=1e6)}
+    HYPERPARAMETERS: ClassVar[dict[str, FieldType]] = {"global_step": Number(above=0, most=1e6)}
     CORRECTED: ClassVar[bool] = True
 
     def __init__(self, global_step: float = 1.0, *, still: bool = False) -> None:
@@ -143,28 +140,38 @@ class Scaffold(Algorithm):
         return {"own": self._own, "common": self._common}
 
     def restore(self, state: dict[str, torch.Tensor]) -> None:
-        """Take variates over."""
+        """Restore all variates."""
         self._own.copy_(state["own"])
         self._common.copy_(state["common"])
 
 
-ALGORITHMS: dict[str, type[Algorithm]] = {made.NAME: made for made in (FedAvg, FedProx, Scaffold)}
-
-
-def algorithm_of(name: str, **figures: float) -> Algorithm:
+def algorithm_of(name: str, **hyperparameters: float) -> Algorithm:
     """An algorithm by its name.
 
     Raises:
-        CallError: there is none of that name, or it has no such figures.
-        InvalidValue: a figure is out of its range.
+        CallError: there is none of that name, or it has no such hyperparameters.
+        InvalidValue: a hyperparameter is out of its range.
+        TypeError: the algorithm is registered in part.
     """
     if name not in ALGORITHMS:
         raise CallError(f"algorithm must be one of {', '.join(ALGORITHMS)}, but is {name!r}")
-    made = ALGORITHMS[name]
-    unknown = sorted(set(figures) - set(made.FIGURES))
+    algorithm = ALGORITHMS[name].load()
+    _check_whole(name, algorithm)
+    known = algorithm.HYPERPARAMETERS
+    unknown = sorted(set(hyperparameters) - set(known))
     if unknown:
-        has = f"{', '.join(made.FIGURES)} alone" if made.FIGURES else "none"
+        has = f"{', '.join(known)} alone" if known else "none"
         raise CallError(f"the algorithm {name} has no figure {unknown[0]!r}, it has {has}; leave it out of figures")
-    return made(
-        **{figure: made.FIGURES[figure].validate(value, f"figures.{figure}") for figure, value in figures.items()}
+    return algorithm(
+        **{each: known[each].validate(value, f"figures.{each}") for each, value in hyperparameters.items()}
     )
+
+
+def _check_whole(name: str, algorithm: type[Algorithm]) -> None:
+    if not isinstance(algorithm, type) or not issubclass(algorithm, Algorithm):
+        raise TypeError(f"the algorithm {name} must be registered with a class of Algorithm, but is {algorithm!r}")
+    foreign = set(algorithm.HYPERPARAMETERS) - set(inspect.signature(algorithm).parameters)
+    if foreign:
+        raise TypeError(
+            f"the algorithm {name} declares {', '.join(sorted(foreign))}, which its constructor does not take"
+        )

@@ -1,7 +1,7 @@
-"""What a client's steps see: which examples, cropped and mirrored how, under which noise.
+"""The batches of a client: example indices, augmentations, noise seed.
 
-All of it depends on the seed, the round and the client alone, so both simulators, and a run that was resumed, see the
-same.
+All of it depends on the seed, the round and the client alone, so all simulators, and a run that was resumed, see
+the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fedcert.lab.training.settings import Training
 
 @dataclass(frozen=True)
 class ClientBatches:
-    """A client's course through a round.
+    """The batches that one client sees in one round.
 
     Attributes:
         examples: the example of each place in each batch, [steps, batch size].
@@ -31,7 +31,7 @@ class ClientBatches:
 
     @classmethod
     def of(cls, settings: Training, held: np.ndarray, client: int, number: int) -> ClientBatches:
-        """The course of a client in a round.
+        """The batches of a client in a round.
 
         Args:
             settings: of training.
@@ -93,11 +93,18 @@ def pictures(
     """
     chosen = images[examples]
     if shifts is not None:
-        chosen = _moved(chosen, shifts, padding)
+        chosen = shifted(chosen, shifts, padding)
     return chosen.float().div_(255).add_(noise).contiguous(memory_format=torch.channels_last)
 
 
-def _moved(chosen: torch.Tensor, shifts: torch.Tensor, padding: int) -> torch.Tensor:
+def shifted(chosen: torch.Tensor, shifts: torch.Tensor, padding: int) -> torch.Tensor:
+    """Images cropped out of a black margin, and mirrored.
+
+    Args:
+        chosen: N x C x H x W.
+        shifts: see `ClientBatches`, N x 3.
+        padding: width of the margin.
+    """
     count, channels, height, width = chosen.shape
     if padding:
         chosen = torch.nn.functional.pad(chosen, (padding, padding, padding, padding))

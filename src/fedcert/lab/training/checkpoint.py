@@ -1,4 +1,4 @@
-"""Checkpoints of federated training, so that a run which broke off goes on where it was.
+"""Checkpoints of federated training, from which an interrupted run continues.
 
 What clients see in a round depends on the settings, their examples and the round's number alone, so a checkpoint holds
 no more than the server's state and the algorithm's, and what it must be gone on with.
@@ -22,7 +22,7 @@ _KIND = "fedcert training 2"
 
 
 def save_checkpoint(federation: FederatedTraining, path: Path, subject: str = "") -> None:
-    """Write how far a federation is, whole or not at all.
+    """Write the state of training after a round, whole or not at all.
 
     Args:
         federation: after a round.
@@ -37,7 +37,7 @@ def save_checkpoint(federation: FederatedTraining, path: Path, subject: str = ""
 
 
 def load_checkpoint(federation: FederatedTraining, path: Path, subject: str = "") -> None:
-    """Take up where an earlier run was; the number of rounds may be another now.
+    """Continue an earlier run, perhaps to another number of rounds.
 
     Args:
         federation: as it was made for that run.
@@ -76,7 +76,7 @@ def load_checkpoint(federation: FederatedTraining, path: Path, subject: str = ""
 
 
 def _settings(federation: FederatedTraining) -> str:
-    """All that decides how training goes on; how long it is to go on does not."""
+    """Fingerprint of everything that determines training, but for the number of rounds."""
     parts = hashlib.sha256(b"".join(part.astype("<i8").tobytes() for part in federation.parts)).hexdigest()
     settings = {name: value for name, value in federation.settings.to_table().items() if name != "rounds"}
     return json.dumps([settings, federation.sizes.tolist(), parts], sort_keys=True)

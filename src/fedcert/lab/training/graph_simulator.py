@@ -12,10 +12,11 @@ from collections.abc import Sequence
 import torch
 
 from fedcert.lab.training.batches import ClientBatches
-from fedcert.lab.training.plain_simulator import ClientUpdate
 from fedcert.lab.training.replica import Replica, Task, loss_of_state
+from fedcert.lab.training.simulator import ClientUpdate
 
 _WARM_UP = 3
+"""Steps before a graph is recorded: as many as PyTorch's documentation of CUDA graphs runs."""
 
 
 class GraphSimulator:
@@ -46,23 +47,23 @@ class GraphSimulator:
             replica.step()
         return graph
 
-    def run(self, start: torch.Tensor, clients: Sequence[int], courses: Sequence[ClientBatches]) -> list[ClientUpdate]:
-        """See `plain.Simulator.run`."""
+    def run(self, start: torch.Tensor, clients: Sequence[int], batches: Sequence[ClientBatches]) -> list[ClientUpdate]:
+        """See `simulator.Simulator.run`."""
         device = start.device
-        courses = [course.to(device) for course in courses]
+        batches = [own.to(device) for own in batches]
         crew = list(zip(self.replicas, self.streams, self.graphs, strict=True))[: len(clients)]
-        for (replica, _, _), client, course in zip(crew, clients, courses, strict=True):
-            replica.begin(start, course, self.algorithm.correction(client))
+        for (replica, _, _), client, own in zip(crew, clients, batches, strict=True):
+            replica.begin(start, own, self.algorithm.correction(client))
         torch.cuda.synchronize(device)
-        for number in range(max((course.steps for course in courses), default=0)):
-            for (replica, stream, graph), course in zip(crew, courses, strict=True):
-                if number < course.steps:
+        for number in range(max((own.steps for own in batches), default=0)):
+            for (replica, stream, graph), own in zip(crew, batches, strict=True):
+                if number < own.steps:
                     with torch.cuda.stream(stream):
                         replica.feed(number)
                         graph.replay()
         torch.cuda.synchronize(device)
         losses = torch.stack([replica.loss for replica, _, _ in crew]).tolist()
         return [
-            ClientUpdate(replica.row.clone(), loss / course.steps)
-            for (replica, _, _), course, loss in zip(crew, courses, losses, strict=True)
+            ClientUpdate(replica.row.clone(), loss / own.steps)
+            for (replica, _, _), own, loss in zip(crew, batches, losses, strict=True)
         ]

@@ -3,43 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
 from fedcert.lab.training.batches import ClientBatches
 from fedcert.lab.training.replica import Replica, Task
-
-
-@dataclass(frozen=True)
-class ClientUpdate:
-    """What came of a client's steps.
-
-    Attributes:
-        row: its state.
-        loss: mean training loss over its steps.
-    """
-
-    row: torch.Tensor
-    loss: float
-
-
-class Simulator(Protocol):
-    """Runs the clients of a round."""
-
-    def run(self, start: torch.Tensor, clients: Sequence[int], courses: Sequence[ClientBatches]) -> list[ClientUpdate]:
-        """Let clients start from a row and follow their courses.
-
-        Args:
-            start: the server's row.
-            clients: their numbers.
-            courses: what each sees.
-
-        Returns:
-            Their answers, in order.
-        """
-        ...
+from fedcert.lab.training.simulator import ClientUpdate, train_client
 
 
 class PlainSimulator:
@@ -49,20 +18,9 @@ class PlainSimulator:
         self.replica = Replica(task)
         self.algorithm = task.algorithm
 
-    def run(self, start: torch.Tensor, clients: Sequence[int], courses: Sequence[ClientBatches]) -> list[ClientUpdate]:
-        """See `Simulator.run`."""
+    def run(self, start: torch.Tensor, clients: Sequence[int], batches: Sequence[ClientBatches]) -> list[ClientUpdate]:
+        """See `simulator.Simulator.run`."""
         return [
-            follow(self.replica, start, course.to(start.device), self.algorithm.correction(client))
-            for client, course in zip(clients, courses, strict=True)
+            train_client(self.replica, start, own.to(start.device), self.algorithm.correction(client))
+            for client, own in zip(clients, batches, strict=True)
         ]
-
-
-def follow(
-    replica: Replica, start: torch.Tensor, course: ClientBatches, correction: torch.Tensor | None
-) -> ClientUpdate:
-    """Let a replica follow a client's course from a row on."""
-    replica.begin(start, course, correction)
-    for number in range(course.steps):
-        replica.feed(number)
-        replica.step()
-    return ClientUpdate(replica.row.clone(), float(replica.loss) / course.steps)

@@ -48,7 +48,7 @@ class Task:
 
 
 def loss_of(network: Network, settings: Training) -> Loss:
-    """What a step makes smaller: the mean loss of a network on a batch."""
+    """The objective of a step: the mean loss of a network on a batch."""
 
     def loss(
         images: torch.Tensor,
@@ -77,7 +77,10 @@ def loss_of_state(network: nn.Module, settings: Training) -> LossOfState:
 
 
 def _without_counters(network: nn.Module) -> nn.Module:
-    """A copy for training whose BatchNorm layers do not count batches: nothing depends on it, and it costs kernels."""
+    """A copy for training whose BatchNorm layers do not count batches.
+
+    Training does not use the counters, and each costs a kernel.
+    """
     bare = copy.deepcopy(network).train()
     for module in bare.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.momentum is not None:
@@ -85,16 +88,16 @@ def _without_counters(network: nn.Module) -> nn.Module:
     return bare
 
 
-def _living_in(network: nn.Module, state: State) -> nn.Module:
-    """A copy of a network whose parameters and buffers are given tensors: whoever changes them changes the network."""
-    made = _without_counters(network)
-    own = dict([*made.named_parameters(), *made.named_buffers()])
+def _with_state(network: nn.Module, state: State) -> nn.Module:
+    """A copy of a network whose parameters and buffers are given tensors: to change these is to change the network."""
+    replaced = _without_counters(network)
+    own = dict([*replaced.named_parameters(), *replaced.named_buffers()])
     given = {id(tensor): state[name] for name, tensor in own.items() if name in state}
-    for module in made.modules():  # tensors that a network has in several places are given to all of them
+    for module in replaced.modules():  # tensors that a network has in several places are given to all of them
         for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
             if id(tensor) in given:
                 setattr(module, name, given[id(tensor)])
-    return made
+    return replaced
 
 
 class Replica:
@@ -128,17 +131,17 @@ class Replica:
         weights = {name: nn.Parameter(view) for name, view in layout.views(self.row, places).items()}
         state = {**weights, **layout.views(self.row, layout.buffers)}
         self._weights: list[torch.Tensor] = list(weights.values())
-        self._loss = loss_of(_living_in(task.network, state), settings) if loss is None else partial(loss, state)
+        self._loss = loss_of(_with_state(task.network, state), settings) if loss is None else partial(loss, state)
         self._velocities = list(layout.views(self._velocity, places).values()) if settings.momentum else []
         self._anchors = list(layout.views(self._anchor, places).values()) if algorithm.ANCHORED else []
         self._corrections = list(layout.views(self._correction, places).values()) if algorithm.CORRECTED else []
 
     @torch.no_grad()
-    def begin(self, start: torch.Tensor, course: ClientBatches, correction: torch.Tensor | None) -> None:
+    def begin(self, start: torch.Tensor, batches: ClientBatches, correction: torch.Tensor | None) -> None:
         """Start a round from the server's row."""
         self.row.copy_(start)
-        self.course = course
-        self.generator.manual_seed(course.seed)
+        self.batches = batches
+        self.generator.manual_seed(batches.seed)
         self.loss.zero_()
         self._velocity.zero_()
         if self.algorithm.ANCHORED:
@@ -149,8 +152,8 @@ class Replica:
     @torch.no_grad()
     def feed(self, step: int) -> None:
         """Put a step's inputs where it reads them."""
-        self.examples.copy_(self.course.examples[step])
-        self.shifts.copy_(self.course.shifts[step])
+        self.examples.copy_(self.batches.examples[step])
+        self.shifts.copy_(self.batches.shifts[step])
         self.noise.normal_(0.0, self.settings.sigma, generator=self.generator)
 
     def step(self) -> None:

@@ -14,16 +14,17 @@ from fedcert.errors import DataProblem
 from fedcert.lab.training.algorithms import Algorithm, algorithm_of
 from fedcert.lab.training.batches import ClientBatches, chosen_clients
 from fedcert.lab.training.graph_simulator import GraphSimulator
-from fedcert.lab.training.plain_simulator import PlainSimulator, Simulator
+from fedcert.lab.training.plain_simulator import PlainSimulator
 from fedcert.lab.training.replica import Task
 from fedcert.lab.training.settings import Training
+from fedcert.lab.training.simulator import Simulator
 from fedcert.lab.training.state_layout import StateLayout
 from fedcert.lab.training.thread_simulator import ThreadSimulator
 
 
 @dataclass(frozen=True)
 class TrainingRound:
-    """How a round went.
+    """The result of a round.
 
     Attributes:
         number: from 1.
@@ -89,24 +90,24 @@ class FederatedTraining:
     def _round(self, number: int) -> TrainingRound:
         began = time.perf_counter()
         clients = chosen_clients(self.settings, self.sizes, number)
-        courses = [ClientBatches.of(self.settings, self.parts[client], client, number) for client in clients]
-        answers = self.simulator.run(self.row, clients, courses)
+        batches = [ClientBatches.of(self.settings, self.parts[client], client, number) for client in clients]
+        updates = self.simulator.run(self.row, clients, batches)
         trained = self.layout.trained
         self.settled = False
-        for client, course, answer in zip(clients, courses, answers, strict=True):
+        for client, own, update in zip(clients, batches, updates, strict=True):
             rate = self.settings.learning_rate
             with torch.no_grad():
-                self.algorithm.finish(client, self.row[:trained], answer.row[:trained], course.steps, rate)
+                self.algorithm.finish(client, self.row[:trained], update.row[:trained], own.steps, rate)
         weights = (self.sizes[clients] / self.sizes[clients].sum()).tolist()
-        self._merge([answer.row for answer in answers], weights)
+        self._merge([update.row for update in updates], weights)
         self.layout.write(self.row, self.network)
         self.done = number
         self.settled = True
-        loss = sum(answer.loss * weight for answer, weight in zip(answers, weights, strict=True))
+        loss = sum(update.loss * weight for update, weight in zip(updates, weights, strict=True))
         return TrainingRound(number, tuple(clients), loss, time.perf_counter() - began)
 
 
 def simulator_for(task: Task) -> Simulator:
-    """The fast simulator on a GPU, a client for each core on a CPU, the plain one elsewhere."""
+    """The simulator for a task's device: graphs on a GPU, a client for each core on a CPU, the plain one elsewhere."""
     kinds: dict[str, Callable[[Task], Simulator]] = {"cuda": GraphSimulator, "cpu": ThreadSimulator}
     return kinds.get(task.images.device.type, PlainSimulator)(task)

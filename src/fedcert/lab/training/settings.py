@@ -8,7 +8,8 @@ from typing import Any
 
 from fedcert._schema.checked import Checked
 from fedcert._schema.declare import defaulting
-from fedcert._schema.field_types import Flag, MappingOf, Number, OneOf, Whole
+from fedcert._schema.field_types import Enumerated, Flag, MappingOf, Number, Whole
+from fedcert.lab.training.registry import ALGORITHMS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +26,8 @@ class Training(Checked):
         momentum: of local SGD, started anew in each round; not in the paper.
         weight_decay: the L2 penalty on all parameters; not in the paper.
         sigma: standard deviation of the noise on every training example, in units of pixels in [0, 1].
-        algorithm: "fedavg", "fedprox" or "scaffold".
-        figures: the algorithm's own figures.
+        algorithm: its name, in `registry.ALGORITHMS`.
+        figures: the algorithm's own hyperparameters.
         padding: black pixels on each side, of which a random crop takes some in; not in the paper.
         flip: whether every other picture, by chance, is mirrored; not in the paper.
         bfloat16: whether to compute in bfloat16 where autocast holds that to be safe.
@@ -42,7 +43,7 @@ class Training(Checked):
     momentum: float = defaulting(Number(least=0, below=1), 0.0)
     weight_decay: float = defaulting(Number(least=0, most=1e6), 0.0)
     sigma: float = defaulting(Number(least=0, most=1e6), 0.1**0.5)
-    algorithm: str = defaulting(OneOf(("fedavg", "fedprox", "scaffold")), "fedavg")
+    algorithm: str = defaulting(Enumerated(ALGORITHMS), "fedavg")
     figures: Mapping[str, float] = defaulting(MappingOf(Number(), "names to numbers"), factory=dict)
     padding: int = defaulting(Whole(most=1024), 4)
     flip: bool = defaulting(Flag(), True)
@@ -52,7 +53,7 @@ class Training(Checked):
 
     def to_table(self) -> dict[str, Any]:
         """The settings as a plain table."""
-        return {one.name: getattr(self, one.name) for one in fields(self)} | {"figures": dict(self.figures)}
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {"figures": dict(self.figures)}
 
     def steps(self, examples: int) -> int:
         """Local steps in a round of a client with so many training examples."""

@@ -56,8 +56,8 @@ class StateLayout:
         """The layout of a network's tensors."""
         start = 0
         places: list[dict[str, Place]] = [{}, {}]
-        for found, kind in zip((network.named_parameters(), network.named_buffers()), places, strict=True):
-            for name, tensor in found:
+        for tensors, kind in zip((network.named_parameters(), network.named_buffers()), places, strict=True):
+            for name, tensor in tensors:
                 if tensor.is_floating_point():
                     kind[name] = Place(start, tuple(tensor.shape), tensor.ndim == 4)
                     start += tensor.numel()

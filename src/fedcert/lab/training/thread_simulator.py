@@ -9,8 +9,8 @@ from queue import SimpleQueue
 import torch
 
 from fedcert.lab.training.batches import ClientBatches
-from fedcert.lab.training.plain_simulator import ClientUpdate, follow
 from fedcert.lab.training.replica import Replica, Task
+from fedcert.lab.training.simulator import ClientUpdate, train_client
 
 
 class ThreadSimulator:
@@ -25,23 +25,23 @@ class ThreadSimulator:
         # Each copies the architecture: while a network is called with another state, it holds that state.
         self.replicas = [Replica(task) for _ in range(self.workers)]
 
-    def run(self, start: torch.Tensor, clients: Sequence[int], courses: Sequence[ClientBatches]) -> list[ClientUpdate]:
-        """See `plain.Simulator.run`."""
+    def run(self, start: torch.Tensor, clients: Sequence[int], batches: Sequence[ClientBatches]) -> list[ClientUpdate]:
+        """See `simulator.Simulator.run`."""
         idle: SimpleQueue[Replica] = SimpleQueue()
         for replica in self.replicas:
             idle.put(replica)
 
-        def one(client: int, course: ClientBatches) -> ClientUpdate:
+        def train(client: int, own: ClientBatches) -> ClientUpdate:
             torch.set_num_threads(1)
             replica = idle.get()
             try:
-                return follow(replica, start, course, self.algorithm.correction(client))
+                return train_client(replica, start, own, self.algorithm.correction(client))
             finally:
                 idle.put(replica)
 
         threads = torch.get_num_threads()
         try:
             with ThreadPoolExecutor(self.workers, thread_name_prefix="fedcert client") as pool:
-                return list(pool.map(one, clients, courses))
+                return list(pool.map(train, clients, batches))
         finally:
             torch.set_num_threads(threads)

@@ -12,7 +12,7 @@ from fedcert.errors import Refused, preview, require
 from fedcert.privacy.dp.accounting import Share, share_of
 from fedcert.report import Report, Sums
 from fedcert.report.privacy import ALONE, AddedNoise, PrivacyBudget
-from fedcert.report.sums.noisy import noisy_sums
+from fedcert.report.sums.noisy import empty_sums, noisy_sums
 
 Whole = npt.NDArray[np.int64]
 
@@ -96,12 +96,8 @@ def released(report: Report, budget: PrivacyBudget) -> Sums:
         budget=budget, rho=share.rho, variance=share.of_examples, scale=share.scale,
         cells=with_noise(cells, share).tolist(),
     )  # fmt: skip
-    like = Sums(
-        model=report.model, request=report.request, smoothing=report.smoothing, radii=report.radii,
-        classes=report.classes, contributors=1, label_counts=(0,) * len(report.classes),
-        certified_counts=(0,) * len(report.radii), software=report.software, **privacy_unit(budget, len(report.radii)),
-    )  # fmt: skip
-    return noisy_sums(like, noise, 1, describe_budget(budget))
+    empty = empty_sums(report, 1, software=report.software, **privacy_unit(budget, len(report.radii)))
+    return noisy_sums(empty, noise, 1, describe_budget(budget))
 
 
 def describe_budget(budget: PrivacyBudget) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from fedcert._files.atomic import write_whole
-from fedcert._files.documents import read_one
+from fedcert._files.documents import read_record
 from fedcert._files.paths import display_path, kind_of_path
 from fedcert._schema.declare import required
 from fedcert._schema.encoding import Encoded, Secret, decoded, encoded
@@ -49,7 +49,7 @@ class Card(Record):
     agreement: str = required(Encoded(32))
     signature: str = required(Encoded(64))
 
-    def consistent(self) -> None:
+    def check_consistency(self) -> None:
         """Check that the signing key vouches for the rest."""
         if not verified(self.signing, self.signature, _vouched(self.name, self.agreement)):
             raise InvalidValue("signature", "one by the card's own signing key over its name and agreement key", "")
@@ -170,7 +170,7 @@ def read_identity(path: Path) -> Identity:
         CallError: there is no such file, or others may read it.
         InvalidValue: it holds no identity.
     """
-    found: Identity = read_one(path, Identity)
+    found: Identity = read_record(path, Identity)
     if os.name == "posix" and path.stat().st_mode & 0o077:
         raise CallError(
             f"{display_path(path)} holds secret keys, but others may read it; run: chmod 600 {display_path(path)}"

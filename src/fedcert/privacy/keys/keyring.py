@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from fedcert._files.documents import read_one
+from fedcert._files.documents import read_record
 from fedcert._schema.declare import required
 from fedcert._schema.encoding import Encoded
 from fedcert._schema.field_types import MappingOf
@@ -111,5 +111,5 @@ def read_keyring(path: Path) -> Keyring:
         FileProblem: it cannot be read or parsed.
         InvalidValue: it is no keyring.
     """
-    found: Keyring = read_one(path, Keyring)
+    found: Keyring = read_record(path, Keyring)
     return found

@@ -1,4 +1,4 @@
-"""How clients differ, as sums may tell: what each adds to the error of an estimate, squared and added up."""
+"""How clients differ, for sums: each client's contribution to the error of an estimate, squared and added up."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _ROW = ListOf(Number(), "numbers, one per radius", most=MOST_RADII)
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterCovariance(Record):
-    """The spread of a post-stratified estimate over the clients.
+    """The cluster-robust covariance of a post-stratified estimate.
 
     Attributes:
         target: the class mix that it is about, in the order of the classes.
-        covariance: Σ u uᵀ over the clients, radii x radii, with u what each adds to the estimate's error.
-        freedom: as how many clients of equal weight the clients are worth, less one.
+        covariance: Σ u uᵀ over the clients, radii x radii, with u the client's contribution to the estimate's error.
+        freedom: degrees of freedom: the effective number of clients (of equal weight), less one.
     """
 
     NOUN: ClassVar[str] = "spread"

@@ -1,4 +1,4 @@
-"""Examples that come in groups: what follows where only part of it is told."""
+"""Examples that come in groups: bounds where a client discloses only part of what is known about them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 
 _ROUNDING = 1e-9
+"""Relative slack for an effect that was rounded to the digits of JSON: a group must not come out one too small."""
 
 
 def group_bound(examples: int, design_effect: Sequence[float] | None, largest_group: int | None) -> int:
     """The most examples that a group can have.
 
-    Groups of sizes m have the design effect Σ m²/n: where it alone is told, no group is larger than sqrt(n·effect).
-    Where nothing is told, all examples are independent.
+    Groups of sizes m have the design effect Σ m²/n: where it alone is known, no group is larger than sqrt(n·effect).
+    Where nothing is known, all examples are independent.
 
     Examples:
         >>> group_bound(1000, None, 10), group_bound(1000, [1.09], None), group_bound(1000, None, None)
@@ -29,7 +30,7 @@ def group_bound(examples: int, design_effect: Sequence[float] | None, largest_gr
 def effect_bound(design_effect: Sequence[float] | None, largest_group: int | None, radii: int) -> list[float] | None:
     """The largest design effect at each radius, at least 1; None where all examples are independent.
 
-    Σ m²/n is at most the largest m, which stands for it where it alone is told. An effect below 1 would promise more
+    Σ m²/n is at most the largest m, which stands for it where it alone is known. An effect below 1 would promise more
     than independent examples: it counts as 1.
 
     Examples:
@@ -39,3 +40,13 @@ def effect_bound(design_effect: Sequence[float] | None, largest_group: int | Non
     if design_effect is not None:
         return [max(1.0, effect) for effect in design_effect]
     return None if largest_group in (None, 1) else [float(largest_group)] * radii
+
+
+def effects_or_ones(design_effect: Sequence[float] | None, largest_group: int | None, radii: int) -> list[float]:
+    """The same with 1 at each radius where all examples are independent.
+
+    Examples:
+        >>> effects_or_ones(None, None, 2)
+        [1.0, 1.0]
+    """
+    return effect_bound(design_effect, largest_group, radii) or [1.0] * radii

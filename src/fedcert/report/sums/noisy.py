@@ -4,16 +4,59 @@ from __future__ import annotations
 
 import operator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fedcert.errors import CannotCombine
 from fedcert.report.privacy import ALONE, AddedNoise
+from fedcert.report.report import Report
+from fedcert.report.request import Request
 from fedcert.report.sums.values import ClassTotals, Sums
 
 
+def empty_sums(like: Report | Request, contributors: int, **known: Any) -> Sums:
+    """Sums without examples.
+
+    Args:
+        like: of which they have the model, the settings, the radii and the classes.
+        contributors: how many sites are in them.
+        known: further fields of `Sums`.
+    """
+    return Sums(
+        model=like.model,
+        request=like.digest if isinstance(like, Request) else like.request,
+        smoothing=like.smoothing,
+        radii=like.radii,
+        classes=like.classes,
+        contributors=contributors,
+        label_counts=(0,) * len(like.classes),
+        certified_counts=(0,) * len(like.radii),
+        **known,
+    )
+
+
+def counts_of_cells(cells: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Label counts and certified counts of disjoint cells.
+
+    Args:
+        cells: one row per class; in it examples that are not certified even at the first radius, then those certified
+            at each radius and not at the next.
+
+    Returns:
+        Examples per class, and certified ones, classes x radii.
+
+    Examples:
+        >>> labels, certified = counts_of_cells(np.array([[1, 2, 3]]))
+        >>> labels.tolist(), certified.tolist()
+        ([6], [[5, 3]])
+    """
+    return cells.sum(axis=1), np.cumsum(cells[:, :0:-1], axis=1)[:, ::-1]
+
+
 def noisy_sums(like: Sums, noise: AddedNoise, contributors: int, words: str) -> Sums:
-    """Sums that noisy cells tell of: the totals are the cells, put in order so that they are counts.
+    """The sums that follow from noisy cells, of which negative ones count as 0.
 
     Args:
         like: sums with the same settings.
@@ -22,19 +65,25 @@ def noisy_sums(like: Sums, noise: AddedNoise, contributors: int, words: str) -> 
         words: the noise in words.
     """
     cells = np.rint(np.maximum(np.array(noise.cells, dtype=np.float64), 0) / noise.scale).astype(np.int64)
-    labels = cells.sum(axis=1)
-    certified = np.cumsum(cells[:, :0:-1], axis=1)[:, ::-1]
+    labels, certified = counts_of_cells(cells)
     totals = ClassTotals(
         contributors=contributors,
         label_counts=tuple(labels.tolist()),
         certified_counts=tuple(map(tuple, certified.tolist())),
     )
-    return Sums(
-        model=like.model, request=like.request, smoothing=like.smoothing, radii=like.radii, classes=like.classes,
-        contributors=contributors, label_counts=tuple(labels.tolist()),
-        certified_counts=tuple(certified.sum(axis=0).tolist()), by_class=totals, noise=words, private=noise,
-        design_effect=like.design_effect, largest_group=like.largest_group, alike=like.alike, software=like.software,
-    )  # fmt: skip
+    return replace(
+        like,
+        contributors=contributors,
+        label_counts=totals.label_counts,
+        certified_counts=tuple(certified.sum(axis=0).tolist()),
+        by_class=totals,
+        moments=None,
+        noise=words,
+        private=noise,
+        spread=None,
+        fewest_holders=None,
+        created=None,
+    )
 
 
 def merged_noise(first: Sums, second: Sums) -> Sums:
@@ -43,19 +92,21 @@ def merged_noise(first: Sums, second: Sums) -> Sums:
     Raises:
         CannotCombine: their noise was not added by each site by itself, or for different budgets or roundings.
     """
-    one, other = first.private, second.private
-    assert one is not None  # noqa: S101
+    noise, other = first.private, second.private
+    assert noise is not None  # noqa: S101
     assert other is not None  # noqa: S101
-    together = one.budget is not None and one.budget.noise != ALONE
-    if together or (one.budget, one.rounding, one.scale) != (other.budget, other.rounding, other.scale):
+    together = noise.budget is not None and noise.budget.noise != ALONE
+    if together or (noise.budget, noise.rounding, noise.scale) != (other.budget, other.rounding, other.scale):
         raise CannotCombine(
             "noisy sums can be merged only if each site added noise by itself, for the same budget, or rounded alike"
         )
-    rho = None if one.rho is None or other.rho is None else max(one.rho, other.rho)
-    noise = AddedNoise(
-        budget=one.budget, rho=rho, rounding=one.rounding, variance=one.variance + other.variance, scale=one.scale,
-        cells=tuple(tuple(map(operator.add, *rows)) for rows in zip(one.cells, other.cells, strict=True)),
-    )  # fmt: skip
+    joint_noise = replace(
+        noise,
+        rho=None if noise.rho is None or other.rho is None else max(noise.rho, other.rho),
+        variance=noise.variance + other.variance,
+        cells=tuple(tuple(map(operator.add, *rows)) for rows in zip(noise.cells, other.cells, strict=True)),
+        extra={},
+    )
     exact = [replace(sums, noise=None, private=None, by_class=None, moments=None) for sums in (first, second)]
     like = exact[0].merged(exact[1])
-    return noisy_sums(like, noise, like.contributors, first.noise or "")
+    return noisy_sums(like, joint_noise, like.contributors, first.noise or "")

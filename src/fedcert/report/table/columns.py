@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fedcert._schema.declare import TablePlace
+from fedcert._schema.frozen import FrozenMapping
 from fedcert.errors import CannotCombine
-from fedcert.report.compatibility import check_alike, check_once, check_together, joint
+from fedcert.report.compatibility import check_compatible, check_once, check_together, joint
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
-from fedcert.report.sums.groups import effect_bound, group_bound
+from fedcert.report.sums.groups import effects_or_ones, group_bound
+from fedcert.report.table.layout import fields_at
 
 Counts = npt.NDArray[np.int64]
 
@@ -23,30 +26,27 @@ class Table:
     """Reports that go together, one row each, in the order given.
 
     Attributes:
-        task, model, radii, classes: what all of them share.
+        header: the fields that all of them share, but for the settings.
         request: digest of the request that all of them answer; None where they do not say, or not the same.
         smoothings: the settings that occur; they differ in n0, n and the failure probability only.
         settings: which of these each row has.
         clients: names, each once.
         label_counts: rows x classes.
         certified_counts: rows x radii.
-        opens: which rows tell counts per class.
-        class_rows: these, open rows x classes x radii, in the smallest type that holds them.
-        design_effects: variance inflation, rows x radii, at least 1; None where nobody's examples come in groups.
-        largest_groups: examples in each row's largest group, at most; None where nobody's examples come in groups.
+        has_class_counts: which rows disclose counts per class.
+        class_rows: these counts, disclosing rows x classes x radii, in the smallest type that holds them.
+        design_effects: variance inflation, rows x radii, at least 1; None where all examples are independent.
+        largest_groups: examples in each row's largest group, at most; None where all examples are independent.
     """
 
-    task: str
-    model: str
+    header: Mapping[str, Any]
     request: str | None
-    radii: tuple[float, ...]
-    classes: tuple[str, ...]
     smoothings: tuple[Smoothing, ...]
     settings: npt.NDArray[np.int32]
     clients: tuple[str, ...]
     label_counts: Counts
     certified_counts: Counts
-    opens: npt.NDArray[np.bool_]
+    has_class_counts: npt.NDArray[np.bool_]
     class_rows: npt.NDArray[np.unsignedinteger[Any]]
     design_effects: npt.NDArray[np.float64] | None
     largest_groups: Counts | None
@@ -55,9 +55,35 @@ class Table:
         return len(self.clients)
 
     @property
+    def task(self) -> str:
+        """What is predicted."""
+        return str(self.header["task"])
+
+    @property
+    def model(self) -> str:
+        """Digest of the model that all clients certified."""
+        return str(self.header["model"])
+
+    @property
+    def radii(self) -> tuple[float, ...]:
+        """Increasing radii."""
+        return tuple(self.header["radii"])
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class names in index order."""
+        return tuple(self.header["classes"])
+
+    @property
     def smoothing(self) -> Smoothing:
         """The settings of all rows together: the smallest samples and the largest failure probability."""
         return joint(self.smoothings)
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """See `compatibility.Combinable`."""
+        known = {**self.header, "smoothing": self.smoothings[0]}
+        return {name: known[name] for name in fields_at(Report, TablePlace.SHARED)}
 
     @property
     def client(self) -> str:
@@ -78,25 +104,19 @@ class Table:
         position = {smoothing: index for index, smoothing in enumerate(smoothings)}
         rows = [report.class_certified_counts for report in reports if report.class_certified_counts is not None]
         shape = (len(rows), len(first.classes), len(first.radii))
-        flat = [1.0] * len(first.radii)
-        effects = [effect_bound(one.design_effect, one.largest_group, len(flat)) or flat for one in reports]
-        groups = [group_bound(one.examples, one.design_effect, one.largest_group) for one in reports]
         grouped = any(report.design_effect is not None or report.largest_group is not None for report in reports)
         return cls(
-            task=first.task,
-            model=first.model,
-            request=first.request if len({report.request for report in reports}) == 1 else None,
-            radii=first.radii,
-            classes=first.classes,
+            header=without_settings(first.shared),
+            request=common_request(report.request for report in reports),
             smoothings=tuple(smoothings),
             settings=np.array([position[report.smoothing] for report in reports], dtype=np.int32),
             clients=tuple(report.client for report in reports),
             label_counts=np.array([report.label_counts for report in reports], dtype=np.int64),
             certified_counts=np.array([report.certified_counts for report in reports], dtype=np.int64),
-            opens=np.array([report.class_certified_counts is not None for report in reports]),
+            has_class_counts=np.array([report.class_certified_counts is not None for report in reports]),
             class_rows=smallest(np.array(rows, dtype=np.int64).reshape(shape)),
-            design_effects=np.array(effects) if grouped else None,
-            largest_groups=np.array(groups, dtype=np.int64) if grouped else None,
+            design_effects=_design_effects(reports) if grouped else None,
+            largest_groups=_largest_groups(reports) if grouped else None,
         )
 
     @classmethod
@@ -108,41 +128,50 @@ class Table:
         """
         if not tables:
             raise CannotCombine("there are no reports to combine; give at least one")
-        check_alike(tables)
-        first = tables[0]
+        check_compatible(tables)
         clients = tuple(client for table in tables for client in table.clients)
         check_once(clients)
         if len(tables) == 1:
-            return first
+            return tables[0]
         smoothings = list(dict.fromkeys(smoothing for table in tables for smoothing in table.smoothings))
-        settings = [np.array([smoothings.index(one) for one in table.smoothings], dtype=np.int32) for table in tables]
+        position = {smoothing: index for index, smoothing in enumerate(smoothings)}
+        settings = [
+            np.array([position[smoothing] for smoothing in table.smoothings], dtype=np.int32)[table.settings]
+            for table in tables
+        ]
         grouped = any(table.design_effects is not None for table in tables)
-        requests = {table.request for table in tables}
         return cls(
-            task=first.task,
-            model=first.model,
-            request=first.request if len(requests) == 1 else None,
-            radii=first.radii,
-            classes=first.classes,
+            header=tables[0].header,
+            request=common_request(table.request for table in tables),
             smoothings=tuple(smoothings),
-            settings=np.concatenate([known[table.settings] for known, table in zip(settings, tables, strict=True)]),
+            settings=np.concatenate(settings),
             clients=clients,
             label_counts=np.concatenate([table.label_counts for table in tables]),
             certified_counts=np.concatenate([table.certified_counts for table in tables]),
-            opens=np.concatenate([table.opens for table in tables]),
+            has_class_counts=np.concatenate([table.has_class_counts for table in tables]),
             class_rows=np.concatenate([table.class_rows for table in tables]),
             design_effects=np.concatenate([table.effects() for table in tables]) if grouped else None,
             largest_groups=np.concatenate([table.groups() for table in tables]) if grouped else None,
         )
 
     def effects(self) -> npt.NDArray[np.float64]:
-        """The design effects, 1 where none are told."""
-        plain = np.ones((len(self), len(self.radii)))
-        return self.design_effects if self.design_effects is not None else plain
+        """The design effects, 1 for independent examples."""
+        return np.ones((len(self), len(self.radii))) if self.design_effects is None else self.design_effects
 
     def groups(self) -> Counts:
-        """The largest groups, 1 where none are told."""
-        return self.largest_groups if self.largest_groups is not None else np.ones(len(self), dtype=np.int64)
+        """The largest groups, 1 for independent examples."""
+        return np.ones(len(self), dtype=np.int64) if self.largest_groups is None else self.largest_groups
+
+
+def without_settings(shared: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What reports share, but for their settings, of which clients may differ in some."""
+    return FrozenMapping({name: value for name, value in shared.items() if name != "smoothing"})
+
+
+def common_request(requests: Iterable[str | None]) -> str | None:
+    """The request that all reports answer; None where they answer several, or none."""
+    distinct = set(requests)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 def smallest(counts: Counts) -> npt.NDArray[np.unsignedinteger[Any]]:
@@ -151,3 +180,14 @@ def smallest(counts: Counts) -> npt.NDArray[np.unsignedinteger[Any]]:
     most = int(counts.max(initial=0))
     kind = next((kind for kind in kinds if most <= np.iinfo(kind).max), np.uint64)
     return counts.astype(kind)
+
+
+def _design_effects(reports: Sequence[Report]) -> npt.NDArray[np.float64]:
+    return np.array(
+        [effects_or_ones(report.design_effect, report.largest_group, len(report.radii)) for report in reports]
+    )
+
+
+def _largest_groups(reports: Sequence[Report]) -> Counts:
+    bounds = [group_bound(report.examples, report.design_effect, report.largest_group) for report in reports]
+    return np.array(bounds, dtype=np.int64)

@@ -2,6 +2,7 @@
 
 The metadata's key `fedcert` holds a JSON object with `schema` ("fedcert/table/1"), `task`, `model`, `radii`, `classes`
 and `smoothing`; the columns are the other keys of a report, with `n0`, `n` and `failure_probability` where rows differ.
+All of that follows from the declaration of `Report` (see `layout`).
 """
 
 from __future__ import annotations
@@ -10,62 +11,40 @@ import json
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any
 
 from fedcert._files.atomic import whole_file
 from fedcert._files.paths import check_readable, display_path
 from fedcert._files.strict_json import parse
-from fedcert._schema.declare import defaulting, required
-from fedcert._schema.field_types import LARGEST_COUNT, FieldType, ModelName, Nullable, OneOf, Text, Timestamp
-from fedcert._schema.record import Nested, Record
-from fedcert.errors import (
-    CannotCombine,
-    FedcertError,
-    FedcertWarning,
-    FileProblem,
-    InvalidValue,
-    preview,
-    require,
-)
-from fedcert.report.compatibility import check_alike, check_once
-from fedcert.report.fields import CLASSES, RADII, REQUEST_DIGEST
+from fedcert._schema.declare import TablePlace
+from fedcert.errors import CannotCombine, FedcertError, FedcertWarning, FileProblem, preview
+from fedcert.report.compatibility import SETTINGS_PER_CLIENT, check_compatible, check_once
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
-from fedcert.report.table.bulk import NeedsRowByRow, plain_table, takes
-from fedcert.report.table.columns import Counts, Table
+from fedcert.report.table.bulk import COLUMNS
+from fedcert.report.table.columns import Table
+from fedcert.report.table.layout import arrow_type, fields_at, header_type
+from fedcert.report.table.row_batch import EXTRA_COLUMN, RowBatch, pyarrow
 
 SUFFIX = ".parquet"
 _KEY = b"fedcert"
 _LARGEST_HEADER = 32 * 2**20
+"""Bytes, as of a JSON document (`LARGEST_DOCUMENT`)."""
 _ROWS_AT_ONCE = 2**16
-_PER_ROW = ("n0", "n", "failure_probability")
-_NEEDED = ("client", "label_counts", "certified_counts")
-_NULLABLE = (
-    "request", "class_certified_counts", "abstained", "design_effect", "largest_group", "samples", "software",
-    "created",
-)  # fmt: skip
+"""Rows that are read together: some megabytes without counts per class."""
+_CELLS_AT_ONCE = 10**7
+"""Counts per class that are read together: 80 MB as 64-bit integers, and as much again while they are checked."""
+_WRITTEN_AT_ONCE = 4096
+"""Reports that become a row group: no more of them are in memory."""
 _REMEDY = "make it with 'fedcert merge REPORT… --out reports.parquet'"
 
-
-@dataclass(frozen=True, kw_only=True)
-class Header(Record):
-    """What all rows of a table share."""
-
-    SCHEMA: ClassVar[str] = "fedcert/table/1"
-    NOUN: ClassVar[str] = "table"
-    REMEDY: ClassVar[str | None] = _REMEDY
-
-    task: str = defaulting(OneOf(("multiclass",)), "multiclass")
-    model: str = required(ModelName())
-    smoothing: Smoothing = required(Nested(Smoothing))
-    radii: tuple[float, ...] = required(RADII)
-    classes: tuple[str, ...] = required(CLASSES)
+Header = header_type(Report, "fedcert/table/1", "table", _REMEDY)
+"""What all rows of a table share."""
+_REQUIRED = tuple(column.name for column in COLUMNS if column.required)
+_OPTIONAL = tuple(column.name for column in COLUMNS if not column.required)
+_KNOWN = (*_REQUIRED, *_OPTIONAL, *SETTINGS_PER_CLIENT, EXTRA_COLUMN)
 
 
 def read_parquet(path: Path) -> Iterator[Table]:
@@ -77,21 +56,21 @@ def read_parquet(path: Path) -> Iterator[Table]:
         InvalidValue: a row breaks a rule; the message names its number and its client.
         MissingExtra: pyarrow is not installed.
     """
-    with _told(path):
+    with _file_problems(path):
         for batch in _batches(path):
             yield batch.table()
 
 
 def reports_in(path: Path) -> Iterator[Report]:
     """The same reports, one at a time."""
-    with _told(path):
+    with _file_problems(path):
         for batch in _batches(path):
             yield from batch.reports()
 
 
 def holds_reports(path: Path) -> bool:
     """Whether a Parquet file says that it is a table of reports; True, too, where it cannot be read to find out."""
-    parquet = _pyarrow("parquet")
+    parquet = pyarrow("parquet")
     try:
         text = (parquet.read_schema(path).metadata or {}).get(_KEY)
         return text is not None and str(json.loads(text).get("schema")).startswith("fedcert/table/")
@@ -100,8 +79,12 @@ def holds_reports(path: Path) -> bool:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Whatever pyarrow, or Python, makes of a strange file, as one sentence."""
+def _file_problems(path: Path) -> Iterator[None]:
+    """Turns what pyarrow, or Python, raises on a strange file into one sentence.
+
+    Raises:
+        FileProblem: something else than an error of fedcert was raised inside.
+    """
     try:
         yield
     except FedcertError:
@@ -111,15 +94,15 @@ def _told(path: Path) -> Iterator[None]:
         raise FileProblem(f"{display_path(path)} cannot be read as a Parquet table: {reason}; {_REMEDY}") from None
 
 
-def _batches(path: Path) -> Iterator[_Batch]:
-    parquet = _pyarrow("parquet")
+def _batches(path: Path) -> Iterator[RowBatch]:
+    parquet = pyarrow("parquet")
     check_readable(path, (SUFFIX,))
     with parquet.ParquetFile(path) as file:
         header = _header_of(file, path)
         columns = _columns_of(file, path)
         start = 0
         for batch in file.iter_batches(batch_size=_batch_rows(header, columns), columns=columns):
-            yield _Batch(header, batch, display_path(path), start)
+            yield RowBatch(header, batch, display_path(path), start)
             start += len(batch)
         if not start:
             raise FileProblem(f"{display_path(path)} holds no report; {_REMEDY}")
@@ -134,60 +117,51 @@ def write_parquet(path: Path, reports: Iterable[Report]) -> int:
         FileProblem: the disk is full, or the system refuses otherwise.
         MissingExtra: pyarrow is not installed.
     """
-    arrow, parquet = _pyarrow(), _pyarrow("parquet")
+    arrow, parquet = pyarrow(), pyarrow("parquet")
     rows = iter(reports)
     first = next(rows, None)
     if first is None:
         raise CannotCombine("there are no reports to combine; give at least one")
-    header = Header(
-        task=first.task, model=first.model, smoothing=first.smoothing, radii=first.radii, classes=first.classes
-    )
-    schema = _schema(arrow).with_metadata({_KEY: json.dumps(header.to_json())})
+    header = Header(**first.shared)
+    schema = arrow_schema(arrow).with_metadata({_KEY: json.dumps(header.to_json())})
     clients: list[str] = []
     with whole_file(path) as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-        chunk = [first, *islice(rows, 4095)]
+        chunk = [first, *islice(rows, _WRITTEN_AT_ONCE - 1)]
         while chunk:
-            check_alike([first, *chunk])
+            check_compatible([first, *chunk])
             clients += [report.client for report in chunk]
             writer.write_table(arrow.Table.from_pylist([_row(report) for report in chunk], schema=schema))
-            chunk = list(islice(rows, 4096))
+            chunk = list(islice(rows, _WRITTEN_AT_ONCE))
         check_once(clients)
     return len(clients)
 
 
-def _pyarrow(module: str | None = None) -> Any:
-    name = "pyarrow" if module is None else f"pyarrow.{module}"
-    return require(name, "Parquet tables", "parquet")
-
-
-def _schema(arrow: Any) -> Any:
-    counts, whole, text = arrow.list_(arrow.int64()), arrow.int64(), arrow.string()
-    kinds = {
-        "client": text, "label_counts": counts, "certified_counts": counts,
-        "class_certified_counts": arrow.list_(counts), "abstained": whole,
-        "design_effect": arrow.list_(arrow.float64()), "largest_group": whole, "samples": whole,
-        "n0": whole, "n": whole, "failure_probability": arrow.float64(),
-        "request": text, "software": text, "created": text, "extra": text,
-    }  # fmt: skip
-    return arrow.schema([arrow.field(name, kind, nullable=name not in _NEEDED) for name, kind in kinds.items()])
+def arrow_schema(arrow: Any) -> Any:
+    """The columns: those that every row has, numbers, settings that rows may differ in, texts, further keys."""
+    optional = [column for column in COLUMNS if not column.required]
+    types = {column.name: arrow_type(arrow, column.field_type) for column in COLUMNS if column.required}
+    types |= {column.name: arrow_type(arrow, column.field_type) for column in optional if not column.holds_text}
+    types |= {name: arrow_type(arrow, Smoothing.field_types()[name]) for name in SETTINGS_PER_CLIENT}
+    types |= {column.name: arrow_type(arrow, column.field_type) for column in optional if column.holds_text}
+    types[EXTRA_COLUMN] = arrow.string()
+    return arrow.schema([arrow.field(name, kind, nullable=name not in _REQUIRED) for name, kind in types.items()])
 
 
 def _row(report: Report) -> dict[str, Any]:
-    row = {name: getattr(report, name) for name in (*_NEEDED, *_NULLABLE)}
-    row |= {name: getattr(report.smoothing, name) for name in _PER_ROW}
-    known = {"schema", *Report.field_types()} - {"signature"}  # no column of its own: few tables have signed rows
-    extra = {key: value for key, value in report.to_json().items() if key not in known}
-    return row | {"extra": json.dumps(extra) if extra else None}
+    row = {column.name: getattr(report, column.name) for column in COLUMNS}
+    row |= {name: getattr(report.smoothing, name) for name in SETTINGS_PER_CLIENT}
+    elsewhere = {"schema", *Report.field_types()} - set(fields_at(Report, TablePlace.EXTRA))
+    extra = {key: value for key, value in report.to_json().items() if key not in elsewhere}
+    return row | {EXTRA_COLUMN: json.dumps(extra) if extra else None}
 
 
-def _header_of(file: Any, path: Path) -> Header:
+def _header_of(file: Any, path: Path) -> Any:
     metadata = file.schema_arrow.metadata or {}
     text = metadata.get(_KEY)
     if text is None or len(text) > _LARGEST_HEADER:
         raise FileProblem(
             f"{display_path(path)} must say in its metadata, under the key 'fedcert', what its rows share, but "
-            "does not; "
-            f"{_REMEDY}"
+            f"does not; {_REMEDY}"
         )
     return Header.from_json(
         parse(text, f"{display_path(path)}: the metadata under the key 'fedcert'"), display_path(path)
@@ -196,17 +170,16 @@ def _header_of(file: Any, path: Path) -> Header:
 
 def _columns_of(file: Any, path: Path) -> list[str]:
     names = file.schema_arrow.names
-    known = (*_NEEDED, *_NULLABLE, *_PER_ROW, "extra")
-    for name in _NEEDED:
+    for name in _REQUIRED:
         if name not in names:
             raise FileProblem(f"{display_path(path)} must have the column '{name}', but has not; {_REMEDY}")
-    for name in known:
+    for name in _KNOWN:
         if names.count(name) > 1:
             raise FileProblem(
                 f"{display_path(path)} must have the column '{name}' once, but has it {names.count(name)} times; "
                 f"{_REMEDY}"
             )
-    unknown = [name for name in dict.fromkeys(names) if name not in known and not name.startswith("x-")]
+    unknown = [name for name in dict.fromkeys(names) if name not in _KNOWN and not name.startswith("x-")]
     if unknown:
         some = ", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else "")
         warnings.warn(
@@ -214,135 +187,10 @@ def _columns_of(file: Any, path: Path) -> list[str]:
             FedcertWarning,
             stacklevel=2,
         )
-    return [name for name in known if name in names]
+    return [name for name in _KNOWN if name in names]
 
 
-def _batch_rows(header: Header, columns: Sequence[str]) -> int:
-    """Rows at a time, so that their class rows stay within some hundred megabytes."""
+def _batch_rows(header: Any, columns: Sequence[str]) -> int:
+    """Rows at a time, so that their counts per class stay within some hundred megabytes."""
     cells = len(header.classes) * len(header.radii) if "class_certified_counts" in columns else 1
-    return max(1, min(_ROWS_AT_ONCE, 10**7 // cells))
-
-
-def _extra(text: Any, place: str) -> dict[str, Any]:
-    if text is None:
-        return {}
-    document = parse(text, place) if isinstance(text, str) else text
-    if not isinstance(document, dict):
-        raise InvalidValue("it", "a JSON object as text, or null", document, place=place)
-    return document
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """Some rows of a table on their way in."""
-
-    header: Header
-    batch: Any
-    place: str
-    start: int
-
-    def table(self) -> Table:
-        """The rows as a table. Where they are not plainly right, each is read as a report of its own."""
-        try:
-            return self._in_bulk()
-        except NeedsRowByRow:
-            return Table.of(list(self.reports()))
-
-    def reports(self) -> Iterator[Report]:
-        """The rows, each as a report of its own."""
-        shared = self.header.to_json()
-        for index, row in enumerate(self.batch.to_pylist()):
-            place = f"{self.place}, row {self.start + index + 1}"
-            settings = {name: row.pop(name, None) for name in _PER_ROW}
-            smoothing = {**shared["smoothing"], **{key: value for key, value in settings.items() if value is not None}}
-            extra = _extra(row.pop("extra", None), f"{place}, column 'extra'")
-            document = {**extra, **shared, **row, "smoothing": smoothing}
-            yield Report.from_json({**document, "schema": Report.SCHEMA}, place)
-
-    def _in_bulk(self) -> Table:
-        try:
-            return self._plainly()
-        except (FedcertError, NeedsRowByRow):
-            raise
-        except (ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError):
-            raise NeedsRowByRow from None  # columns of other types: one by one it shows what is wrong
-
-    def _plainly(self) -> Table:
-        if any(self._has(name) for name in ("design_effect", "largest_group", "extra")):
-            raise NeedsRowByRow
-        requests = self._distinct("request", Nullable(REQUEST_DIGEST))
-        self._distinct("software", Nullable(Text()))
-        self._distinct("created", Nullable(Timestamp()))
-        if len(requests) > 1:
-            raise NeedsRowByRow
-        samples = self._whole("samples")
-        if samples is not None and ((samples < 0) | (samples > LARGEST_COUNT)).any():
-            raise NeedsRowByRow
-        classes, radii = len(self.header.classes), len(self.header.radii)
-        cells = None
-        if self._has("class_certified_counts"):
-            inner = self._inner(self.batch.column("class_certified_counts"), classes)
-            cells = self._numbers(self._inner(inner, radii)).reshape(-1, classes, radii)
-        return plain_table(
-            self.header, next(iter(requests), None), *self._settings(), self.batch.column("client").to_pylist(),
-            self._lists("label_counts", classes), self._lists("certified_counts", radii), cells,
-            self._whole("abstained"),
-        )  # fmt: skip
-
-    def _has(self, name: str) -> bool:
-        """Whether a column is there and says anything."""
-        return name in self.batch.schema.names and self.batch.column(name).null_count < len(self.batch)
-
-    def _distinct(self, name: str, kind: FieldType) -> set[Any]:
-        """The different values of a column, all of a kind."""
-        values = set(self.batch.column(name).to_pylist()) if self._has(name) else {None}
-        if not all(takes(kind, value) for value in values):
-            raise NeedsRowByRow
-        return values
-
-    def _whole(self, name: str) -> Counts | None:
-        """A column of whole numbers, 0 for null; None where nobody says anything."""
-        return self._numbers(self.batch.column(name).fill_null(0)) if self._has(name) else None
-
-    def _lists(self, name: str, length: int) -> Counts:
-        return self._numbers(self._inner(self.batch.column(name), length)).reshape(-1, length)
-
-    @staticmethod
-    def _inner(column: Any, length: int) -> Any:
-        """What lists of one length hold, one after the other."""
-        types, compute = _pyarrow("types"), _pyarrow("compute")
-        lists = (types.is_list, types.is_large_list, types.is_fixed_size_list)
-        if not any(is_list(column.type) for is_list in lists) or column.null_count:
-            raise NeedsRowByRow
-        lengths = compute.min_max(compute.list_value_length(column)).as_py()
-        if lengths != {"min": length, "max": length}:
-            raise NeedsRowByRow
-        return column.flatten()
-
-    @staticmethod
-    def _numbers(column: Any) -> Counts:
-        arrow, types = _pyarrow(), _pyarrow("types")
-        if not types.is_integer(column.type) or column.null_count:
-            raise NeedsRowByRow
-        try:
-            return np.asarray(column.cast(arrow.int64()).to_numpy(zero_copy_only=False), dtype=np.int64)
-        except arrow.ArrowInvalid:  # unsigned numbers beyond 2^63
-            raise NeedsRowByRow from None
-
-    def _settings(self) -> tuple[list[Smoothing], npt.NDArray[np.int32]]:
-        """The settings that occur, and which of them each row has."""
-        plain = self.header.smoothing
-        told = [name for name in _PER_ROW if self._has(name)]
-        if not told:
-            return [plain], np.zeros(len(self.batch), dtype=np.int32)
-        columns = [self.batch.column(name).to_pylist() for name in told]
-        position: dict[tuple[Any, ...], int] = {}
-        settings = [position.setdefault(row, len(position)) for row in zip(*columns, strict=True)]
-        made = []
-        for row in position:
-            changes = {name: value for name, value in zip(told, row, strict=True) if value is not None}
-            try:
-                made.append(replace(plain, **changes))
-            except InvalidValue:
-                raise NeedsRowByRow from None
-        return made, np.array(settings, dtype=np.int32)
+    return max(1, min(_ROWS_AT_ONCE, _CELLS_AT_ONCE // cells))
