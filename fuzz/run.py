@@ -47,10 +47,10 @@ def json_mutator(data: bytes, most: int, seed: int) -> bytes:
     """Mostly changes that keep JSON what it is; in a file of lines, to one of them."""
     rows = data.split(b"\n") if data.count(b"\n{") else [data]
     place = seed % len(rows)
-    made = mutated(rows[place], seed) if seed % 8 else None
-    if made is None:
+    changed = mutated(rows[place], seed) if seed % 8 else None
+    if changed is None:
         return bytes(atheris.Mutate(data, most))
-    return b"\n".join([*rows[:place], made, *rows[place + 1 :]])[:most]
+    return b"\n".join([*rows[:place], changed, *rows[place + 1 :]])[:most]
 
 
 if __name__ == "__main__":

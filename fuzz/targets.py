@@ -51,9 +51,9 @@ def document(kind: type[Record]) -> Target:
     """A JSON document of one kind; what is taken must be written and read again as it is."""
 
     def target(data: bytes) -> None:
-        made = kind.from_json(parse(data, "the file"), "the file")
-        again = kind.from_json(parse(made.dumps(), "the text"), "the text")
-        if again != made or again.dumps() != made.dumps():
+        record = kind.from_json(parse(data, "the file"), "the file")
+        again = kind.from_json(parse(record.dumps(), "the text"), "the text")
+        if again != record or again.dumps() != record.dumps():
             raise AssertionError("what was written is read as something else")
 
     return target
@@ -113,8 +113,8 @@ def log(data: bytes) -> None:
 def journal(data: bytes) -> None:
     """A journal of certification."""
     with file_of(data, ".journal") as path:
-        made = Journal(path, {"a": 1})
-        made._file.close()
+        journal = Journal(path, {"a": 1})
+        journal._file.close()
 
 
 def mix(data: bytes) -> None:
@@ -135,7 +135,7 @@ def experiment(data: bytes) -> None:
 
 
 def idx(data: bytes) -> None:
-    """Four files of MNIST's format, all with the same bytes except for the length that the first byte tells."""
+    """Four files of MNIST's format, all with the same bytes except for the length, which the first byte gives."""
     with tempfile.TemporaryDirectory(dir=_PLACE) as folder:
         cut = data[0] if data else 0
         for kind in ("train", "t10k"):
@@ -185,8 +185,8 @@ def kept(name: str) -> Iterator[tuple[str, bytes]]:
     """The seeds of a target, and what fuzzing has found to reach new code."""
     for file in sorted((CORPUS / name).iterdir()):
         yield file.name, file.read_bytes()
-    found = CORPUS / f"{name}.zip"
-    if found.exists():
-        with zipfile.ZipFile(found) as archive:
+    archived = CORPUS / f"{name}.zip"
+    if archived.exists():
+        with zipfile.ZipFile(archived) as archive:
             for inside in archive.namelist():
                 yield inside, archive.read(inside)
