@@ -12,11 +12,11 @@ from fedcert._files.paths import kind_of_path
 from fedcert.cli.console import print_json, results, tell, working
 from fedcert.cli.inputs import files_among
 from fedcert.cli.request import budget_of
-from fedcert.cli.signing import check_asker, keys_in
+from fedcert.cli.signing import check_asker
 from fedcert.errors import CallError, preview
 from fedcert.privacy.dp.mechanism import describe_budget
-from fedcert.report import Report, Request, Sums, check_writable, read_one, write_whole
-from fedcert.report.privacy import ALONE, PrivacyBudget
+from fedcert.report import Report, Request, check_writable, read_one, write_whole
+from fedcert.report.privacy import ALONE
 from fedcert.show.terminal import printable
 
 app = typer.Typer(
@@ -77,7 +77,7 @@ def join(
         return site
 
     try:
-        done = take_part(folder, identity.name, begin, seconds=wait, once=once, told=tell)
+        done = take_part(folder, identity.name, begin, seconds=wait, once=once, notify=tell)
     finally:
         held.close()
     if done:
@@ -128,13 +128,7 @@ def add_up(
 def release(
     report: Annotated[Path, typer.Argument(help="This site's report (.json), with --class-counts; it stays here.")],
     out: Annotated[Path, typer.Option(help="The noisy sums to write (.json); they may go to anybody.")],
-    epsilon: Annotated[
-        float | None, typer.Option(help="Add noise, for differential privacy with this epsilon.")
-    ] = None,
-    round_to: Annotated[
-        int | None, typer.Option(min=2, help="Instead: round counts by chance to multiples of this.")
-    ] = None,
-    keys: Annotated[Path | None, typer.Option(help="With --round-to: this site's secret keys (.json).")] = None,
+    epsilon: Annotated[float, typer.Option(help="Add noise, for differential privacy with this epsilon.")],
     delta: Annotated[float, typer.Option(help="Of differential privacy.")] = 1e-6,
     most_per_patient: Annotated[
         int | None, typer.Option(min=1, help="Protect patients with so many examples, not single examples.")
@@ -143,42 +137,23 @@ def release(
     policy: Annotated[Path | None, typer.Option(help="This site's rules about what leaves it (.json).")] = None,
     dry_run: Annotated[bool, typer.Option(help="Show what would be added, and write nothing.")] = False,
 ) -> None:
-    """Write this site's counts with noise of its own, or rounded: for those who cannot sum in secret."""
+    """Write this site's counts with noise of its own: for those who cannot sum in secret."""
+    from fedcert.privacy.dp.mechanism import released
     from fedcert.privacy.policy import read_policy
 
-    check_writable(out, (".json",), files_among(report, keys, policy))
-    if (epsilon is None) == (round_to is None):
-        raise CallError("give either --epsilon, for noise, or --round-to, for counts rounded by chance")
-    if (round_to is None) != (keys is None):
-        raise CallError("--round-to needs --keys (and --epsilon does not): chance comes from this site's secret key")
+    check_writable(out, (".json",), files_among(report, policy))
     budget = budget_of(epsilon, delta, most_per_patient, replace, ALONE)
+    assert budget is not None  # noqa: S101
     own: Report = read_one(report, Report)
-    read_policy(policy).check_release(own, budget, round_to)
-    made, words, after = _noisy(own, budget) if budget is not None else _rounded(own, round_to or 1, keys)
+    read_policy(policy).check_release(own, budget)
+    noisy = released(own, budget)
+    deviation = (noisy.private.variance if noisy.private is not None else 0.0) ** 0.5
+    words = f"get noise of standard deviation {deviation:.1f}: {describe_budget(budget)}"
     console = results()
     console.print(printable(f"{len(own.classes) * (len(own.radii) + 1):,} counts {words}."))
     if not dry_run:
-        write_whole(out, made.dumps())
-        console.print(printable(f"Wrote {out}. {after}"))
-
-
-def _noisy(own: Report, budget: PrivacyBudget) -> tuple[Sums, str, str]:
-    from fedcert.privacy.dp.mechanism import released
-
-    made = released(own, budget)
-    deviation = (made.private.variance if made.private is not None else 0.0) ** 0.5
-    words = f"get noise of standard deviation {deviation:.1f}: {describe_budget(budget)}"
-    return made, words, "Each further release of the same examples adds to epsilon."
-
-
-def _rounded(own: Report, base: int, keys: Path | None) -> tuple[Sums, str, str]:
-    from fedcert.privacy.rounding import rounded
-
-    identity = keys_in(keys, own.client)
-    assert identity is not None  # noqa: S101
-
-    words = f"are rounded up or down, by chance and right on average, to multiples of {base}"
-    return rounded(own, base, identity), words, "The same counts are rounded the same way again."
+        write_whole(out, noisy.dumps())
+        console.print(printable(f"Wrote {out}. Each further release of the same examples adds to epsilon."))
 
 
 app.command("release")(release)

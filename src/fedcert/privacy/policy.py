@@ -13,9 +13,10 @@ from fedcert._schema.record import Record
 from fedcert.errors import InvalidValue, Refused
 from fedcert.report import Report, Request
 from fedcert.report.privacy import PrivacyBudget
-from fedcert.secagg.threshold import MIN_CLIENTS_FOR_MOMENTS
 
 NEVER, PRIVATELY, ALWAYS = "never", "in private sums", "always"
+MIN_CLIENTS_FOR_MOMENTS = 5
+"""Fewest clients in a sum of squares by default: over three or four, sums and their squares nearly give each away."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +33,6 @@ class Policy(Record):
             always tell classes, are then not let out.
         fewest_for_squares: the fewest sites that sums of squares (moments, or a second sum) may be over: they tell more
             of each than sums do.
-        rounding: counts that others can read leave in multiples of this; 1 where they need not.
         largest_epsilon: counts leave with noise of at most this epsilon; null where noise is not asked for.
         largest_delta: and of at most this delta.
         total_epsilon: what all noisy private sums together may come to, as this site's memory has them; null for no
@@ -50,7 +50,6 @@ class Policy(Record):
     fewest_clients: int = defaulting(Whole(least=3), 3)
     fewest_holders: int = defaulting(Whole(), 0)
     fewest_for_squares: int = defaulting(Whole(least=3), MIN_CLIENTS_FOR_MOMENTS)
-    rounding: int = defaulting(Whole(least=1, most=2**20), 1)
     largest_epsilon: float | None = optional(Number(above=0))
     largest_delta: float = defaulting(Number(above=0, below=1), 1e-5)
     total_epsilon: float | None = optional(Number(above=0))
@@ -70,11 +69,6 @@ class Policy(Record):
         if self.largest_epsilon is not None:
             raise Refused("this site's policy lets counts out with noise only; use: fedcert private release")
         self._check_readable()
-        if self.rounding > 1:
-            raise Refused(
-                f"this site's policy lets counts out in multiples of {self.rounding} only; use: fedcert private "
-                f"release --round-to {self.rounding}"
-            )
         if class_counts and self.class_counts != ALWAYS:
             raise Refused(f"this site's policy lets counts per class out {self._when()}; leave --class-counts out")
 
@@ -118,13 +112,8 @@ class Policy(Record):
             )
         self._check_budget(private.budget)
 
-    def check_release(self, report: Report, budget: PrivacyBudget | None, rounding: int | None = None) -> None:
-        """Check that a report's counts may leave with noise, or rounded.
-
-        Args:
-            report: the site's.
-            budget: of the noise; None where there is none.
-            rounding: to which multiples; None where they are not rounded.
+    def check_release(self, report: Report, budget: PrivacyBudget) -> None:
+        """Check that a report's counts may leave with noise of a budget.
 
         Raises:
             Refused: they may not; the sentence says why.
@@ -133,18 +122,13 @@ class Policy(Record):
         if self.class_counts == NEVER:
             raise Refused("this site's policy lets counts per class out never, not even with noise")
         self._check_budget(budget)
-        if budget is not None and self.largest_epsilon is not None:
+        if self.largest_epsilon is not None:
             return
         self._check_readable()
         if self.class_counts != ALWAYS:
             raise Refused(
                 f"this site's policy lets counts per class out {self._when()}; noise would do only if the policy named "
                 "a largest_epsilon"
-            )
-        if self.rounding > 1 and (rounding is None or rounding % self.rounding):
-            raise Refused(
-                f"this site's policy lets counts out in multiples of {self.rounding}; noise would do only if the "
-                "policy named a largest_epsilon"
             )
 
     def _check_readable(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
-from fedcert.secagg.masks import derived, framed, framed_name
+from fedcert.privacy.keys.framing import framed, framed_name
+from fedcert.secagg.masks import derived
 from fedcert.secagg.shamir import SHARE_BYTES
 
 _MASK, _WITNESS = (framed([purpose]) for purpose in ("mask", "witness"))

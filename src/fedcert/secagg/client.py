@@ -26,13 +26,14 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from fedcert._schema.encoding import decoded, encoded
 from fedcert.errors import Refused, preview
+from fedcert.privacy.keys.framing import framed, framed_name
 from fedcert.privacy.keys.identity import Identity
 from fedcert.privacy.keys.keyring import Keyring
 from fedcert.privacy.state_store import State, StateStore
 from fedcert.report import Request
 from fedcert.secagg.binding import mask_seed, survivors_digest, witness_of
 from fedcert.secagg.differencing_guard import DifferencingGuard
-from fedcert.secagg.masks import Vector, agreed, derived, framed, framed_name, masked
+from fedcert.secagg.masks import Vector, agreed, derived, masked
 from fedcert.secagg.messages import (
     COMMON_BYTES,
     ClientMessage,
@@ -56,8 +57,8 @@ _Answer = TypeVar("_Answer", bound=ClientMessage)
 
 HOLDERS = "holders"
 """The purpose of a sum of what sites hold."""
-FEWEST = 3
-"""A sum of two tells each of them the other's numbers."""
+MIN_CLIENTS = 3
+"""A sum over two gives each of them the other's numbers."""
 _CHANNEL, _SHARES, _SURVIVORS = (framed([purpose]) for purpose in ("channel", "shares", "survivors"))
 _STEPS: dict[str, type[ServerMessage]] = {
     "keys": Keys,
@@ -100,7 +101,7 @@ class SecAggClient:
         *,
         purpose: str = "counts",
         checked: bool = False,
-        fewest: int = FEWEST,
+        fewest: int = MIN_CLIENTS,
     ) -> None:
         if request.private is None or request.roster is None:
             raise Refused("the request asks for no private sum")
@@ -112,10 +113,10 @@ class SecAggClient:
         self._place = {name: place for place, name in enumerate(request.roster, start=1)}
         if self.name not in self._place:
             raise Refused(f"{preview(self.name)} is not among the {len(self._place)} clients that are asked")
-        if self.threshold < max(fewest, FEWEST):
+        if self.threshold < max(fewest, MIN_CLIENTS):
             raise Refused(
                 f"the sum may be over as few as {self.threshold} clients, but this site wants at least "
-                f"{max(fewest, FEWEST)}"
+                f"{max(fewest, MIN_CLIENTS)}"
             )
         listed = keyring.members.get(self.name)
         if listed is not None and (listed.signing, listed.agreement) != identity.public:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -46,20 +45,6 @@ def derived(secret: bytes, session: bytes, purpose: bytes, keys: int = 1) -> tup
     """
     made = HKDF(_HASH, _KEY_BYTES * keys, salt=session, info=purpose).derive(secret)
     return tuple(made[start : start + _KEY_BYTES] for start in range(0, len(made), _KEY_BYTES))
-
-
-def framed(parts: Iterable[bytes | str]) -> bytes:
-    """Parts as one text that no other parts give: each with its length, so that what was framed may be joined."""
-    return b"".join([_framed(part) for part in parts])
-
-
-def _framed(part: bytes | str) -> bytes:
-    text = part.encode() if isinstance(part, str) else part
-    return len(text).to_bytes(4, "big") + text
-
-
-framed_name = lru_cache(maxsize=2**16)(_framed)
-"""A name as `framed` writes it; the same ones come again and again."""
 
 
 def stream(seed: bytes, length: int) -> Vector:

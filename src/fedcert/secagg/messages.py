@@ -26,11 +26,11 @@ from fedcert._schema.declare import optional, required
 from fedcert._schema.encoding import Encoded
 from fedcert._schema.field_types import MappingOf, Pattern, Text
 from fedcert._schema.record import Record
+from fedcert.privacy.keys.framing import framed
 from fedcert.privacy.keys.identity import Identity
 from fedcert.privacy.keys.keyring import Keyring
 from fedcert.report import Request
 from fedcert.report.fields import LABEL_COUNTS, ROSTER
-from fedcert.secagg.masks import framed
 from fedcert.secagg.shamir import SHARE_BYTES
 
 TAG_BYTES = 32

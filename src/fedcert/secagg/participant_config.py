@@ -12,7 +12,7 @@ from fedcert.privacy.keys.keyring import Keyring, read_keyring
 from fedcert.privacy.policy import Policy, read_policy
 from fedcert.privacy.state_store import FolderStore
 from fedcert.report import Report, Request
-from fedcert.secagg.client import FEWEST
+from fedcert.secagg.client import MIN_CLIENTS
 from fedcert.secagg.participant import Participant
 
 
@@ -31,7 +31,7 @@ class ParticipantConfig:
     identity: Identity
     keyring: Keyring
     memory: Path
-    fewest: int = FEWEST
+    fewest: int = MIN_CLIENTS
     policy: Policy = field(default_factory=Policy)
 
     @classmethod
@@ -40,7 +40,7 @@ class ParticipantConfig:
         keys: str | Path,
         trusted: str | Path,
         memory: str | Path,
-        fewest: int = FEWEST,
+        fewest: int = MIN_CLIENTS,
         policy: str | Path | None = None,
     ) -> ParticipantConfig:
         """From the files that `fedcert keys` made, and the site's rules (.json).

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-MIN_CLIENTS_FOR_MOMENTS = 5
-"""Sites that sums of squares are over at least, where nobody says otherwise: they tell much of few."""
+from fedcert.privacy.policy import MIN_CLIENTS_FOR_MOMENTS
 
 
 def default_threshold(sites: int, *, squares: bool) -> int:

@@ -225,11 +225,6 @@ class VectorLayout:
         )
 
 
-def next_effect(effect: float) -> float:
-    """A design effect as the next larger step; itself where it is larger than all."""
-    return next((step for step in _EFFECTS if effect <= step * (1 + 1e-9)), effect)
-
-
 def _step(steps: tuple[float, ...], value: float) -> list[int]:
     """A value as a 1 at the next larger step; at the last for all that are larger."""
     place = next((index for index, step in enumerate(steps) if value <= step * (1 + 1e-9)), len(steps) - 1)

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from fedcert.secagg.masks import Vector, derived, framed, stream
+from fedcert.privacy.keys.framing import framed
+from fedcert.secagg.masks import Vector, derived, stream
 
 
 def common_key(salt: bytes, parts: Mapping[str, bytes]) -> bytes:

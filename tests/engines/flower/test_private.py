@@ -48,7 +48,7 @@ def private(folder: Path) -> Any:
             where,
             network(),
             FOUR[name],
-            membership=ParticipantConfig(KEYS[name], RING, folder / name, policy=FEW),
+            participant=ParticipantConfig(KEYS[name], RING, folder / name, policy=FEW),
         )
 
     return handle
@@ -151,7 +151,7 @@ def test_three_tenths_drop_out(tmp_path: Path, count: int, stage: int | None) ->
             where,
             network(),
             data[name],
-            membership=ParticipantConfig(keys[name], ring, tmp_path / name, policy=FEW),
+            participant=ParticipantConfig(keys[name], ring, tmp_path / name, policy=FEW),
         )
 
     grid = Hands({100 + number: handle for number in range(count)})
@@ -194,7 +194,7 @@ def test_what_a_client_holds_is_not_in_its_reasons(tmp_path: Path) -> None:
         own = ParticipantConfig(
             KEYS[name], RING, tmp_path / name, policy=Policy(fewest_for_squares=3, minimum_examples=99)
         )
-        return answer(message, where, network(), FOUR[name], membership=own)
+        return answer(message, where, network(), FOUR[name], participant=own)
 
     grid = Hands({**{100 + number: private(tmp_path) for number in range(3)}, 103: strict})
     made = round_of(grid)

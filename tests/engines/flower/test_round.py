@@ -20,7 +20,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from fedcert import certify
 from fedcert.engines import versions
 from fedcert.engines.client import examples_of
-from fedcert.engines.flower import SUPPORTED, answer, certify_round, certifying, mail
+from fedcert.engines.flower import SUPPORTED, answer, certify_round, certifying, transport
 from fedcert.errors import CallError, DataProblem, QuorumMissed
 from fedcert.report import Request
 from fedcert.rounds import RunFolder
@@ -210,7 +210,7 @@ def test_a_site_that_flower_loses_for_a_while_is_asked_again_with_the_same_node(
 
 
 def test_a_site_that_stays_lost_is_named_with_what_flower_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mail, "_PATIENCE", 0.5)
+    monkeypatch.setattr(transport, "_PATIENCE", 0.5)
     grid = Hands({100: honest, 101: honest})
 
     def dies(message: Message, where: Context) -> Message:

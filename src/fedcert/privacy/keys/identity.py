@@ -18,7 +18,7 @@ from fedcert._schema.encoding import Encoded, Secret, decoded, encoded
 from fedcert._schema.field_types import Text
 from fedcert._schema.record import Record
 from fedcert.errors import CallError, InvalidValue, Refused, preview, require
-from fedcert.secagg.masks import framed
+from fedcert.privacy.keys.framing import framed
 
 require("cryptography", "signing and summing in secret", "private")
 

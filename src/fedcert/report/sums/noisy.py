@@ -41,19 +41,15 @@ def merged_noise(first: Sums, second: Sums) -> Sums:
     """Noisy sums of different sites: each unit is at one of them, so the budget is that of the larger loss.
 
     Raises:
-        CannotCombine: their noise was not added by each site by itself, or for different budgets or roundings.
+        CannotCombine: their noise was not added by each site by itself, or for different budgets.
     """
     one, other = first.private, second.private
     assert one is not None  # noqa: S101
     assert other is not None  # noqa: S101
-    together = one.budget is not None and one.budget.noise != ALONE
-    if together or (one.budget, one.rounding, one.scale) != (other.budget, other.rounding, other.scale):
-        raise CannotCombine(
-            "noisy sums can be merged only if each site added noise by itself, for the same budget, or rounded alike"
-        )
-    rho = None if one.rho is None or other.rho is None else max(one.rho, other.rho)
+    if one.budget.noise != ALONE or (one.budget, one.scale) != (other.budget, other.scale):
+        raise CannotCombine("noisy sums can be merged only if each site added noise by itself, for the same budget")
     noise = AddedNoise(
-        budget=one.budget, rho=rho, rounding=one.rounding, variance=one.variance + other.variance, scale=one.scale,
+        budget=one.budget, rho=max(one.rho, other.rho), variance=one.variance + other.variance, scale=one.scale,
         cells=tuple(tuple(map(operator.add, *rows)) for rows in zip(one.cells, other.cells, strict=True)),
     )  # fmt: skip
     exact = [replace(sums, noise=None, private=None, by_class=None, moments=None) for sums in (first, second)]
