@@ -61,7 +61,7 @@ def join(
     rules.check_private(own, asked)
     check_asker(asked, trusted)
     if dry_run:
-        print_json(VectorLayout(asked).told(own))
+        print_json(VectorLayout(asked).contribution(own))
         tell("note: this would enter the sum, under masks that nobody can take off it alone; nothing was sent")
         return
     VectorLayout(asked).pack(own)  # what is wrong here is found before anything is in the shared folder

@@ -2,7 +2,7 @@
 
 shared/
   to/<client>/<stage>.json      the coordinator's message to a client
-  from/<client>/<stage>.json    the client's answer; or <stage>-trouble.json, why there is none
+  from/<client>/<stage>.json    the client's answer; or `<stage>-trouble.json`, why there is none
 """
 
 from __future__ import annotations

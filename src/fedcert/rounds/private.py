@@ -22,7 +22,7 @@ from fedcert.rounds.checks import check_missing
 from fedcert.rounds.folder import RunFolder
 from fedcert.rounds.requests import make_request, seconds_left
 from fedcert.rounds.settings import PrivateSettings
-from fedcert.rounds.transport import Reply, Transport, one_line
+from fedcert.rounds.transport import Reply, Transport, single_line
 from fedcert.rounds.waiting import exchange
 from fedcert.secagg.class_support import ClassSupport
 from fedcert.secagg.client import HOLDERS
@@ -258,7 +258,7 @@ class _PrivateRound:
 
         def fail(client: str, reason: str) -> None:
             failed.add(client)
-            self.failures[client] = one_line(reason)
+            self.failures[client] = single_line(reason)
             if self.folder is not None:
                 self.folder.log("failed", client=client, reason=self.failures[client])
 

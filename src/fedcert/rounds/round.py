@@ -19,7 +19,7 @@ from fedcert.report import Report, Request
 from fedcert.rounds.checks import check_conflicts, check_missing, check_signatures
 from fedcert.rounds.folder import RunFolder
 from fedcert.rounds.quorum import Quorum, check_quorum
-from fedcert.rounds.transport import Reply, one_line
+from fedcert.rounds.transport import Reply, single_line
 from fedcert.rounds.validation import AnswerValidator, same_counts
 from fedcert.rounds.worst_case import check_missing_examples, worst_case
 
@@ -160,21 +160,21 @@ class CertificationRound:
             self.doubt(answer.client if isinstance(answer, Report) else None, reason)
             return
         if self.folder is not None:
-            self.folder.log("refused", client=sender, known=True, reason=one_line(reason))
+            self.folder.log("refused", client=sender, known=True, reason=single_line(reason))
         if sender not in self.reports:
-            self.failures[sender] = one_line(f"its answer was refused: {reason}")
+            self.failures[sender] = single_line(f"its answer was refused: {reason}")
 
     def doubt(self, client: str | None, reason: str) -> None:
         """Note that something in a client's name, or in no name, is no answer; the client may still send one."""
         if self.folder is not None:
-            self.folder.log("refused", client=client, known=False, reason=one_line(reason))
+            self.folder.log("refused", client=client, known=False, reason=single_line(reason))
         if client is not None:
-            self._doubts[client] = one_line(f"a report in its name was refused: {reason}")
+            self._doubts[client] = single_line(f"a report in its name was refused: {reason}")
 
     def fail(self, client: str, reason: str) -> None:
         """Note why a client will not answer, as it or the transport says."""
         if client not in self.reports:
-            self.failures[client] = one_line(reason)
+            self.failures[client] = single_line(reason)
             if self.folder is not None:
                 self.folder.log("failed", client=client, reason=self.failures[client])
 
@@ -184,7 +184,7 @@ class CertificationRound:
 
     def note_conflict(self, client: str, reason: str) -> None:
         """Note that others claim the name of a client that has answered; the estimate will say so."""
-        self.conflicts[client] = one_line(reason)
+        self.conflicts[client] = single_line(reason)
         if self.folder is not None:
             self.folder.log("contested", client=client, reason=self.conflicts[client])
 

@@ -66,7 +66,7 @@ class Transport(Protocol):
         ...
 
 
-def one_line(reason: object) -> str:
+def single_line(reason: object) -> str:
     """A reason in a client's own words, as one short line without characters that a terminal would act on."""
     text = str(reason)[: 10 * _LONGEST_REASON].replace("\n", " ")
     line = " ".join("".join("�" if deceives(character) else character for character in text).split())

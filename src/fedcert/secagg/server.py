@@ -118,7 +118,7 @@ class SecAggServer:
         if isinstance(message, Join) and any(other.key == message.key for other in self._of(Join).values()):
             raise Refused(f"the key of {client} is another site's")
         if isinstance(message, Join):
-            agreed(X25519PrivateKey.generate(), decoded(message.key))  # one that nobody can use is found out now
+            agreed(X25519PrivateKey.generate(), decoded(message.key))  # a key of small order shows now
         if isinstance(message, Shares) and (
             set(message.sealed) != joined - {message.client} or set(message.witness) != joined
         ):
