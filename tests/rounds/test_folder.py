@@ -180,3 +180,13 @@ def test_a_coordinator_that_is_killed_loses_no_answer(tmp_path: Path) -> None:
     assert out.split() == ["site-c"]  # nobody is asked twice
     with RunFolder(tmp_path) as folder:
         assert len(CertificationRound(folder=folder).reports) == 3
+
+
+def test_a_reason_is_forgotten_once_its_client_has_answered(tmp_path: Path) -> None:
+    asked = request()
+    with RunFolder(tmp_path, asked) as folder:
+        one = CertificationRound(asked, folder, clock=lambda: NOW)
+        one.fail("site-a", "disk broke")
+        one.fail("site-b", "disk broke")
+        one.take(answer(asked), sender="site-a")
+        assert folder.failures() == {"site-b": "disk broke"}

@@ -25,7 +25,7 @@ from fedcert.privacy.policy import Policy
 from fedcert.privacy.state_store import FolderStore, InMemoryStore
 from fedcert.report import Report, Request, Sums
 from fedcert.report.request import PrivateSum
-from fedcert.rounds.private import estimate_from_sums, private_sums
+from fedcert.rounds.private import estimate_from_sums, private_sums, run_private_round
 from fedcert.secagg.messages import Totals
 from fedcert.secagg.participant import Participant
 from fedcert.secagg.second_sum import SecondSum
@@ -477,3 +477,81 @@ def test_a_message_that_comes_again_does_not_spoil_the_folder(tmp_path: Path) ->
     sums, _ = private_sums(transport, request, RING, folder=tmp_path / "run", patience=0.0)
     again, _ = private_sums(InProcessTransport({}), request, RING, folder=tmp_path / "run", once=True)
     assert again == sums
+
+
+def whole_round(transport: Any, **changes: Any) -> Any:
+    settings: dict[str, Any] = {
+        "classes": ("a", "b"), "smoothing": 0.5, "radii": (0.0, 0.25, 0.5), "roster": NAMES, "keys": COORDINATOR,
+        "trusted": RING, "threshold": 4, "moments": True, "patience": 0.0,
+    }  # fmt: skip
+    return run_private_round(transport, "m", **{**settings, **changes})
+
+
+def any_site(name: str, memory: Any = None) -> Any:
+    return lambda request: site(name, reports(request)[name], memory)(request)
+
+
+def test_a_whole_private_round_keeps_request_sums_and_estimate_and_no_report(tmp_path: Path) -> None:
+    transport = InProcessTransport({name: any_site(name) for name in NAMES if name != "site-3"})
+    made = whole_round(transport, run=tmp_path)
+    assert made.excluded == {"site-3": "it was never there"}
+    request = Request.from_json(json.loads((tmp_path / "request.json").read_text()))
+    kept = Sums.from_json(json.loads((tmp_path / "sums.json").read_text()))
+    assert kept == in_process(request, reports(request), {"site-3"})[0]
+    assert json.loads((tmp_path / "estimate.json").read_text())["clients"] == 4
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "estimate.json", "log.ndjson", "request.json", "sum", "sums.json",
+    ]  # fmt: skip
+    for file in tmp_path.rglob("*.json"):
+        assert "fedcert/report" not in file.read_text()
+
+
+def test_a_private_round_that_was_broken_off_goes_on(tmp_path: Path) -> None:
+    memories = {name: InMemoryStore() for name in NAMES}
+
+    class Dying(InProcessTransport):
+        def send(self, request: Request, stage: int, messages: Mapping[str, str]) -> None:
+            if stage == 3:
+                raise KeyboardInterrupt
+            super().send(request, stage, messages)
+
+    class Resumed(InProcessTransport):
+        """Sites that start anew with what they remember: the request does not come again."""
+
+        def send(self, request: Request, stage: int, messages: Mapping[str, str]) -> None:
+            assert stage >= 3
+            self.participants = {name: self.clients[name](request) for name in messages}
+            super().send(request, stage, messages)
+
+    with pytest.raises(KeyboardInterrupt):
+        whole_round(Dying({name: any_site(name, memories[name]) for name in NAMES}), run=tmp_path)
+    with pytest.raises(CallError, match="is of a round with another private; name another folder$"):
+        whole_round(InProcessTransport({}), run=tmp_path, moments=False)
+    again = Resumed({name: any_site(name, memories[name]) for name in NAMES})
+    assert whole_round(again, run=tmp_path, roster=NAMES[::-1]).clients == 5
+
+
+@pytest.mark.parametrize("roster", [None, 5])
+def test_a_private_sum_needs_names(roster: Any) -> None:
+    with pytest.raises(CallError, match="^a private sum needs a roster of names"):
+        whole_round(InProcessTransport({}), roster=roster)
+
+
+def test_going_on_without_some_ends_one_stage_and_not_the_next_sums_first(tmp_path: Path) -> None:
+    """The last stage of the first sum is ended without a site; the second sum's first stage is then waited in."""
+    private = PrivateSum(threshold=4, spread=True)
+    request = sign(private_request(NAMES, radii=(0.0, 0.25, 0.5), private=private), COORDINATOR)
+    own, memories = reports(request), {name: InMemoryStore() for name in NAMES}
+    folder = tmp_path / "shared"
+    folder.mkdir()
+
+    def add_up(go_on: bool = False) -> Any:
+        return private_sums(FolderTransport(folder), request, RING, folder=tmp_path / "run", once=True, go_on=go_on)
+
+    for stage in range(5):
+        add_up()
+        for name in NAMES[:4] if stage == 4 else NAMES:
+            take_part(folder, name, lambda name=name: site(name, own[name], memories[name])(request), once=True)
+    sums, waiting = add_up(go_on=True)
+    assert sums is None
+    assert waiting == dict.fromkeys(NAMES, "it has not sent its join")

@@ -1,9 +1,9 @@
 """Verifiable totals: clients recognise a total that the server made up.
 
 The clients of an aggregation have a key in common that the server does not know. With factors a and, for each client i,
-numbers b_i from that key, client i adds a x_i + b_i to the sum beside its x_i, mod 2^64. With the key one checks that the
-totals are X and a X + Σ b_i. A server that claims X + d must guess a d, which for d below 2^16 is at least 48 unknown
-bits. A server that colludes with one of the clients knows the key, and can lie.
+numbers b_i from that key, client i adds a x_i + b_i to the sum beside its x_i, mod 2^64. With the key one checks that
+the totals are X and a X + Σ b_i. A server that claims X + d must guess a d, which for d below 2^16 is at least 48
+unknown bits. A server that colludes with one of the clients knows the key, and can lie.
 """
 
 from __future__ import annotations

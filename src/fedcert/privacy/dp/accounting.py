@@ -1,8 +1,8 @@
 """Accounting of noise: zero-concentrated differential privacy (zCDP), its conversion, and each client's share of noise.
 
 Clients that add noise together each add a discrete Gaussian of variance s². Their sum is no discrete Gaussian, but is
-close to one; Kairouz, Liu and Steinke (2021, theorem 1) bound what that costs: with n summands, d cells and sensitivity D
-the sum is (e²/2)-zCDP for
+close to one; Kairouz, Liu and Steinke (2021, theorem 1) bound what that costs: with n summands, d cells and sensitivity
+D the sum is (e²/2)-zCDP for
 
     e = min(sqrt(D²/(n s²) + t d/2), D/(sqrt(n) s) + t sqrt(d)),  t = 10 Σ_{k=1}^{n-1} exp(-2 π² s² k/(k+1)).
 """
