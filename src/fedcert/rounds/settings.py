@@ -89,12 +89,16 @@ class RoundSettings:
         """The roster's names, where they are given."""
         return self.roster if isinstance(self.roster, tuple) else None
 
+    @property
+    def private(self) -> PrivateSum | None:
+        """What a secure sum is over, instead of reports; None where reports are wanted."""
+        return None
+
     def asked(self, model: str) -> dict[str, Any]:
         """What a run that is resumed must have asked, by the names of a request's fields."""
-        private = getattr(self, "private", None)
         return {
             "model": model, "smoothing": self.smoothing, "classes": self.classes, "radii": self.radii,
-            "private": private, "roster": self.names,
+            "private": self.private, "roster": self.names,
         }  # fmt: skip
 
 
