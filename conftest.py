@@ -12,4 +12,4 @@ collect_ignore_glob = [
     f"src/fedcert/engines/{folder}/*" for folder, package in _ENGINES.items() if find_spec(package) is None
 ]
 if find_spec("flwr") is None:
-    collect_ignore_glob.append("tests/hands.py")
+    collect_ignore_glob.append("tests/function_grid.py")

@@ -82,7 +82,7 @@ def measured(
         for name in sorted(server.asked):
             if leaving.get(name, len(STAGES)) <= stage:
                 continue
-            told = own.of(lambda name=name: server.told(name))
+            told = own.of(lambda name=name: server.message_for(name))
             text = None if told is None else own.of(told.dumps)
             said = times[name].of(
                 lambda name=name, text=text, stage=stage: step(sites[name], stage, text, vectors[name])

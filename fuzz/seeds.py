@@ -73,7 +73,7 @@ def main() -> None:
         for message in list(party.stage().values())[:1]:
             keep("messages", number, message.dumps().encode())
             number += 1
-        told = party.server.told("site-000")
+        told = party.server.message_for("site-000")
         if told is not None:
             keep("messages", number, told.dumps().encode())
             number += 1

@@ -10,13 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from fedcert.engines.in_process import InProcessTransport
 from fedcert.privacy.keys.identity import Identity
 from fedcert.privacy.keys.keyring import Keyring
+from fedcert.privacy.keys.signing import sign
+from fedcert.privacy.policy import Policy
 from fedcert.privacy.state_store import InMemoryStore
-from fedcert.report import Request
+from fedcert.report import Report, Request
 from fedcert.report.request import PrivateSum
+from fedcert.rounds.private import private_sums
 from fedcert.secagg.client import SecAggClient
 from fedcert.secagg.messages import ClientMessage, ServerMessage
+from fedcert.secagg.participant import Participant
 from fedcert.secagg.server import SecAggServer
 
 Change = Callable[[Any], Any]
@@ -85,7 +90,7 @@ class Party:
         """One stage: everybody who is there answers; what some are told may be changed on the way."""
         answers = {}
         for name in sorted(self.server.asked - without):
-            told = self.server.told(name)
+            told = self.server.message_for(name)
             answers[name] = self.step(name, changed[name](told) if name in changed else told)
         for message in answers.values():
             self.server.take(type(message).from_json(json.loads(message.dumps())))
@@ -104,3 +109,43 @@ class Party:
     def expected(self) -> np.ndarray:
         """The sum in the clear."""
         return sum((self.vectors[name] for name in self.server.survivors), np.zeros_like(self.vectors["site-000"]))
+
+
+NAMES = tuple(f"site-{number}" for number in range(5))
+COORDINATOR = Identity.new("coordinator")
+FEW = Policy(fewest_for_squares=3)
+KEYS = {name: Identity.new(name) for name in NAMES}
+RING = Keyring.of([COORDINATOR.card, *(keys.card for keys in KEYS.values())])
+TOTALS = ("label_counts", "certified_counts", "by_class", "moments", "contributors", "model", "radii", "classes")
+
+
+def asked(**changes: Any) -> Request:
+    private = PrivateSum(threshold=4, moments=True)
+    return sign(private_request(NAMES, radii=(0.0, 0.25, 0.5), private=private, **changes), COORDINATOR)
+
+
+def reports(request: Request, seed: int = 0, **changes: Any) -> dict[str, Report]:
+    generator, made = np.random.default_rng(seed), {}
+    for name in request.roster or ():
+        labels = generator.integers(0, 60, len(request.classes))
+        rows = np.array([np.sort(generator.integers(0, label + 1, 3))[::-1] for label in labels])
+        made[name] = Report(
+            client=name, model=request.model, request=request.digest, smoothing=request.smoothing, radii=request.radii,
+            classes=request.classes, label_counts=labels, certified_counts=rows.sum(axis=0),
+            class_certified_counts=rows.tolist(), **changes,
+        )  # fmt: skip
+    return made
+
+
+def site(name: str, own: Report, memory: Any = None) -> Callable[[Request], Participant]:
+    held = memory if memory is not None else InMemoryStore()
+    return lambda request: Participant(request, KEYS[name], RING, held, lambda: own, policy=FEW)
+
+
+def in_process(request: Request, own: Mapping[str, Report], without: set[str] = frozenset()) -> Any:  # type: ignore[assignment]
+    return private_sums(
+        InProcessTransport({name: site(name, own[name]) for name in NAMES if name not in without}),
+        request,
+        RING,
+        patience=0.0,
+    )

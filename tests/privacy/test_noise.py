@@ -140,6 +140,15 @@ def test_releases_of_different_sites_merge_and_others_do_not() -> None:
         sums[0].merged(released(reports[1], replace(LOCAL, epsilon=2.0)))
 
 
+def test_sums_that_were_rounded_by_an_earlier_version_are_refused() -> None:
+    document = released(reports_of(0, "open")[0], LOCAL).to_json()
+    private = {name: value for name, value in document["private"].items() if name not in ("budget", "rho")}
+    with pytest.raises(InvalidValue, match="private.budget must be .*, but is missing"):
+        Sums.from_json(document | {"private": private | {"rounding": 5}})
+    with pytest.raises(InvalidValue, match="private.budget must be .*, but is null"):
+        Sums.from_json(document | {"private": private | {"budget": None, "rho": None, "rounding": 5}})
+
+
 def private_noise(reports: list[Report], epsilon: float, threshold: int | None = None) -> tuple[VectorLayout, Request]:
     names = [report.client for report in reports]
     private = PrivateSum(threshold=threshold or 2 * len(names) // 3 + 1, budget=PrivacyBudget(epsilon=epsilon))
@@ -298,6 +307,7 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert run(["estimate", *(f"{index}.sums.json" for index in range(30)), "--json"]) == 0
     made: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert made["clients"] == 30
+    assert run(["private", "release", "0.json", "--out", "x.json"]) == 2
     assert run(["private", "release", "0.json", "--epsilon", "-1", "--out", "x.json"]) == 2
     assert run(["private", "release", "0.json", "--epsilon", "1", "--dry-run", "--out", "x.json"]) == 0
     assert not Path("x.json").exists()

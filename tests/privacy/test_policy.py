@@ -112,6 +112,30 @@ def test_a_rule_that_is_misspelt_is_refused(tmp_path: Path) -> None:
     assert read_policy(None) == Policy()
 
 
+def test_a_policy_of_rounding_which_there_no_longer_is_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps({"schema": "fedcert/policy/1", "rounding": 5}))
+    with pytest.raises(InvalidValue, match="policy must be made of minimum_examples, .*, but is 'rounding'"):
+        read_policy(path)
+
+
+@pytest.mark.parametrize(
+    ("rules", "why"),
+    [
+        ({"reports": False}, "lets no report out; take part in a private sum"),
+        ({"class_counts": "in private sums"}, "lets counts per class out in private sums only; noise would do only if"),
+        ({"fewest_holders": 3}, "lets a class out only where 3 sites hold it"),
+    ],
+)
+def test_noise_of_any_size_does_not_get_round_other_rules(rules: dict[str, Any], why: str) -> None:
+    report = reports_of(0, "open")[0]
+    with pytest.raises(Refused, match=why):
+        Policy(**rules).check_release(report, PrivacyBudget(epsilon=100))
+    Policy(**rules, largest_epsilon=1.0).check_release(report, PrivacyBudget(epsilon=1))
+    with pytest.raises(Refused, match="delta is 0.01, but this site's policy allows at most 1e-05"):
+        Policy(**rules, largest_epsilon=1.0).check_release(report, PrivacyBudget(epsilon=1, delta=0.01))
+
+
 def test_certify_fails_closed_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -424,16 +424,12 @@ def sums() -> Iterator[Row]:
         yield "alike", came, wrong, "alike", f"true or false, but is {came}"
     yield from text("noise", null=True, required=False)
     for wrong, came in ((7, "7"), ("a", "'a'"), ([], "an empty list")):
-        yield "private", came, wrong, "private", f"an object with variance, cells, or null, but is {came}"
+        yield "private", came, wrong, "private", f"an object with budget, rho, variance, cells, or null, but is {came}"
     above = "a finite number above 0"
     for path, most in (("private.variance", ""), ("private.budget.epsilon", " and of at most 100")):
         for wrong, came in ((0, "0"), (-1, "-1"), (math.nan, "nan"), (None, "null"), ("a", "'a'")):
             yield path, f"the value {came}", wrong, path, f"{above}{most}, but is {came}"
-    yield from number("private.rho", above, 0, null=True)
-    neither = "there, with rho, unless counts were rounded, but is an object with 6 entries"
-    yield "private.rho", "lacking", None, "private.budget", neither
-    yield "private.rounding", "noise and rounding", 5, "private.budget", neither
-    yield "private.rounding", "to ones", 1, "private.rounding", "a whole number from 2 to 1048576, or null, but is 1"
+    yield from number("private.rho", above, 0)
     yield from count("fewest_holders", "a whole number from 1 to 2^53", null=True, least=1)
     small = "a finite number of at least 1e-100 and of at most 0.01"
     yield "private.budget.delta", "one", 1.0, "private.budget.delta", f"{small}, but is 1.0"

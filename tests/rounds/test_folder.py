@@ -41,14 +41,14 @@ def test_a_round_that_is_opened_again_has_what_was_taken(tmp_path: Path) -> None
 def test_who_failed_in_an_earlier_run_is_waited_for_again(tmp_path: Path) -> None:
     asked = request()
     with RunFolder(tmp_path, asked) as folder:
-        CertificationRound(asked, folder, clock=lambda: NOW).trouble("site-b", "its memory is full")
+        CertificationRound(asked, folder, clock=lambda: NOW).fail("site-b", "its memory is full")
     with RunFolder(tmp_path) as folder:
         one = CertificationRound(folder=folder, clock=lambda: NOW)
         assert one.waiting_for == ["site-a", "site-b", "site-c"]
         assert one.missing["site-b"] == "its memory is full"
-        one.trouble("site-b", "its memory is full again")
+        one.fail("site-b", "its memory is full again")
         assert one.waiting_for == ["site-a", "site-c"]
-        one.back("site-b")
+        one.rejoin("site-b")
         assert one.waiting_for == ["site-a", "site-b", "site-c"]
 
 
@@ -72,7 +72,7 @@ def test_refusals_and_troubles_are_logged(tmp_path: Path) -> None:
         one = CertificationRound(asked, folder, clock=lambda: NOW)
         with pytest.raises(Exception, match="no report"):
             one.take("{", sender="site-a")
-        one.trouble("site-b", "x" * 10_000)
+        one.fail("site-b", "x" * 10_000)
     lines = [json.loads(line) for line in (tmp_path / "log.ndjson").read_text().splitlines()]
     assert [(line["event"], line.get("client")) for line in lines[1:]] == [("refused", "site-a"), ("failed", "site-b")]
     assert len(lines[2]["reason"]) == 500
@@ -98,7 +98,7 @@ def test_what_else_lies_in_the_folder_does_not_count(tmp_path: Path) -> None:
 def test_reasons_are_remembered(tmp_path: Path) -> None:
     with RunFolder(tmp_path, request()) as folder:
         one = CertificationRound(folder=folder, clock=lambda: NOW)
-        one.trouble("site-b", "disk broke")
+        one.fail("site-b", "disk broke")
         with pytest.raises(Refused):
             one.take("{", sender="site-c")
     with (tmp_path / "log.ndjson").open("a") as log:
@@ -180,3 +180,13 @@ def test_a_coordinator_that_is_killed_loses_no_answer(tmp_path: Path) -> None:
     assert out.split() == ["site-c"]  # nobody is asked twice
     with RunFolder(tmp_path) as folder:
         assert len(CertificationRound(folder=folder).reports) == 3
+
+
+def test_a_reason_is_forgotten_once_its_client_has_answered(tmp_path: Path) -> None:
+    asked = request()
+    with RunFolder(tmp_path, asked) as folder:
+        one = CertificationRound(asked, folder, clock=lambda: NOW)
+        one.fail("site-a", "disk broke")
+        one.fail("site-b", "disk broke")
+        one.take(answer(asked), sender="site-a")
+        assert folder.failures() == {"site-b": "disk broke"}

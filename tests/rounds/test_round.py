@@ -56,7 +56,7 @@ def test_whatever_does_not_answer_the_request_is_refused(changes: dict[str, Any]
     assert why in str(caught.value)
     assert one.reports == {}
     # Only who is known to have sent it is said to have failed.
-    assert set(one.troubles) == ({sender} if sender else set())
+    assert set(one.failures) == ({sender} if sender else set())
 
 
 def test_an_answer_to_an_earlier_request_is_refused_though_all_else_is_the_same() -> None:
@@ -103,7 +103,7 @@ def test_missing_clients_are_excluded_with_their_reasons_and_a_check() -> None:
     one = begun()
     one.take(answer(one.request))
     one.take(answer(one.request, "site-b"))
-    one.trouble("site-c", "out of memory")
+    one.fail("site-c", "out of memory")
     made = one.conclude()
     assert dict(made.excluded) == {"site-c": "out of memory"}
     check = made.checks[-1]
@@ -118,7 +118,7 @@ def test_missing_clients_are_excluded_with_their_reasons_and_a_check() -> None:
 def test_below_the_quorum_there_is_no_number() -> None:
     one = begun()
     one.take(answer(one.request))
-    one.trouble("site-b", "out of memory")
+    one.fail("site-b", "out of memory")
     with pytest.raises(QuorumMissed) as caught:
         one.conclude()
     assert str(caught.value) == (
@@ -159,7 +159,7 @@ def test_waiting_ends_when_everybody_answered_or_failed() -> None:
     one = begun()
     batches = [
         [Reply("site-a", answer(one.request).dumps())],
-        [Reply("site-b", trouble="no disk"), Reply("site-c", b"{")],
+        [Reply("site-b", failure="no disk"), Reply("site-c", b"{")],
     ]
     slept: list[float] = []
     wait(one, lambda: batches.pop(0), pause=0.5, sleep=slept.append)
@@ -235,9 +235,9 @@ def test_a_name_that_others_claim_after_it_has_answered_is_told_in_the_estimate(
     wait(
         one,
         lambda: [
-            Reply("site-a", contest="two nodes call themselves so"),
-            Reply("site-b", trouble="gone"),
-            Reply("site-c", trouble="gone"),
+            Reply("site-a", conflict="two nodes call themselves so"),
+            Reply("site-b", failure="gone"),
+            Reply("site-c", failure="gone"),
         ],
         sleep=lambda _: None,
     )
@@ -253,8 +253,8 @@ def test_a_client_that_comes_back_is_waited_for() -> None:
     one = begun()
     replies = iter(
         [
-            [Reply("site-a", trouble="lost"), Reply("site-b", trouble="x")],
-            [Reply("site-a", back=True), Reply("site-c", trouble="x")],
+            [Reply("site-a", failure="lost"), Reply("site-b", failure="x")],
+            [Reply("site-a", rejoined=True), Reply("site-c", failure="x")],
             [Reply("site-a", answer=answer(one.request).dumps())],
         ]
     )
@@ -295,7 +295,7 @@ def test_the_steady_clock_does_not_follow_the_systems(monkeypatch: pytest.Monkey
 def test_what_clients_say_is_one_short_line_that_no_terminal_trips_over(said: str, kept: str) -> None:
     one = begun()
     one.take(answer(one.request))
-    one.trouble("site-b", said)
+    one.fail("site-b", said)
     assert one.conclude(quorum=1).excluded["site-b"] == kept
 
 

@@ -78,10 +78,10 @@ def _record(tensors: list[torch.Tensor]) -> ArrayRecord:
 def certify(message: Message, context: Context) -> Message:
     """Certify the server's model on this client's own test examples; counts leave, nothing else."""
     _, test = load_data(context.node_config)
-    return answer(message, context, make_network(), test, class_counts=True, membership=_membership(context))
+    return answer(message, context, make_network(), test, class_counts=True, participant=_participant(context))
 
 
-def _membership(context: Context) -> ParticipantConfig | None:
+def _participant(context: Context) -> ParticipantConfig | None:
     """This client's keys, where it is to take part in private sums: its node names them, or, in simulation, the run."""
     node, folder = context.node_config, str(context.run_config["keys"])
     if "keys" in node:

@@ -13,11 +13,11 @@ from fedcert.cli.console import print_json, print_note, print_status, results, w
 from fedcert.cli.inputs import files_among
 from fedcert.cli.options import PolicyFile
 from fedcert.cli.request import budget_of
-from fedcert.cli.signing import check_asker, keys_in
+from fedcert.cli.signing import check_asker
 from fedcert.errors import CallError, preview
 from fedcert.privacy.dp.mechanism import describe_budget
-from fedcert.report import Report, Request, Sums, check_writable, read_record, write_whole
-from fedcert.report.privacy import ALONE, PrivacyBudget
+from fedcert.report import Report, Request, check_writable, read_record, write_whole
+from fedcert.report.privacy import ALONE
 from fedcert.show.terminal import printable
 
 app = typer.Typer(
@@ -62,7 +62,7 @@ def join(
     rules.check_private(own, asked)
     check_asker(asked, trusted)
     if dry_run:
-        print_json(VectorLayout(asked).told(own))
+        print_json(VectorLayout(asked).contribution(own))
         print_note("this would enter the sum, under masks that nobody can take off it alone; nothing was sent")
         return
     VectorLayout(asked).pack(own)  # what is wrong here is found before anything is in the shared folder
@@ -78,7 +78,7 @@ def join(
         return site
 
     try:
-        done = take_part(folder, identity.name, begin, seconds=wait, once=once, told=print_status)
+        done = take_part(folder, identity.name, begin, seconds=wait, once=once, notify=print_status)
     finally:
         held.close()
     if done:
@@ -129,13 +129,7 @@ def add_up(
 def release(
     report: Annotated[Path, typer.Argument(help="This site's report (.json), with --class-counts; it stays here.")],
     out: Annotated[Path, typer.Option(help="The noisy sums to write (.json); they may go to anybody.")],
-    epsilon: Annotated[
-        float | None, typer.Option(help="Add noise, for differential privacy with this epsilon.")
-    ] = None,
-    round_to: Annotated[
-        int | None, typer.Option(min=2, help="Instead: round counts by chance to multiples of this.")
-    ] = None,
-    keys: Annotated[Path | None, typer.Option(help="With --round-to: this site's secret keys (.json).")] = None,
+    epsilon: Annotated[float, typer.Option(help="Add noise, for differential privacy with this epsilon.")],
     delta: Annotated[float, typer.Option(help="Of differential privacy.")] = 1e-6,
     most_per_patient: Annotated[
         int | None, typer.Option(min=1, help="Protect patients with so many examples, not single examples.")
@@ -144,42 +138,23 @@ def release(
     policy: PolicyFile = None,
     dry_run: Annotated[bool, typer.Option(help="Show what would be added, and write nothing.")] = False,
 ) -> None:
-    """Write this site's counts with noise of its own, or rounded: for those who cannot sum in secret."""
+    """Write this site's counts with noise of its own: for those who cannot sum in secret."""
+    from fedcert.privacy.dp.mechanism import released
     from fedcert.privacy.policy import read_policy
 
-    check_writable(out, (".json",), files_among(report, keys, policy))
-    if (epsilon is None) == (round_to is None):
-        raise CallError("give either --epsilon, for noise, or --round-to, for counts rounded by chance")
-    if (round_to is None) != (keys is None):
-        raise CallError("--round-to needs --keys (and --epsilon does not): chance comes from this site's secret key")
+    check_writable(out, (".json",), files_among(report, policy))
     budget = budget_of(epsilon, delta, most_per_patient, replace, ALONE)
+    assert budget is not None  # noqa: S101
     own: Report = read_record(report, Report)
-    read_policy(policy).check_release(own, budget, round_to)
-    sums, words, after = _noisy(own, budget) if budget is not None else _rounded(own, round_to or 1, keys)
+    read_policy(policy).check_release(own, budget)
+    noisy = released(own, budget)
+    deviation = (noisy.private.variance if noisy.private is not None else 0.0) ** 0.5
+    words = f"get noise of standard deviation {deviation:.1f}: {describe_budget(budget)}"
     console = results()
     console.print(printable(f"{len(own.classes) * (len(own.radii) + 1):,} counts {words}."))
     if not dry_run:
-        write_whole(out, sums.dumps())
-        console.print(printable(f"Wrote {out}. {after}"))
-
-
-def _noisy(own: Report, budget: PrivacyBudget) -> tuple[Sums, str, str]:
-    from fedcert.privacy.dp.mechanism import released
-
-    sums = released(own, budget)
-    deviation = (sums.private.variance if sums.private is not None else 0.0) ** 0.5
-    words = f"get noise of standard deviation {deviation:.1f}: {describe_budget(budget)}"
-    return sums, words, "Each further release of the same examples adds to epsilon."
-
-
-def _rounded(own: Report, base: int, keys: Path | None) -> tuple[Sums, str, str]:
-    from fedcert.privacy.rounding import rounded
-
-    identity = keys_in(keys, own.client)
-    assert identity is not None  # noqa: S101
-
-    words = f"are rounded up or down, by chance and right on average, to multiples of {base}"
-    return rounded(own, base, identity), words, "The same counts are rounded the same way again."
+        write_whole(out, noisy.dumps())
+        console.print(printable(f"Wrote {out}. Each further release of the same examples adds to epsilon."))
 
 
 app.command("release")(release)

@@ -15,13 +15,14 @@ from fedcert.cli.options import AsJson, Radii, RegistryOption, Samples, Sigma, T
 from fedcert.cli.signing import keys_in, signed_by
 from fedcert.errors import CallError, preview
 from fedcert.estimation.target import target_of
+from fedcert.privacy.policy import MIN_CLIENTS_FOR_MOMENTS
 from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES, RADII, ROSTER
 from fedcert.report.noises import noise_choices
 from fedcert.report.privacy import TOGETHER, PrivacyBudget
 from fedcert.report.request import PrivateSum
 from fedcert.rounds import make_request
-from fedcert.secagg.threshold import MIN_CLIENTS_FOR_MOMENTS, default_threshold
+from fedcert.secagg.threshold import default_threshold
 from fedcert.show.terminal import printable
 
 

@@ -1,9 +1,10 @@
-"""What a client does with a request, whatever carried it: load the weights, certify, or say in a sentence why not."""
+"""What a client does with a message, whatever carried it: load the weights, certify, or say in a sentence why not."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,31 +19,56 @@ if TYPE_CHECKING:
     from fedcert.secagg.participant_config import ParticipantConfig
 
 _LOG = logging.getLogger("fedcert")
-Said = dict[str, str]
-"""A client's words: its `name`, and its `report` (JSON), what it `said` in a private sum, or its `trouble`."""
+REPORT, PRIVATE = "report", "private"
+"""What a message asks for: a report, or a step of a private sum."""
+ReplyTexts = dict[str, str]
+"""A client's reply: its `name`, and its `report` (JSON), its message in a private sum (`said`), or its `trouble`."""
+Weights = Callable[[], Mapping[str, Any] | None]
+"""Gives the server's weights by name; None where it sent none."""
 
 
-def answered(
+def reply_to(
+    asked: str,
     request: str,
+    message: str | None,
     model: Any,
-    weights: Callable[[], Mapping[str, Any] | None],
+    weights: Weights,
     data: Any,
     client: str,
     *,
+    class_counts: bool = False,
+    participant: ParticipantConfig | None = None,
     policy: Policy | None = None,
     **options: Any,
-) -> Said:
-    """Answer a request.
+) -> ReplyTexts:
+    """Reply to a server's message.
 
     Args:
-        request: its JSON.
+        asked: `REPORT` or `PRIVATE`.
+        request: as JSON.
+        message: the server's in a private sum; None in the first stage, in which the client certifies.
         model: a torch module of the right architecture.
-        weights: gives the server's, by name; None where it sent none.
+        weights: gives the server's.
         data: test examples, see `examples_of`; or a function that gives them.
         client: this client's name.
-        policy: this client's rules about what leaves it; none where None.
+        class_counts: give counts per class in a report.
+        participant: this client's keys and memory; with them it takes part in private sums, and in nothing else.
+        policy: this client's rules about what leaves it; with a participant, in place of the participant's own.
         options: of `fedcert.certify`.
     """
+    if asked != PRIVATE and participant is None:
+        return _report_reply(request, model, weights, data, client, policy=policy, class_counts=class_counts, **options)
+    if asked != PRIVATE:
+        return {"name": client, "trouble": "this client takes part in private sums only"}
+    if participant is None:
+        return {"name": client, "trouble": "this client gives reports, not private sums"}
+    own = participant if policy is None else replace(participant, policy=policy)
+    return _private_reply(request, message, model, weights, data, own, **options)
+
+
+def _report_reply(
+    request: str, model: Any, weights: Weights, data: Any, client: str, *, policy: Policy | None, **options: Any
+) -> ReplyTexts:
     try:
         if policy is not None and policy.signed_requests:
             raise Refused(
@@ -59,9 +85,32 @@ def answered(
     return {"name": client, "report": report.dumps()}
 
 
-def _certified(
-    request: str, model: Any, weights: Callable[[], Mapping[str, Any] | None], data: Any, client: str, **options: Any
-) -> Report:
+def _private_reply(
+    request: str,
+    message: str | None,
+    model: Any,
+    weights: Weights,
+    data: Any,
+    participant: ParticipantConfig,
+    **options: Any,
+) -> ReplyTexts:
+    from fedcert.secagg.participant import public_reason
+
+    client = participant.identity.name
+
+    def report() -> Report:
+        return _certified(request, model, weights, data, client, **{**options, "class_counts": True})
+
+    try:
+        with participant.at_work(Request.from_json(parse(request, "the request")), report) as site:
+            return {"name": client, "said": site.join() if message is None else site.reply(message)}
+    except Exception as error:  # noqa: BLE001 (the server is to know at once, whatever went wrong)
+        # This client's own log has the reason in full; the server gets what does not depend on data.
+        _LOG.warning("this site does not go on in a private sum: %s", error)
+        return {"name": client, "trouble": public_reason(error)}
+
+
+def _certified(request: str, model: Any, weights: Weights, data: Any, client: str, **options: Any) -> Report:
     asked = Request.from_json(parse(request, "the request"))
     state = weights()
     if state is None:
@@ -69,38 +118,6 @@ def _certified(
     loaded(model, state).eval()
     x, y = examples_of(data() if callable(data) else data)
     return certify(model, x, y, client=client, request=asked, **options)
-
-
-def answered_privately(
-    request: str,
-    told: str | None,
-    model: Any,
-    weights: Callable[[], Mapping[str, Any] | None],
-    data: Any,
-    membership: ParticipantConfig,
-    **options: Any,
-) -> Said:
-    """Take a step in a private sum.
-
-    Args:
-        request: its JSON.
-        told: what the server tells in this step; None in the first, in which the site certifies.
-        model, weights, data, options: see `answered`.
-        membership: the site's keys and memory.
-    """
-    from fedcert.secagg.participant import public_reason
-
-    client = membership.identity.name
-
-    def report() -> Report:
-        return _certified(request, model, weights, data, client, **{**options, "class_counts": True})
-
-    try:
-        with membership.at_work(Request.from_json(parse(request, "the request")), report) as site:
-            return {"name": client, "said": site.join() if told is None else site.reply(told)}
-    except Exception as error:  # noqa: BLE001 (the server is to know at once, whatever went wrong)
-        _LOG.warning("this site does not go on in a private sum: %s", error)  # who is told less may not read it here
-        return {"name": client, "trouble": public_reason(error)}
 
 
 def loaded(model: Any, state: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""A run's picture, where something can draw it."""
+"""A run's figure, where matplotlib is installed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from fedcert.estimation.result import Estimate
 from fedcert.show.figures import plot
 
 
-def draw_estimate(made: Estimate, run: str | Path | None) -> Estimate:
-    """The estimate, drawn into its run's folder, if it has one and matplotlib is there."""
+def draw_estimate(estimate: Estimate, run: str | Path | None) -> Estimate:
+    """Draw an estimate into its run's folder, if it has one and matplotlib is installed; returns the estimate."""
     if run is not None and find_spec("matplotlib") is not None:
         try:
-            plot(made, Path(run) / "estimate.png")
-        except (FedcertError, OSError) as error:  # the numbers are there all the same
+            plot(estimate, Path(run) / "estimate.png")
+        except (FedcertError, OSError) as error:  # the numbers are kept all the same
             warnings.warn(f"there is no picture: {error}", FedcertWarning, stacklevel=2)
-    return made
+    return estimate

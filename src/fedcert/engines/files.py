@@ -1,4 +1,4 @@
-"""Files that people carry: a request file out, report files back. No engine, no network."""
+"""Reports in files: a request file goes out, report files come back, and people carry them. No engine, no network."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from fedcert.report.table.parquet import SUFFIX, reports_in
 from fedcert.rounds import CertificationRound
 
 _LONGEST_NAME = 200
+"""Characters, as many as a client's name may have: a longer one names no client."""
 
 
-def take_files(one: CertificationRound, paths: Iterable[Path], *, may_be_empty: bool = False) -> dict[str, str]:
-    """Offer a round all reports in some files and folders; one that is broken does not hide the others.
+def take_files(round_: CertificationRound, paths: Iterable[Path], *, may_be_empty: bool = False) -> dict[str, str]:
+    """Offer a round all reports in some files and folders; a broken one does not hide the others.
 
     A file says nothing about when it arrived, so a report is late if it says itself that it was written too late.
 
     Args:
-        one: the round.
+        round_: the round.
         paths: files (.json, .ndjson, .parquet) or folders of them.
-        may_be_empty: a folder without such files is no mistake: nothing has come since the last time.
+        may_be_empty: whether a folder without such files is fine: nothing has come since the last time.
 
     Returns:
         What was not taken: place -> why.
@@ -41,14 +42,14 @@ def take_files(one: CertificationRound, paths: Iterable[Path], *, may_be_empty: 
         in_folder = kind_of_path(path) == "a folder"
         for file in files_in(path, may_be_empty=may_be_empty):
             try:
-                for place, found in _found(file, one, refused, in_folder):
+                for place, report in _reports_in(file, round_, refused, in_folder):
                     try:
-                        one.take(found, came=_written(found))
+                        round_.take(report, arrived=_written(report))
                     except Refused as error:
                         refused[place] = str(error)
             except _Unreadable as error:
                 refused[display_path(file)] = str(error)
-                one.doubt(None, f"{display_path(file)}: {error}")
+                round_.doubt(None, f"{display_path(file)}: {error}")
     return refused
 
 
@@ -56,10 +57,10 @@ class _Unreadable(FedcertError):
     """A file that cannot be read on."""
 
 
-def _found(
-    file: Path, one: CertificationRound, refused: dict[str, str], in_folder: bool
+def _reports_in(
+    file: Path, round_: CertificationRound, refused: dict[str, str], in_folder: bool
 ) -> Iterator[tuple[str, Report]]:
-    """The reports of a file; of what is none, the round is told."""
+    """The reports of a file, with their places; the round notes what is none."""
     table = file.suffix.lower() == SUFFIX
     pieces: Iterator[Any] = iter(reports_in(file) if table else read_texts(file))
     while True:
@@ -81,13 +82,13 @@ def _found(
             report = Report.from_json(document, place)
         except FedcertError as error:
             refused[place] = str(error)
-            one.doubt(_client(document), str(error))
+            round_.doubt(_client(document), str(error))
             continue
         yield place, report
 
 
 def _client(document: Any) -> str | None:
-    """Whom a document is about, as it says."""
+    """The client that a document names."""
     client = document.get("client") if isinstance(document, dict) else None
     return client if isinstance(client, str) and len(client) <= _LONGEST_NAME else None
 

@@ -1,12 +1,10 @@
-"""Clients in this process: for simulations, and the measure for every other transport."""
+"""Clients in this process: for simulations, and the reference for every other transport."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from fedcert._files.strict_json import parse
 from fedcert.errors import FedcertError, Refused
 from fedcert.report import Report, Request
 from fedcert.rounds import CertificationRound, Reply
@@ -14,62 +12,64 @@ from fedcert.rounds import CertificationRound, Reply
 if TYPE_CHECKING:
     from fedcert.secagg.participant import Participant
 
-Client = Callable[[Request], Report]
-
-
-def ask_clients(one: CertificationRound, clients: Mapping[str, Client]) -> None:
-    """Ask clients, one after the other; those that have answered already are not asked again.
-
-    A client that raises is missing, with its error as the reason.
-
-    Args:
-        one: the round.
-        clients: what each client does with a request, by name.
-    """
-    for name, answer in clients.items():
-        if name in one.reports:
-            continue
-        try:
-            report = answer(one.request)
-        except FedcertError as error:
-            one.trouble(name, str(error))
-        except Exception as error:  # noqa: BLE001 (a client may fail in any way, and the round goes on)
-            one.trouble(name, f"{type(error).__name__}: {error}")
-        else:
-            with suppress(Refused):  # the round keeps the reason
-                one.take(report, sender=name)
+Client = Callable[[Request], "Report | Participant"]
+"""What a client makes of a request: its report, or, in a private sum, something with `join` and `reply`."""
 
 
 class InProcessTransport:
-    """Sites of a private sum in this process, one after the other: a courier.
+    """Clients in this process, asked one after the other. One that raises has failed, with its error as the reason.
 
     Args:
-        sites: what each makes of a request: something with `join` and `reply`, such as a `Participant`. A site that
-            raises an error of fedcert is missing, with that as the reason.
+        clients: what each makes of a request, by name.
     """
 
-    def __init__(self, sites: Mapping[str, Callable[[Request], Participant]]) -> None:
-        self.sites = sites
-        self._made: dict[str, Participant] = {}
-        self._came: list[Reply] = []
+    def __init__(self, clients: Mapping[str, Client]) -> None:
+        self.clients = clients
+        self.participants: dict[str, Participant] = {}
+        self._replies: list[Reply] = []
 
-    def tell(self, stage: int, letters: Mapping[str, str]) -> None:
-        """See `SecAggTransport.tell`."""
-        for name, text in letters.items():
-            if name not in self.sites:
-                self._came.append(Reply(name, trouble="it was never there"))
+    def names(self, seconds: float) -> tuple[set[str], bool]:  # noqa: ARG002
+        """See `Transport.names`."""
+        return set(self.clients), True
+
+    def send(self, request: Request, stage: int, messages: Mapping[str, str]) -> None:
+        """See `Transport.send`."""
+        for name, message in messages.items():
+            if name not in self.clients:
+                self._replies.append(Reply(name, failure="it was never there"))
                 continue
             try:
-                if stage == 0:
-                    self._made[name] = self.sites[name](Request.from_json(parse(text, "the request")))
-                    said = self._made[name].join()
-                else:
-                    said = self._made[name].reply(text)
-                self._came.append(Reply(name, answer=said))
+                answer = self._begin(name, request) if stage == 0 else self.participants[name].reply(message)
+                self._replies.append(Reply(name, answer))
             except FedcertError as error:
-                self._came.append(Reply(name, trouble=str(error)))
+                self._replies.append(Reply(name, failure=str(error)))
+            except Exception as error:  # noqa: BLE001 (a client may fail in any way, and the round goes on)
+                self._replies.append(Reply(name, failure=f"{type(error).__name__}: {error}"))
 
-    def poll(self, stage: int) -> Iterable[Reply]:  # noqa: ARG002
-        """See `SecAggTransport.poll`."""
-        came, self._came = self._came, []
-        return came
+    def _begin(self, name: str, request: Request) -> str:
+        result = self.clients[name](request)
+        if isinstance(result, Report):
+            return result.dumps()
+        if not hasattr(result, "join"):
+            raise Refused(f"the answer is no report, but {type(result).__name__}")
+        self.participants[name] = result
+        return result.join()
+
+    def poll(self, waiting_for: Collection[str]) -> list[Reply]:  # noqa: ARG002
+        """See `Transport.poll`."""
+        replies, self._replies = self._replies, []
+        return replies
+
+
+def ask_clients(round_: CertificationRound, clients: Mapping[str, Client]) -> None:
+    """Ask the clients of a round that has no deadline to wait for; those that have answered are not asked again.
+
+    Args:
+        round_: the round.
+        clients: what each client does with a request, by name.
+    """
+    transport = InProcessTransport(clients)
+    text = round_.request.dumps()
+    transport.send(round_.request, 0, {name: text for name in clients if name not in round_.reports})
+    for reply in transport.poll(clients):
+        round_.take_reply(reply)

@@ -1,15 +1,15 @@
-"""Private sums over a folder that coordinator and sites share, or whose files people carry.
+"""Private sums over a folder that coordinator and clients share, or whose files people carry.
 
 shared/
-  to/<site>/<stage>.json        what a site is told
-  from/<site>/<stage>.json      what it says; or <stage>-trouble.json, why it says nothing
+  to/<client>/<stage>.json      the coordinator's message to a client
+  from/<client>/<stage>.json    the client's answer; or `<stage>-trouble.json`, why there is none
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 from fedcert._files.documents import LARGEST_DOCUMENT
@@ -18,16 +18,17 @@ from fedcert._files.strict_json import parse
 from fedcert.errors import CallError, FedcertError, FileProblem
 from fedcert.report import Request, write_whole
 from fedcert.rounds.folder import file_name
-from fedcert.rounds.waiting import Reply
+from fedcert.rounds.transport import Reply
 from fedcert.secagg.participant import CLIENT_MESSAGES, Participant, public_reason
 
 _PAUSE = 0.5
+"""Seconds between two looks into the folder, which may be on a network drive."""
 _TORN = 30.0
-"""Seconds after which a file that is no JSON will not become one."""
+"""Seconds after which a file that is no JSON will not become one: a drive that synchronises takes less for a file."""
 
 
 class FolderTransport:
-    """The coordinator's side: a courier.
+    """The coordinator's side.
 
     Args:
         path: the shared folder.
@@ -35,27 +36,31 @@ class FolderTransport:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._names: set[str] = set()
-        self._heard: set[Path] = set()
+        self._stage, self._names = 0, set[str]()
+        self._taken: set[Path] = set()
 
-    def tell(self, stage: int, letters: Mapping[str, str]) -> None:
-        """See `SecAggTransport.tell`."""
-        self._names = set(letters)
-        for name, text in letters.items():
-            if stage:  # the request travels by itself
-                _write(_place(self.path, "to", name) / f"{stage}.json", text)
+    def names(self, seconds: float) -> tuple[set[str], bool]:  # noqa: ARG002
+        """See `Transport.names`: of the clients that were sent a message, those that have written something."""
+        return {name for name in self._names if kind_of_path(_place(self.path, "from", name)) is not None}, True
 
-    def poll(self, stage: int) -> Iterator[Reply]:
-        """See `SecAggTransport.poll`."""
-        for name in sorted(self._names):
+    def send(self, request: Request, stage: int, messages: Mapping[str, str]) -> None:  # noqa: ARG002
+        """See `Transport.send`."""
+        self._stage, self._names = stage, set(messages)
+        for name, message in messages.items():
+            if stage:  # the request reaches clients by another way
+                _write(_place(self.path, "to", name) / f"{stage}.json", message)
+
+    def poll(self, waiting_for: Collection[str]) -> Iterator[Reply]:
+        """See `Transport.poll`."""
+        for name in sorted(self._names & set(waiting_for)):
             folder = _place(self.path, "from", name)
-            said, trouble = folder / f"{stage}.json", folder / f"{stage}-trouble.json"
-            if said not in self._heard and _arrived(said):
-                self._heard.add(said)
-                yield Reply(name, answer=_read(said))
-            elif trouble not in self._heard and _arrived(trouble):
-                self._heard.add(trouble)
-                yield Reply(name, trouble=_why(trouble))
+            answer, failure = folder / f"{self._stage}.json", folder / f"{self._stage}-trouble.json"
+            if answer not in self._taken and _arrived(answer):
+                self._taken.add(answer)
+                yield Reply(name, answer=_read(answer))
+            elif failure not in self._taken and _arrived(failure):
+                self._taken.add(failure)
+                yield Reply(name, failure=_reason_in(failure))
 
 
 def take_part(
@@ -65,72 +70,72 @@ def take_part(
     *,
     seconds: float = 3600.0,
     once: bool = False,
-    told: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> bool:
-    """A site's side: say what is to be said, until the sum is done.
+    """A client's side: answer each message, until the sum is done.
 
-    A site that starts again goes on where it was.
+    A client that starts again goes on where it was.
 
     Args:
         path: the shared folder.
-        name: this site's.
-        begin: makes the site ready; may take its time.
+        name: this client's.
+        begin: makes the client ready; may take its time.
         seconds: how long to wait for each next step.
         once: do what can be done now, and come back later.
-        told: called with what is going on.
+        notify: called with what is going on.
         sleep: how to pause.
 
     Returns:
-        Whether this site has done its part.
+        Whether this client has done its part.
 
     Raises:
-        Refused: the site does not go on; the coordinator is told why.
+        Refused: the client does not go on; the reason is in the folder for the coordinator.
         FileProblem: the folder cannot be used, or the coordinator was silent for too long.
     """
-    coming, going = _place(path, "to", name), _place(path, "from", name)
+    incoming, outgoing = _place(path, "to", name), _place(path, "from", name)
     stage = 0
     try:
         site = begin()
-        _check_folder(going / "0.json", site.session)
+        _check_folder(outgoing / "0.json", site.session)
         for stage in range(_stages(site.request)):
-            said = going / f"{stage}.json"
-            if kind_of_path(said) is not None:
+            answer = outgoing / f"{stage}.json"
+            if kind_of_path(answer) is not None:
                 continue
-            question = coming / f"{stage}.json"
-            if stage and not _there(question, 0.0 if once else seconds, sleep):
+            question = incoming / f"{stage}.json"
+            if stage and not _comes(question, 0.0 if once else seconds, sleep):
                 if once:
-                    told(f"waiting for {display_path(question)}")
+                    notify(f"waiting for {display_path(question)}")
                     return False
                 raise _Silent(
                     f"the coordinator did not write {display_path(question)} within {seconds:g} s; run the same "
                     "command again "
                     "to go on"
                 )
-            _write(said, site.join() if stage == 0 else site.reply(_read(question)))
-            (going / f"{stage}-trouble.json").unlink(missing_ok=True)  # of an earlier try
-            told(f"wrote {display_path(said)}")
-    except (_Silent, _OtherSum):  # nothing is wrong with this site
+            _write(answer, site.join() if stage == 0 else site.reply(_read(question)))
+            (outgoing / f"{stage}-trouble.json").unlink(missing_ok=True)  # of an earlier try
+            notify(f"wrote {display_path(answer)}")
+    except (_Silent, _OtherSum):  # nothing is wrong with this client
         raise
     except FedcertError as error:
-        _write(going / f"{stage}-trouble.json", json.dumps({"trouble": public_reason(error)}))
+        _write(outgoing / f"{stage}-trouble.json", json.dumps({"trouble": public_reason(error)}))
         raise
     return True
 
 
 class _Silent(FileProblem):
-    """The coordinator has not said what comes next."""
+    """The coordinator has not written the next message."""
 
 
 def _check_folder(first: Path, session: str) -> None:
-    """Check that what this site said before is of this sum.
+    """Check that what this client wrote before is of this sum.
 
     Raises:
         CallError: the folder is of another one.
     """
     if kind_of_path(first) == "a file":
-        found = parse(_read(first), display_path(first))
-        if not isinstance(found, dict) or found.get("session") != session:
+        message = parse(_read(first), display_path(first))
+        if not isinstance(message, dict) or message.get("session") != session:
             raise _OtherSum(f"{display_path(first)} is of another private sum; use an empty folder for each")
 
 
@@ -139,13 +144,13 @@ class _OtherSum(CallError):
 
 
 def _stages(request: Request) -> int:
-    """Messages that a site sends: as many for each of the request's sums."""
+    """Messages that a client sends: as many for each of the request's secure aggregations."""
     private = request.private
     sums = 1 if private is None else 1 + (private.fewest_holders is not None) + private.spread
     return len(CLIENT_MESSAGES) * sums
 
 
-def _there(file: Path, seconds: float, sleep: Callable[[float], None]) -> bool:
+def _comes(file: Path, seconds: float, sleep: Callable[[float], None]) -> bool:
     until = time.monotonic() + seconds
     while not _arrived(file):
         if time.monotonic() >= until:
@@ -155,7 +160,7 @@ def _there(file: Path, seconds: float, sleep: Callable[[float], None]) -> bool:
 
 
 def _arrived(file: Path) -> bool:
-    """Whether a file is there as a whole: drives that synchronise show the beginning of one for a while."""
+    """Whether a file is complete: drives that synchronise show the beginning of one for a while."""
     if kind_of_path(file) != "a file":
         return False
     try:
@@ -187,10 +192,10 @@ def _read(file: Path) -> str:
         raise FileProblem(f"cannot read {display_path(file)}: {error.strerror or error}") from None
 
 
-def _why(file: Path) -> str:
+def _reason_in(file: Path) -> str:
     try:
-        found = parse(_read(file), display_path(file))
+        document = parse(_read(file), display_path(file))
     except FedcertError:
         return "it gave no reason"
-    why = found.get("trouble") if isinstance(found, dict) else None
-    return why if isinstance(why, str) and why else "it gave no reason"
+    reason = document.get("trouble") if isinstance(document, dict) else None
+    return reason if isinstance(reason, str) and reason else "it gave no reason"

@@ -21,12 +21,12 @@ def check_version(package: str, name: str, extra: str, supported: tuple[int, int
         CallError: it is another release.
     """
     try:
-        found = metadata.version(package)
+        installed = metadata.version(package)
     except metadata.PackageNotFoundError:
         raise MissingExtra(f"Certification on {name}", package, extra) from None
-    if tuple(int(part) for part in found.split(".")[:2] if part.isdigit()) != supported:
+    if tuple(int(part) for part in installed.split(".")[:2] if part.isdigit()) != supported:
         wanted = ".".join(map(str, supported))
         raise CallError(
-            f"this fedcert works with {name} {wanted}, but {found} is installed; "
+            f"this fedcert works with {name} {wanted}, but {installed} is installed; "
             f"install it with: pip install '{package}~={wanted}.0'"
         )

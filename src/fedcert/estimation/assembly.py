@@ -276,6 +276,4 @@ def _distances(mix: Floats, squares: float, distribution: Floats) -> dict[str, A
 
 def _privacy(noise: AddedNoise) -> dict[str, Any]:
     """What was done to the counts before they left."""
-    if noise.budget is None:
-        return {"rounding": noise.rounding}
     return noise.budget.to_json() | {"rho": noise.rho}

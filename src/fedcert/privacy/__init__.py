@@ -1,1 +1,1 @@
-"""Privacy: signatures, secure sums, differential privacy, and what a site releases."""
+"""Privacy: keys and signatures, differential privacy, a client's policy on what leaves it, and its state store."""

@@ -1,4 +1,4 @@
-"""A site's own rules about what leaves it. What they do not allow does not leave, with the reason."""
+"""A client's own rules about what leaves it. What they do not allow does not leave, with the reason."""
 
 from __future__ import annotations
 
@@ -13,31 +13,30 @@ from fedcert._schema.record import Record
 from fedcert.errors import InvalidValue, Refused
 from fedcert.report import Report, Request
 from fedcert.report.privacy import PrivacyBudget
-from fedcert.secagg.threshold import MIN_CLIENTS_FOR_MOMENTS
 
 NEVER, PRIVATELY, ALWAYS = "never", "in private sums", "always"
+MIN_CLIENTS_FOR_MOMENTS = 5
+"""Fewest clients in a sum of squares by default: over three or four, sums and their squares nearly give each away."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(Record):
-    """What a site lets out.
+    """What a client lets out.
 
     Attributes:
         minimum_examples: with fewer test examples, nothing.
-        reports: counts of this site that others can read; else private sums, and noise where `largest_epsilon` is set.
+        reports: whether counts in the clear leave; else private sums, and noise where `largest_epsilon` is set.
         class_counts: counts per class: "never", "in private sums" (or with noise where `largest_epsilon` is set), or
             "always".
-        fewest_clients: the fewest sites that a private sum may be over.
-        fewest_holders: sites that must hold a class for its counts to enter a private sum; reports in the clear, which
-            always tell classes, are then not let out.
-        fewest_for_squares: the fewest sites that sums of squares (moments, or a second sum) may be over: they tell more
-            of each than sums do.
-        rounding: counts that others can read leave in multiples of this; 1 where they need not.
+        fewest_clients: the fewest clients that a private sum may be over.
+        fewest_holders: clients that must hold a class for its counts to enter a private sum; reports in the clear,
+            which always disclose classes, are then not let out.
+        fewest_for_squares: the fewest clients that sums of squares (moments, or a second sum) may be over: they
+            disclose more of each than sums do.
         largest_epsilon: counts leave with noise of at most this epsilon; null where noise is not asked for.
         largest_delta: and of at most this delta.
-        total_epsilon: what all noisy private sums together may come to, as this site's memory has them; null for no
-            bound.
-        signed_requests: requests must be signed by somebody in the keyring.
+        total_epsilon: what all noisy private sums together may cost, by this client's ledger; null for no bound.
+        signed_requests: requests must be signed by a member of the keyring.
     """
 
     SCHEMA: ClassVar[str] = "fedcert/policy/1"
@@ -50,7 +49,6 @@ class Policy(Record):
     fewest_clients: int = defaulting(Whole(least=3), 3)
     fewest_holders: int = defaulting(Whole(), 0)
     fewest_for_squares: int = defaulting(Whole(least=3), MIN_CLIENTS_FOR_MOMENTS)
-    rounding: int = defaulting(Whole(least=1, most=2**20), 1)
     largest_epsilon: float | None = optional(Number(above=0))
     largest_delta: float = defaulting(Number(above=0, below=1), 1e-5)
     total_epsilon: float | None = optional(Number(above=0))
@@ -61,7 +59,7 @@ class Policy(Record):
 
         Args:
             examples: that it is about.
-            class_counts: whether it tells counts per class.
+            class_counts: whether it has counts per class.
 
         Raises:
             Refused: it may not; the sentence says why.
@@ -70,11 +68,6 @@ class Policy(Record):
         if self.largest_epsilon is not None:
             raise Refused("this site's policy lets counts out with noise only; use: fedcert private release")
         self._check_readable()
-        if self.rounding > 1:
-            raise Refused(
-                f"this site's policy lets counts out in multiples of {self.rounding} only; use: fedcert private "
-                f"release --round-to {self.rounding}"
-            )
         if class_counts and self.class_counts != ALWAYS:
             raise Refused(f"this site's policy lets counts per class out {self._when()}; leave --class-counts out")
 
@@ -88,10 +81,10 @@ class Policy(Record):
         self.check_asked(request)
 
     def check_asked(self, request: Request) -> None:
-        """Check a request for a private sum, whatever this site's report will be.
+        """Check a request for a private sum, whatever this client's report will be.
 
         Raises:
-            Refused: this site does not take part in it; the sentence says why.
+            Refused: this client does not take part in it; the sentence says why.
         """
         private = request.private
         if private is None:
@@ -118,13 +111,8 @@ class Policy(Record):
             )
         self._check_budget(private.budget)
 
-    def check_release(self, report: Report, budget: PrivacyBudget | None, rounding: int | None = None) -> None:
-        """Check that a report's counts may leave with noise, or rounded.
-
-        Args:
-            report: the site's.
-            budget: of the noise; None where there is none.
-            rounding: to which multiples; None where they are not rounded.
+    def check_release(self, report: Report, budget: PrivacyBudget) -> None:
+        """Check that a report's counts may leave with noise of a budget.
 
         Raises:
             Refused: they may not; the sentence says why.
@@ -133,7 +121,7 @@ class Policy(Record):
         if self.class_counts == NEVER:
             raise Refused("this site's policy lets counts per class out never, not even with noise")
         self._check_budget(budget)
-        if budget is not None and self.largest_epsilon is not None:
+        if self.largest_epsilon is not None:
             return
         self._check_readable()
         if self.class_counts != ALWAYS:
@@ -141,14 +129,9 @@ class Policy(Record):
                 f"this site's policy lets counts per class out {self._when()}; noise would do only if the policy named "
                 "a largest_epsilon"
             )
-        if self.rounding > 1 and (rounding is None or rounding % self.rounding):
-            raise Refused(
-                f"this site's policy lets counts out in multiples of {self.rounding}; noise would do only if the "
-                "policy named a largest_epsilon"
-            )
 
     def _check_readable(self) -> None:
-        """Check that counts of this site may be read by others."""
+        """Check that counts of this client may be read by others."""
         if not self.reports:
             raise Refused("this site's policy lets no report out; take part in a private sum: fedcert private join")
         if self.fewest_holders:
@@ -164,12 +147,12 @@ class Policy(Record):
             raise Refused(
                 f"this site's policy wants noise of at most epsilon {self.largest_epsilon:g}, but none is asked"
             )
-        for name, came, most in (
+        for name, asked, most in (
             ("epsilon", budget.epsilon, self.largest_epsilon),
             ("delta", budget.delta, self.largest_delta),
         ):
-            if came > most:
-                raise Refused(f"{name} is {came:g}, but this site's policy allows at most {most:g}")
+            if asked > most:
+                raise Refused(f"{name} is {asked:g}, but this site's policy allows at most {most:g}")
 
     def _check_examples(self, examples: int) -> None:
         if examples < self.minimum_examples:
@@ -183,7 +166,7 @@ class Policy(Record):
 
 
 def read_policy(path: Path | None) -> Policy:
-    """A site's policy; where there is none, the usual one.
+    """A client's policy; the default one where there is no file.
 
     Raises:
         CallError: there is no such file.
@@ -192,8 +175,8 @@ def read_policy(path: Path | None) -> Policy:
     """
     if path is None:
         return Policy()
-    found: Policy = read_record(path, Policy)
-    if found.extra:
-        known, name = ", ".join(Policy.field_types()), next(iter(found.extra))
+    policy: Policy = read_record(path, Policy)
+    if policy.extra:
+        known, name = ", ".join(Policy.field_types()), next(iter(policy.extra))
         raise InvalidValue("policy", f"made of {known}", name, place=str(path), remedy=Policy.REMEDY)
-    return found
+    return policy

@@ -1,4 +1,4 @@
-"""What a site remembers of its secure sums: where each one stands, and over whom the finished ones were."""
+"""What a client remembers of its secure aggregations: the state of each, and over whom the finished ones were."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class StateStore(Protocol):
 
 
 class InMemoryStore:
-    """A memory that lasts as long as the program; for simulations and tests."""
+    """A store that lasts as long as the program; for simulations and tests."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
 
     def get(self, name: str) -> State | None:
         """See `StateStore.get`."""
-        found: State | None = json.loads(self.texts[name]) if name in self.texts else None
-        return found
+        state: State | None = json.loads(self.texts[name]) if name in self.texts else None
+        return state
 
     def put(self, name: str, state: Mapping[str, Any]) -> None:
         """See `StateStore.put`."""
@@ -46,7 +46,7 @@ class InMemoryStore:
 
 
 class FolderStore:
-    """A memory in a folder that only its owner may read, used by one program at a time.
+    """A store in a folder that only its owner may read, used by one program at a time.
 
     Args:
         path: the folder; made if need be.
@@ -79,12 +79,12 @@ class FolderStore:
         if kind_of_path(file) is None:
             return None
         try:
-            found = parse(file.read_bytes(), display_path(file))
+            state = parse(file.read_bytes(), display_path(file))
         except OSError as error:
             raise FileProblem(f"cannot read {display_path(file)}: {error.strerror or error}") from None
-        if not isinstance(found, dict):
+        if not isinstance(state, dict):
             raise FileProblem(f"{display_path(file)} is not what fedcert wrote there")
-        return found
+        return state
 
     def put(self, name: str, state: Mapping[str, Any]) -> None:
         """See `StateStore.put`."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedcert._schema.declare import defaulting, optional, required
+from fedcert._schema.declare import defaulting, required
 from fedcert._schema.field_types import LARGEST_COUNT, Enumerated, ListOf, Number, Whole
 from fedcert._schema.record import Nested, Record
-from fedcert.errors import InvalidValue
 from fedcert.report.fields import MOST_CLASSES, MOST_RADII
 
 TOGETHER, ALONE = "together", "each site"
@@ -45,13 +44,12 @@ class PrivacyBudget(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class AddedNoise(Record):
-    """Noise that was added, or random rounding, and the resulting counts.
+    """Noise that was added, and the counts with it.
 
     Attributes:
-        budget: the differential privacy that it gives; null where counts were rounded.
-        rho: the same as zero-concentrated differential privacy; null where counts were rounded.
-        rounding: each site's counts are multiples of this, up or down by chance; null where noise was added.
-        variance: of the noise in each cell, in examples squared; an upper bound where counts were rounded.
+        budget: the differential privacy that it gives.
+        rho: the same as zero-concentrated differential privacy.
+        variance: of the noise in each cell, in examples squared.
         scale: units in one example.
         cells: in these units; one row per class, and in it examples that are not certified even at the first radius,
             then those certified at each radius and not at the next. Disjoint, so that one example moves one cell;
@@ -60,17 +58,10 @@ class AddedNoise(Record):
 
     NOUN: ClassVar[str] = "noise"
 
-    budget: PrivacyBudget | None = optional(Nested(PrivacyBudget))
-    rho: float | None = optional(Number(above=0))
-    rounding: int | None = optional(Whole(least=2, most=2**20), later=True)
+    budget: PrivacyBudget = required(Nested(PrivacyBudget))
+    rho: float = required(Number(above=0))
     variance: float = required(Number(above=0))
     scale: int = defaulting(Whole(least=1, most=2**20), 1)
     cells: tuple[tuple[int, ...], ...] = required(
         ListOf(ListOf(_CELL, "counts", most=MOST_RADII + 1), "rows, one per class", most=MOST_CLASSES)
     )
-
-    def check_consistency(self) -> None:
-        """Check that it is either noise with a budget or rounding."""
-        if (self.budget is None) == (self.rounding is None) or (self.budget is None) != (self.rho is None):
-            budget = None if self.budget is None else self.budget.to_json()
-            raise InvalidValue("budget", "there, with rho, unless counts were rounded", budget)

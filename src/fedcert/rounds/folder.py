@@ -1,10 +1,12 @@
-"""A run on disk: nothing that arrived is lost, whoever dies.
+"""A run on disk: nothing that arrived is lost, whichever process dies.
 
 run/
   request.json      what was asked
-  reports/          each answer that was taken, as it arrived
-  estimate.json     what follows
-  estimate.png      the same as a picture; both are called estimate-before when the answers lead to none any more
+  reports/          each report that was taken, as it arrived
+  sum/              each client's messages of a private sum, and which stages are over
+  sums.json         the result of a private sum
+  estimate.json     the estimate
+  estimate.png      its figure; both are renamed to estimate-before when the answers no longer lead to an estimate
   log.ndjson        what happened, line by line
 """
 
@@ -15,6 +17,7 @@ import hashlib
 import json
 import os
 import warnings
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -23,12 +26,14 @@ from urllib.parse import quote
 
 from fedcert._files.locks import take_lock
 from fedcert._files.paths import display_path, kind_of_path
+from fedcert._files.strict_json import parse
 from fedcert.errors import CallError, FedcertError, FedcertWarning, FileProblem
 from fedcert.estimation.files import write_estimate
 from fedcert.estimation.result import Estimate
-from fedcert.report import Report, Request, read_record, write_whole
+from fedcert.report import Report, Request, Sums, read_record, write_whole
 
 _LONGEST = 80
+"""Characters of a client's name in a file's name; with hash and suffix that stays below every system's limit."""
 
 
 class RunFolder:
@@ -37,21 +42,24 @@ class RunFolder:
     Args:
         path: the folder; made if need be.
         request: what is asked; None goes on with the request that is there.
+        messages: the subfolder for messages of private sums; "" puts them beside the request.
 
     Raises:
         CallError: another process holds the folder, it has another request, or none where one is needed.
         FileProblem: it cannot be made, read or written.
     """
 
-    def __init__(self, path: Path, request: Request | None = None) -> None:
+    def __init__(self, path: Path, request: Request | None = None, *, messages: str = "sum") -> None:
         self.path = path
         self.reports_path = path / "reports"
         self.estimate_path = path / "estimate.json"
+        self._messages_path = path / messages
         if request is None and kind_of_path(path / "request.json") is None:
             raise CallError(f"{display_path(path)} holds no request to go on with")
         try:
-            self.reports_path.mkdir(parents=True, exist_ok=True)
-            self._log: IO[bytes] = (path / "log.ndjson").open("ab", buffering=0)  # a full disk is told at once
+            path.mkdir(parents=True, exist_ok=True)
+            # Unbuffered: a full disk shows at once.
+            self._log: IO[bytes] = (path / "log.ndjson").open("ab", buffering=0)
             free = take_lock(self._log)
         except OSError as error:
             raise FileProblem(f"cannot use the folder {display_path(path)}: {error.strerror or error}") from None
@@ -66,55 +74,88 @@ class RunFolder:
             self._log.close()
             raise
 
+    @classmethod
+    def resume(cls, path: Path | None, wanted: Mapping[str, Any]) -> RunFolder | None:
+        """The folder of an earlier run that asked the same, held; None where there was no such run.
+
+        Args:
+            path: the folder; None where nothing is kept.
+            wanted: fields of the request that must be as they were; a roster counts as a set, and any one where None.
+
+        Raises:
+            CallError: the earlier run asked something else.
+        """
+        if path is None or kind_of_path(path / "request.json") is None:
+            return None
+        folder = cls(path)
+        kept = {name: getattr(folder.request, name) for name in wanted}
+        other = [name for name in wanted if name != "roster" and kept[name] != wanted[name]]
+        if wanted.get("roster") is not None and set(kept["roster"] or ()) != set(wanted["roster"]):
+            other.append("roster")
+        if other:
+            folder.close()
+            raise CallError(
+                f"the folder {str(path)!r} is of a round with another {', '.join(other)}; name another folder"
+            )
+        return folder
+
     def _settle(self, request: Request | None) -> Request:
         file = self.path / "request.json"
         if request is not None and kind_of_path(file) is None:
             write_whole(file, request.dumps())
             self.log("asked", clients=None if request.roster is None else len(request.roster), request=request.digest)
             return request
-        found: Request = read_record(file, Request)
-        if request is not None and request.digest != found.digest:
+        kept: Request = read_record(file, Request)
+        if request is not None and request.digest != kept.digest:
+            if request.private is not None:
+                raise CallError(f"{display_path(self.path)} is the folder of another private sum; name another")
             raise CallError(
                 f"{display_path(self.path)} is the folder of another request; name another folder for this one"
             )
-        self.log("resumed", request=found.digest)
-        return found
+        self.log("resumed", request=kept.digest)
+        return kept
 
-    def keep(self, report: Report) -> None:
+    def keep_report(self, report: Report) -> None:
         """Keep an answer; it is on the disk when this returns."""
-        write_whole(self.reports_path / file_name(report.client), report.dumps())
+        _write(self.reports_path, file_name(report.client), report.dumps())
         self.log("answered", client=report.client, examples=report.examples)
 
-    def keep_estimate(self, made: Estimate) -> list[Path]:
-        """Keep what follows from the answers; it is on the disk when this returns.
+    def keep_sums(self, sums: Sums) -> None:
+        """Keep the result of a private sum; it is on the disk when this returns."""
+        write_whole(self.path / "sums.json", sums.dumps())
+
+    def keep_estimate(self, estimate: Estimate) -> list[Path]:
+        """Keep the estimate; it is on the disk when this returns.
 
         Returns:
             The files that were written.
         """
-        written = write_estimate(made, self.estimate_path)
-        self.log("estimated", clients=made.clients, missing=sorted(made.excluded))
+        written = write_estimate(estimate, self.estimate_path)
+        self.log("estimated", clients=estimate.clients, missing=sorted(estimate.excluded))
         return written
 
-    def set_aside(self, why: str) -> None:
-        """Put an earlier estimate aside: the answers lead to none now."""
+    def set_aside(self, reason: str) -> None:
+        """Rename an earlier estimate: the answers lead to none now."""
         for suffix in (".json", ".png"):
             file = self.estimate_path.with_suffix(suffix)
             with contextlib.suppress(OSError):  # there may be none
                 file.replace(file.with_name(f"estimate-before{suffix}"))
-        self.log("no estimate", reason=why)
+        self.log("no estimate", reason=reason)
 
     def reports(self) -> list[Report]:
-        """Answers that were kept, by whichever process; what is broken is told of, and does not hide the others.
+        """Reports that were kept, by whichever process; a broken one is warned of, and does not hide the others.
 
         Raises:
             FileProblem: the folder cannot be read.
         """
+        if kind_of_path(self.reports_path) is None:
+            return []
         try:
-            found = sorted(path for path in self.reports_path.iterdir() if not path.name.startswith("."))
+            paths = sorted(path for path in self.reports_path.iterdir() if not path.name.startswith("."))
         except OSError as error:
             raise FileProblem(f"cannot read {display_path(self.reports_path)}: {error.strerror or error}") from None
         kept = []
-        for path in found:
+        for path in paths:
             try:
                 report: Report = read_record(path, Report)
                 if path.name != file_name(report.client):
@@ -126,19 +167,48 @@ class RunFolder:
                 )
         return kept
 
-    def troubles(self) -> dict[str, str]:
-        """Why clients did not answer, as earlier processes noted it."""
-        found: dict[str, str] = {}
+    def keep_message(self, part: str, stage: int, client: str, text: str) -> None:
+        """Keep a client's message of a private sum; it is on the disk when this returns.
+
+        Args:
+            part: which of the request's secure aggregations; "" for that of counts.
+            stage: of that aggregation.
+            client: the sender.
+            text: the message as JSON.
+        """
+        _write(self._messages_path / part, f"{stage}-{file_name(client)}", text)
+        self.log("sent", client=client, stage=stage)
+
+    def close_stage(self, part: str, stage: int, names: Iterable[str]) -> None:
+        """Keep with whom a stage ended."""
+        _write(self._messages_path / part, f"{stage}-over.json", json.dumps(sorted(names)))
+
+    def messages(self, part: str, stage: int) -> tuple[dict[str, Any], set[str] | None]:
+        """Messages of a stage that were kept (place -> document), and with whom it ended; None where it has not.
+
+        Raises:
+            FileProblem: a file cannot be parsed.
+        """
+        files = {file.name: file for file in sorted((self._messages_path / part).glob(f"{stage}-*.json"))}
+        over = files.pop(f"{stage}-over.json", None)
+        documents = {display_path(file): parse(file.read_bytes(), display_path(file)) for file in files.values()}
+        return documents, None if over is None else set(parse(over.read_bytes(), display_path(over)))
+
+    def failures(self) -> dict[str, str]:
+        """Why clients did not answer, as earlier processes noted it; of a client that answered later, nothing."""
+        failures: dict[str, str] = {}
         for line in (self.path / "log.ndjson").read_bytes().splitlines():
             with contextlib.suppress(ValueError, AttributeError):  # a line may be cut off
                 event = json.loads(line)
-                client, why = event.get("client"), event.get("reason")
-                if isinstance(client, str) and isinstance(why, str):
+                client, reason = event.get("client"), event.get("reason")
+                if event.get("event") in ("answered", "sent"):
+                    failures.pop(client, None)
+                elif isinstance(client, str) and isinstance(reason, str):
                     if event.get("event") == "failed":
-                        found[client] = why
+                        failures[client] = reason
                     elif event.get("event") == "refused" and event.get("known"):
-                        found[client] = f"its answer was refused: {why}"
-        return found
+                        failures[client] = f"its answer was refused: {reason}"
+        return failures
 
     def log(self, event: str, **facts: Any) -> None:
         """Note what happened."""
@@ -150,7 +220,7 @@ class RunFolder:
             raise FileProblem(f"cannot write the log in {display_path(self.path)}: {error.strerror or error}") from None
 
     def close(self) -> None:
-        """Let others use it."""
+        """Let other processes use it."""
         with contextlib.suppress(OSError):  # nothing is waiting to be written
             self._log.close()
 
@@ -161,6 +231,14 @@ class RunFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _write(folder: Path, name: str, text: str) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileProblem(f"cannot use the folder {display_path(folder)}: {error.strerror or error}") from None
+    write_whole(folder / name, text)
 
 
 def file_name(client: str) -> str:

@@ -1,25 +1,29 @@
-"""A private round over a transport: five exchanges, and a sum in which no site is told apart."""
+"""A private round over a transport: up to three secure aggregations, after which only sums over clients are known."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from fedcert._files.paths import display_path
 from fedcert._schema.encoding import encoded_numbers
-from fedcert.errors import FedcertError, QuorumMissed, Refused
+from fedcert.errors import CallError, FedcertError, QuorumMissed, Refused
 from fedcert.estimation.estimate import estimate
 from fedcert.estimation.result import Estimate
 from fedcert.privacy.keys.keyring import Keyring
+from fedcert.privacy.keys.signing import sign
 from fedcert.report import Request, Sums
-from fedcert.rounds.missing import check_missing
-from fedcert.rounds.reasons import reason
-from fedcert.rounds.sum_folder import SumFolder
-from fedcert.rounds.waiting import Reply
+from fedcert.rounds.checks import check_missing
+from fedcert.rounds.folder import RunFolder
+from fedcert.rounds.requests import make_request, seconds_left
+from fedcert.rounds.settings import PrivateSettings
+from fedcert.rounds.transport import Reply, Transport, single_line
+from fedcert.rounds.waiting import exchange
 from fedcert.secagg.class_support import ClassSupport
 from fedcert.secagg.client import HOLDERS
 from fedcert.secagg.masks import Vector
@@ -31,244 +35,97 @@ from fedcert.secagg.vectors import VectorLayout
 
 _LOG = logging.getLogger("fedcert")
 _PAUSE = 0.2
+"""Seconds between two polls: after certification a stage takes clients less than a second."""
 
 
-class SecAggTransport(Protocol):
-    """What moves a private round's messages, and decides nothing."""
+@dataclass(frozen=True)
+class Pace:
+    """How long a private round waits.
 
-    def tell(self, stage: int, letters: Mapping[str, str]) -> None:
-        """Give clients what they are told in a stage; in the first, it is the request.
+    Attributes:
+        patience: seconds for a stage but the first. The first, in which clients certify, lasts until all have joined or
+            failed, or the request's deadline; the others until all have answered or failed, or the patience is over.
+        once: do what can be done now, and come back later.
+        go_on: with `once`, end the stage that is waited in without those who have not answered, or have failed.
+        sleep: how to pause.
+    """
 
-        It may be called again with the same letters, after the coordinator died.
-        """
-        ...
-
-    def poll(self, stage: int) -> Iterable[Reply]:
-        """Answers that came since the last call."""
-        ...
+    patience: float = 60.0
+    once: bool = False
+    go_on: bool = False
+    sleep: Callable[[float], None] = time.sleep
 
 
-def run_secagg(
-    courier: SecAggTransport,
-    summing: SecAggServer,
-    *,
-    folder: SumFolder | None = None,
-    patience: float = 60.0,
-    once: bool = False,
-    go_on: bool = False,
-    opening: str | None = None,
-    first: int = 0,
-    sleep: Callable[[float], None] = time.sleep,
-) -> dict[str, str]:
-    """Carry a private sum to its end, or, once, as far as it goes now.
+def run_private_round(
+    transport: Transport, model: str, *, sleep: Callable[[float], None] = time.sleep, **settings: Any
+) -> Estimate:
+    """Have the clients of a roster certify a model, and estimate from the sums of their counts alone.
 
-    The first stage, in which sites certify, lasts until all have joined or failed, or the request's deadline; each
-    other one until all have answered or failed, or the patience is over.
+    The coordinator gets each client's counts under masks, which cancel in the sum; it never has one client's own.
 
     Args:
-        courier: how messages travel.
-        summing: the sum.
-        folder: where to keep it; nothing is kept where None.
-        patience: seconds for a stage but the first.
-        once: do what can be done now, and come back later: `summing.total` is None until all is done.
-        opening: what sites are told at first; the request where None.
-        first: the number of the first stage to the courier: a second sum goes on counting.
-        go_on: with `once`, end the stage that is waited in without those who have not answered, or have trouble.
+        transport: how messages travel.
+        model: digest of the model.
         sleep: how to pause.
-
-    Returns:
-        Who is not in the sum, and why.
+        settings: `classes`, `smoothing`, `roster`, `keys` and `trusted`, and whatever else of `PrivateSettings` is
+            wanted: `threshold`, `moments`, `spread`, `fewest_holders`, `seconds`, `patience`, `run`, `target`,
+            `method`, `radii` and the settings of `fedcert.estimate`.
 
     Raises:
-        QuorumMissed: too few took part, or stayed.
+        QuorumMissed: too few took part or stayed; nothing is known of any client's numbers.
+        CallError: settings that do not go together, a folder of another request.
+        EstimationProblem: no estimate follows from the sums.
     """
-    troubles: dict[str, str] = {} if folder is None else folder.troubles()
-    if folder is not None:
-        folder.restore(summing)
-    while summing.total is None:
-        stage = summing.stage
-        told = {name: summing.told(name) for name in sorted(summing.asked)}
-        text = summing.request.dumps() if opening is None else opening
-        courier.tell(first + stage, {name: text if one is None else one.dumps() for name, one in told.items()})
-        seconds = 0.0 if once else _seconds(summing.request, first + stage, patience)
-        failed = _stage(courier, summing, folder, troubles, seconds, first, sleep)
-        if once and summing.waiting_for and not go_on:
-            unsaid = f"it has not sent its {STAGES[stage].NOUN}"
-            return {name: troubles[name] if name in failed else unsaid for name in sorted(summing.waiting_for)}
-        go_on = False
-        try:
-            if folder is not None and len(summing.came[stage]) >= summing.threshold:
-                folder.close(stage, summing.came[stage], troubles)
-            summing.close()
-        except QuorumMissed as error:
-            why = "; ".join(f"{name}: {reason}" for name, reason in list(troubles.items())[:5])
-            raise QuorumMissed(f"{error}; {why}" if why else str(error)) from None
-        _LOG.info("private sum: %d sites sent their %s", len(summing.came[stage]), STAGES[stage].NOUN)
-    return {
-        name: troubles.get(name, "it did not answer in time")
-        for name in summing.request.roster or ()
-        if name not in summing.survivors
-    }
-
-
-def _stage(
-    courier: SecAggTransport,
-    summing: SecAggServer,
-    folder: SumFolder | None,
-    troubles: dict[str, str],
-    seconds: float,
-    first: int,
-    sleep: Callable[[float], None],
-) -> set[str]:
-    """Take what comes in a stage; who has trouble at its end. Who has overcome it is welcome."""
-    until, failed = time.monotonic() + seconds, set[str]()
-    while True:
-        for reply in courier.poll(first + summing.stage):
-            if reply.answer is None:
-                failed.add(reply.client)
-                troubles[reply.client] = reason(reply.trouble or "")
-                continue
-            try:
-                message = _message(reply)
-                summing.take(message)
-            except Refused as error:
-                failed.add(reply.client)
-                troubles[reply.client] = reason(f"its message was refused: {error}")
-                _LOG.warning("private sum: %s: %s", reply.client, troubles[reply.client])
-                continue
-            failed.discard(reply.client)
-            troubles.pop(reply.client, None)
-            if folder is not None and isinstance(message, STAGES[summing.stage]):  # an older one came again
-                folder.keep(summing.stage, message)
-        if not summing.waiting_for - failed or time.monotonic() >= until:
-            return failed
-        sleep(_PAUSE)
-
-
-def _message(reply: Reply) -> ClientMessage:
-    try:
-        message: ClientMessage = read_message(reply.answer or "", CLIENT_MESSAGES, f"what {reply.client} says")
-    except FedcertError as error:
-        raise Refused(str(error)) from None
-    if message.client != reply.client:
-        raise Refused(f"it is in the name of {message.client!r}")
-    return message
-
-
-def _seconds(request: Request, stage: int, patience: float) -> float:
-    if request.deadline is None:
-        return patience if stage else float("inf")
-    left = (datetime.fromisoformat(request.deadline) - datetime.now(UTC)).total_seconds()
-    return left if stage == 0 else patience
+    wanted = PrivateSettings.of(**settings)
+    with ExitStack() as stack:
+        folder = RunFolder.resume(wanted.run, wanted.asked(model))
+        if folder is None:
+            request = make_request(
+                model, wanted.smoothing, wanted.classes, radii=wanted.radii, roster=wanted.names,
+                seconds=wanted.seconds, private=wanted.private,
+            )  # fmt: skip
+            request = sign(request, wanted.keys)
+            folder = None if wanted.run is None else RunFolder(wanted.run, request)
+        else:
+            request = folder.request
+        if folder is not None:
+            stack.enter_context(folder)
+        pace = Pace(patience=wanted.patience, sleep=sleep)
+        sums, missing = _PrivateRound(transport, request, wanted.trusted, folder, pace).sums()
+        if sums is None:
+            raise QuorumMissed("the private sum is not done")
+        result = estimate_from_sums(sums, request, missing, wanted.target, wanted.method, **wanted.estimation)
+        if folder is not None:
+            folder.keep_sums(sums)
+            folder.keep_estimate(result)
+        return result
 
 
 def private_sums(
-    courier: SecAggTransport,
-    request: Request,
-    keyring: Keyring,
-    *,
-    folder: Path | None = None,
-    **how: Any,
+    transport: Transport, request: Request, keyring: Keyring, *, folder: Path | None = None, **pace: Any
 ) -> tuple[Sums | None, dict[str, str]]:
     """The sums of a private round, and who is not in them and why.
 
     Args:
-        courier: how messages travel.
+        transport: how messages travel.
         request: what was asked.
-        keyring: the sites' public keys.
+        keyring: the clients' public keys.
         folder: where to keep the work, so that a coordinator that dies goes on.
-        how: `patience`, `once`, `go_on` and `sleep`, see `run_secagg`.
+        pace: see `Pace`.
 
     Returns:
-        None for the sums where, with `once`, sites are still waited for.
+        None for the sums where, with `once`, clients are still waited for.
 
     Raises:
-        QuorumMissed: too few took part; nothing is known of anybody's numbers.
+        QuorumMissed: too few took part; nothing is known of any client's numbers.
         Refused: the request asks for no private sum, or the numbers are no sum of honest reports.
     """
-    round_ = _PrivateRound(courier, request, keyring, folder, how)
-    held, before = None, dict[str, str]()
-    if request.private is not None and request.private.fewest_holders:
-        held, before = round_.held()
-        if held is None:
-            return None, before
-    sums, missing = round_.counts(held)
-    missing |= {name: why for name, why in before.items() if name in missing}
-    if sums is None or request.private is None or not request.private.spread:
-        return sums, missing
-    return round_.with_spread(sums), missing
+    with ExitStack() as stack:
+        kept = None if folder is None else stack.enter_context(RunFolder(folder, request, messages=""))
+        return _PrivateRound(transport, request, keyring, kept, Pace(**pace)).sums()
 
 
-class _PrivateRound:
-    """The sums that a request leads to, one after the other, among the sites that are still there."""
-
-    def __init__(
-        self, courier: SecAggTransport, request: Request, keyring: Keyring, folder: Path | None, how: Mapping[str, Any]
-    ) -> None:
-        self.courier, self.request, self.keyring, self.folder, self.how = courier, request, keyring, folder, how
-        self.layout = VectorLayout(request)
-        self._stage = 0
-        self._there: set[str] | None = None
-        self._total: Vector | None = None
-        self._tags: Vector | None = None
-
-    def held(self) -> tuple[ClassSupport | None, dict[str, str]]:
-        """How many sites hold each class.
-
-        Raises:
-            Refused: no class is held by enough.
-        """
-        classes = len(self.request.classes)
-        summing = SecAggServer(self.request, self.keyring, 2 * classes, purpose=HOLDERS)
-        missing = self._carry(summing, "holders")
-        if summing.total is None:
-            return None, missing
-        self._tags = summing.total[classes:]
-        return ClassSupport.of(self.request, summing.total[:classes], len(summing.survivors)), missing
-
-    def counts(self, held: ClassSupport | None) -> tuple[Sums | None, dict[str, str]]:
-        """The counts, over classes that enough sites hold."""
-        length = self.layout.length
-        numbers = 2 * length if self.request.private is not None and self.request.private.spread else length
-        if held is None or self._tags is None:
-            summing, opening = SecAggServer(self.request, self.keyring, numbers), None
-        else:
-            summing = SecAggServer(self.request, self.keyring, numbers, purpose=held.purpose, invited=self._there)
-            tags = encoded_numbers(self._tags)
-            opening = Holders(session=summing.session, holders=held.holders, tags=tags).dumps()
-        missing = self._carry(summing, None, opening)
-        if summing.total is None:
-            return None, missing
-        self._total, self._tags = summing.total[:length], summing.total[length:]
-        sums = self.layout.sums(self._total, len(summing.survivors))
-        return sums if held is None else replace(sums, fewest_holders=held.fewest), missing
-
-    def with_spread(self, sums: Sums) -> Sums | None:
-        """The sums with their spread, by another sum among the same sites; without it where that fails."""
-        assert self._total is not None  # noqa: S101
-        assert self._tags is not None  # noqa: S101
-        about = SecondSum.asked(self.request, sums)
-        summing = SecAggServer(self.request, self.keyring, about.length, purpose=about.purpose, invited=self._there)
-        told = Totals(session=summing.session, total=encoded_numbers(self._total), tags=encoded_numbers(self._tags))
-        try:
-            self._carry(summing, "spread", told.dumps())
-        except (QuorumMissed, Refused) as error:
-            _LOG.warning("no second sum: %s", error)
-            return sums
-        return None if summing.total is None else replace(sums, spread=about.spread(summing.total))
-
-    def _carry(self, summing: SecAggServer, name: str | None, opening: str | None = None) -> dict[str, str]:
-        """One sum, kept in a folder of its own."""
-        folder = None
-        if self.folder is not None:
-            folder = SumFolder(self.folder if name is None else self.folder / name)
-        missing = run_secagg(self.courier, summing, folder=folder, opening=opening, first=self._stage, **self.how)
-        self._stage += len(STAGES)
-        self._there = summing.survivors
-        return missing
-
-
-def concluded(
+def estimate_from_sums(
     sums: Sums, request: Request, missing: Mapping[str, str], target: object, method: str, **settings: Any
 ) -> Estimate:
     """The estimate from a private sum; who is not in it is named.
@@ -276,6 +133,199 @@ def concluded(
     Raises:
         EstimationProblem: no estimate follows from the sum.
     """
-    made = estimate(sums, target if target is not None else request.target or "uniform", method, **settings)
+    result = estimate(sums, target if target is not None else request.target or "uniform", method, **settings)
     check = check_missing(missing, sums.contributors, request.roster)
-    return replace(made, excluded=dict(missing), checks=(*made.checks, check))
+    return replace(result, excluded=dict(missing), checks=(*result.checks, check))
+
+
+class _Waiting(Exception):
+    """Clients are still waited for, and this process is not to wait: who they are, and why."""
+
+    def __init__(self, clients: dict[str, str]) -> None:
+        super().__init__()
+        self.clients = clients
+
+
+class _PrivateRound:
+    """The secure aggregations that a request leads to, one after the other, among the clients that are still there.
+
+    class support (how many clients hold each class)    where classes that few hold are left out
+    counts
+    second sum (how clients differ)                     where it is asked for
+
+    Each begins with the result of the one before, with tags by which clients check it.
+    """
+
+    def __init__(
+        self, transport: Transport, request: Request, keyring: Keyring, folder: RunFolder | None, pace: Pace
+    ) -> None:
+        self.transport, self.request, self.keyring, self.folder, self.pace = transport, request, keyring, folder, pace
+        self.layout = VectorLayout(request)
+        self.failures: dict[str, str] = {} if folder is None else folder.failures()
+        self._go_on = pace.go_on
+        self._first_stage = 0
+        self._present: set[str] | None = None
+
+    def sums(self) -> tuple[Sums | None, dict[str, str]]:
+        """See `private_sums`."""
+        private = self.request.private
+        assert private is not None  # noqa: S101 (the layout has checked it)
+        try:
+            support = self._class_support() if private.fewest_holders else None
+            sums, total, tags = self._counts(support)
+            present = self._present or set()
+            missing = {
+                name: self.failures.get(name, "it did not answer in time")
+                for name in self.request.roster or ()
+                if name not in present
+            }
+            return (self._with_spread(sums, total, tags) if private.spread else sums), missing
+        except _Waiting as waiting:
+            return None, waiting.clients
+
+    def _class_support(self) -> tuple[ClassSupport, Vector]:
+        """How many clients hold each class, and the tags of that.
+
+        Raises:
+            Refused: no class is held by enough.
+        """
+        classes = len(self.request.classes)
+        server = SecAggServer(self.request, self.keyring, 2 * classes, purpose=HOLDERS)
+        total = self._aggregate(server, "holders")
+        return ClassSupport.of(self.request, total[:classes], len(server.survivors)), total[classes:]
+
+    def _counts(self, support: tuple[ClassSupport, Vector] | None) -> tuple[Sums, Vector, Vector]:
+        """The sums of counts, over classes that enough clients hold, as they are and as numbers with their tags."""
+        assert self.request.private is not None  # noqa: S101
+        length = self.layout.length
+        numbers = 2 * length if self.request.private.spread else length
+        if support is None:
+            server, opening = SecAggServer(self.request, self.keyring, numbers), None
+        else:
+            known, tags = support
+            server = SecAggServer(self.request, self.keyring, numbers, purpose=known.purpose, invited=self._present)
+            opening = Holders(session=server.session, holders=known.holders, tags=encoded_numbers(tags)).dumps()
+        total = self._aggregate(server, "", opening)
+        sums = self.layout.sums(total[:length], len(server.survivors))
+        if support is not None:
+            sums = replace(sums, fewest_holders=support[0].fewest)
+        return sums, total[:length], total[length:]
+
+    def _with_spread(self, sums: Sums, total: Vector, tags: Vector) -> Sums:
+        """The sums with their spread, by another sum among the same clients; without it where that fails."""
+        second = SecondSum.asked(self.request, sums)
+        server = SecAggServer(self.request, self.keyring, second.length, purpose=second.purpose, invited=self._present)
+        opening = Totals(session=server.session, total=encoded_numbers(total), tags=encoded_numbers(tags))
+        try:
+            result = self._aggregate(server, "spread", opening.dumps())
+        except (QuorumMissed, Refused) as error:
+            _LOG.warning("no second sum: %s", error)
+            return sums
+        return replace(sums, spread=second.spread(result))
+
+    def _aggregate(self, server: SecAggServer, part: str, opening: str | None = None) -> Vector:
+        """Run one secure aggregation to its end.
+
+        Args:
+            server: of the aggregation.
+            part: its folder, in that of the run.
+            opening: the first message to clients; the request where None.
+
+        Raises:
+            QuorumMissed: too few took part, or stayed.
+        """
+        self._restore(server, part)
+        while server.total is None:
+            stage = server.stage
+            messages = {name: server.message_for(name) for name in sorted(server.asked)}
+            first = self.request.dumps() if opening is None else opening
+            texts = {name: first if message is None else message.dumps() for name, message in messages.items()}
+            self.transport.send(self.request, self._first_stage + stage, texts)
+            failed = self._exchange(server, part)
+            if self.pace.once and server.waiting_for and not self._go_on:
+                unsent = f"it has not sent its {STAGES[stage].NOUN}"
+                waiting = sorted(server.waiting_for)
+                raise _Waiting({name: self.failures[name] if name in failed else unsent for name in waiting})
+            self._go_on = False
+            self._close(server, part)
+        self._first_stage += len(STAGES)
+        self._present = server.survivors
+        return server.total
+
+    def _exchange(self, server: SecAggServer, part: str) -> set[str]:
+        """Take the messages of a stage; who has failed at its end. A client that fails may still answer later."""
+        failed: set[str] = set()
+
+        def fail(client: str, reason: str) -> None:
+            failed.add(client)
+            self.failures[client] = single_line(reason)
+            if self.folder is not None:
+                self.folder.log("failed", client=client, reason=self.failures[client])
+
+        def take(reply: Reply) -> None:
+            if reply.rejoined or reply.conflict is not None:  # a message's signature decides whose it is
+                failed.discard(reply.client)
+            elif reply.answer is None:
+                fail(reply.client, reply.failure or "")
+            else:
+                try:
+                    message = _message_in(reply)
+                    server.take(message)
+                except Refused as error:
+                    fail(reply.client, f"its message was refused: {error}")
+                    _LOG.warning("private sum: %s: %s", reply.client, self.failures[reply.client])
+                    return
+                failed.discard(reply.client)
+                self.failures.pop(reply.client, None)
+                if self.folder is not None and isinstance(message, STAGES[server.stage]):  # else an older one again
+                    self.folder.keep_message(part, server.stage, message.client, message.dumps())
+
+        first = self._first_stage + server.stage == 0
+        seconds = 0.0 if self.pace.once else seconds_left(self.request) if first else self.pace.patience
+        exchange(
+            lambda: self.transport.poll(server.waiting_for), take, lambda: server.waiting_for - failed,
+            seconds=seconds, pause=_PAUSE, sleep=self.pace.sleep,
+        )  # fmt: skip
+        return failed
+
+    def _close(self, server: SecAggServer, part: str) -> None:
+        """End a stage with those who have answered."""
+        stage, answered = server.stage, server.received[server.stage]
+        try:
+            if self.folder is not None and len(answered) >= server.threshold:
+                self.folder.close_stage(part, stage, answered)
+            server.close()
+        except QuorumMissed as error:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in list(self.failures.items())[:5])
+            raise QuorumMissed(f"{error}; {reasons}" if reasons else str(error)) from None
+        _LOG.info("private sum: %d sites sent their %s", len(answered), STAGES[stage].NOUN)
+
+    def _restore(self, server: SecAggServer, part: str) -> None:
+        """Bring an aggregation to where an earlier process left it.
+
+        Raises:
+            CallError: the folder is of another sum.
+        """
+        if self.folder is None:
+            return
+        for stage, kind in enumerate(STAGES):
+            documents, over = self.folder.messages(part, stage)
+            for place, document in documents.items():
+                message = kind.from_json(document, place)
+                if message.session != server.session:
+                    where = display_path(self.folder.path)
+                    raise CallError(f"{where} is the folder of another private sum; name another")
+                server.take(message)
+            if over is None:
+                return
+            server.close(over)
+
+
+def _message_in(reply: Reply) -> ClientMessage:
+    try:
+        message: ClientMessage = read_message(reply.answer or "", CLIENT_MESSAGES, f"what {reply.client} says")
+    except FedcertError as error:
+        raise Refused(str(error)) from None
+    if message.client != reply.client:
+        raise Refused(f"it is in the name of {message.client!r}")
+    return message

@@ -1,4 +1,4 @@
-"""Requests made: what every client must agree on before it certifies, with a nonce and a deadline."""
+"""Requests: what every client must agree on before it certifies, with a nonce and a deadline."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing, Target
 from fedcert.report.request import PrivateSum
 from fedcert.version import __version__
 
-_LONGEST = 10 * 366 * 86_400
-_MOMENT = "%Y-%m-%dT%H:%M:%SZ"
+LONGEST_WAIT = 10 * 366 * 86_400
+"""Seconds, ten years: more is a mistake of units."""
+_TIMESTAMP = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def make_request(
@@ -52,15 +53,23 @@ def make_request(
     if seconds is not None:
         if deadline is not None:
             raise CallError("give either seconds or a deadline")
-        if not 0 < seconds <= _LONGEST:
-            raise CallError(f"seconds must be above 0 and at most {_LONGEST:,}, but is {preview(seconds)}")
+        if not 0 < seconds <= LONGEST_WAIT:
+            raise CallError(f"seconds must be above 0 and at most {LONGEST_WAIT:,}, but is {preview(seconds)}")
         # Rounded up: a deadline is written in whole seconds.
-        deadline = (now + timedelta(seconds=seconds + 1)).strftime(_MOMENT)
-    made = Request(
+        deadline = (now + timedelta(seconds=seconds + 1)).strftime(_TIMESTAMP)
+    request = Request(
         model=model, smoothing=smoothing, radii=tuple(radii), classes=tuple(classes), target=target,
         roster=None if roster is None else tuple(roster), nonce=secrets.token_hex(16), deadline=deadline,
-        release=release or Release(), private=private, software=f"fedcert {__version__}", created=now.strftime(_MOMENT),
+        release=release or Release(), private=private, software=f"fedcert {__version__}",
+        created=now.strftime(_TIMESTAMP),
     )  # fmt: skip
-    if made.late(now):
+    if request.late(now):
         raise CallError(f"the deadline must be in the future, but is {deadline}")
-    return made
+    return request
+
+
+def seconds_left(request: Request, now: datetime | None = None) -> float:
+    """Seconds until a request's deadline, negative after it; infinite where it has none."""
+    if request.deadline is None:
+        return float("inf")
+    return (datetime.fromisoformat(request.deadline) - (now or datetime.now(UTC))).total_seconds()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,12 @@ from fedcert.errors import EstimationProblem, FedcertError, FedcertWarning, Refu
 from fedcert.estimation.estimate import estimate
 from fedcert.estimation.result import Estimate
 from fedcert.report import Report, Request
+from fedcert.rounds.checks import check_conflicts, check_missing, check_signatures
 from fedcert.rounds.folder import RunFolder
-from fedcert.rounds.missing import check_contested, check_missing, check_missing_examples, worst_case
 from fedcert.rounds.quorum import Quorum, check_quorum
-from fedcert.rounds.reasons import reason
-from fedcert.rounds.signatures import check_signatures
+from fedcert.rounds.transport import Reply, single_line
 from fedcert.rounds.validation import AnswerValidator, same_counts
+from fedcert.rounds.worst_case import check_missing_examples, worst_case
 
 if TYPE_CHECKING:
     from fedcert.privacy.keys.keyring import Keyring
@@ -34,22 +35,22 @@ def _clock() -> datetime:
 
 def steady_clock() -> Clock:
     """A clock that goes on evenly from now, whatever is done to the system's."""
-    began, mark = datetime.now(UTC), time.monotonic()
-    return lambda: began + timedelta(seconds=time.monotonic() - mark)
+    start, mark = datetime.now(UTC), time.monotonic()
+    return lambda: start + timedelta(seconds=time.monotonic() - mark)
 
 
 class CertificationRound:
     """One certification round.
 
-    Answers may come in any order, through any transport, more than once; each is checked against the request. With a
+    Answers may come in any order, through any transport, more than once; each is validated against the request. With a
     folder, an answer is on the disk before it counts, and a round that is opened again has those that were taken.
 
     Args:
         request: what was asked; with a folder that has it already, it may be left out.
         folder: where to keep everything; nothing is kept where None.
-        clock: tells the time.
+        clock: gives the time.
         trusted: whose signatures count. A report in a member's name must have that member's; others are taken, but
-            screened unless that is asked not to be done.
+            screened unless the caller declines that.
     """
 
     def __init__(
@@ -67,23 +68,23 @@ class CertificationRound:
         self.clock, self.trusted = clock, trusted
         self.vouched: set[str] = set()
         self.reports: dict[str, Report] = {}
-        self.troubles: dict[str, str] = {}
-        self.contested: dict[str, str] = {}
+        self.failures: dict[str, str] = {}
+        self.conflicts: dict[str, str] = {}
         self._doubts: dict[str, str] = {}
         self._before: dict[str, str] = {}
-        self._gate = AnswerValidator.of(self.request)
+        self._validator = AnswerValidator.of(self.request)
         if folder is not None:
             self._recall(folder)
 
     def _recall(self, folder: RunFolder) -> None:
-        """What an earlier run took and noted; whatever else lies in its folder does not count.
+        """Restore what an earlier run took and noted; whatever else lies in its folder does not count.
 
-        Who failed then may answer now: it is asked and waited for again.
+        Clients that failed then may answer now: they are asked and waited for again.
         """
-        self._before = folder.troubles()
+        self._before = folder.failures()
         for report in folder.reports():
             try:
-                self._gate.check(report)
+                self._validator.check(report)
                 self._check_signature(report)
             except Refused as error:
                 warnings.warn(f"a report in {folder.path} does not count: {error}", FedcertWarning, stacklevel=3)
@@ -95,14 +96,14 @@ class CertificationRound:
         answer: Report | Mapping[str, Any] | str | bytes,
         *,
         sender: str | None = None,
-        came: datetime | None = None,
+        arrived: datetime | None = None,
     ) -> Report:
         """Take an answer.
 
         Args:
             answer: a report, or its JSON.
             sender: who the transport says it came from, where it knows.
-            came: when it came; now where None.
+            arrived: when it came; now where None.
 
         Raises:
             Refused: the round does not take it; the reason is kept for the sender, if it is on the roster.
@@ -110,22 +111,22 @@ class CertificationRound:
         """
         try:
             report = _report(answer)
-            self._gate.check(report, sender, came or self.clock())
+            self._validator.check(report, sender, arrived or self.clock())
             self._check_signature(report)
-            before = self.reports.get(report.client)
-            if before is not None:
-                if same_counts(before, report):
-                    return before
+            first = self.reports.get(report.client)
+            if first is not None:
+                if same_counts(first, report):
+                    return first
                 raise Refused(
                     f"{preview(report.client)} has answered already, with other counts; the first answer stays"
                 )
         except Refused as refusal:
-            self._refused(sender, answer, str(refusal))
+            self._refuse(sender, answer, str(refusal))
             raise
         if self.folder is not None:
-            self.folder.keep(report)
+            self.folder.keep_report(report)
         self.reports[report.client] = report
-        self.troubles.pop(report.client, None)
+        self.failures.pop(report.client, None)
         return report
 
     def _check_signature(self, report: Report) -> None:
@@ -141,47 +142,58 @@ class CertificationRound:
         if signer(report, self.trusted) is not None:
             self.vouched.add(report.client)
 
-    def _refused(self, sender: str | None, answer: object, why: str) -> None:
-        named = answer.client if isinstance(answer, Report) else None
+    def take_reply(self, reply: Reply) -> None:
+        """Take what a transport delivers from or about a client; a refused answer is a failure of its sender."""
+        if reply.rejoined:
+            self.rejoin(reply.client)
+        elif reply.conflict is not None:
+            self.note_conflict(reply.client, reply.conflict)
+        elif reply.answer is None:
+            self.fail(reply.client, reply.failure or "it gave no reason")
+        else:
+            with suppress(Refused):  # `take` keeps the reason
+                self.take(reply.answer, sender=reply.client)
+
+    def _refuse(self, sender: str | None, answer: object, reason: str) -> None:
         # A forged answer must not speak for a client: only a transport that knows the sender may.
         if sender is None:
-            self.doubt(named, why)
+            self.doubt(answer.client if isinstance(answer, Report) else None, reason)
             return
         if self.folder is not None:
-            self.folder.log("refused", client=sender, known=True, reason=reason(why))
+            self.folder.log("refused", client=sender, known=True, reason=single_line(reason))
         if sender not in self.reports:
-            self.troubles[sender] = reason(f"its answer was refused: {why}")
+            self.failures[sender] = single_line(f"its answer was refused: {reason}")
 
-    def doubt(self, client: str | None, why: str) -> None:
-        """Note that something in a client's name, or in nobody's, is no answer; the client may still send one."""
+    def doubt(self, client: str | None, reason: str) -> None:
+        """Note that something in a client's name, or in no name, is no answer; the client may still send one."""
         if self.folder is not None:
-            self.folder.log("refused", client=client, known=False, reason=reason(why))
+            self.folder.log("refused", client=client, known=False, reason=single_line(reason))
         if client is not None:
-            self._doubts[client] = reason(f"a report in its name was refused: {why}")
+            self._doubts[client] = single_line(f"a report in its name was refused: {reason}")
 
-    def trouble(self, client: str, why: str) -> None:
+    def fail(self, client: str, reason: str) -> None:
         """Note why a client will not answer, as it or the transport says."""
         if client not in self.reports:
-            self.troubles[client] = reason(why)
+            self.failures[client] = single_line(reason)
             if self.folder is not None:
-                self.folder.log("failed", client=client, reason=self.troubles[client])
+                self.folder.log("failed", client=client, reason=self.failures[client])
 
-    def back(self, client: str) -> None:
-        """A client that was lost is there again: it may still answer."""
-        self.troubles.pop(client, None)
+    def rejoin(self, client: str) -> None:
+        """Note that a client that was lost is present again: it may still answer."""
+        self.failures.pop(client, None)
 
-    def contest(self, client: str, why: str) -> None:
-        """Note that others claim to be a client that has answered; the estimate will say so."""
-        self.contested[client] = reason(why)
+    def note_conflict(self, client: str, reason: str) -> None:
+        """Note that others claim the name of a client that has answered; the estimate will say so."""
+        self.conflicts[client] = single_line(reason)
         if self.folder is not None:
-            self.folder.log("contested", client=client, reason=self.contested[client])
+            self.folder.log("contested", client=client, reason=self.conflicts[client])
 
     @property
     def missing(self) -> dict[str, str]:
         """Clients that were asked and have not answered, and why."""
         late = self.request.late(self.clock())
         default = f"it did not answer before the deadline, {self.request.deadline}" if late else "it has not answered"
-        reasons = {**self._before, **self._doubts, **self.troubles}
+        reasons = {**self._before, **self._doubts, **self.failures}
         return {
             client: reasons.get(client, default) for client in self.request.roster or () if client not in self.reports
         }
@@ -191,7 +203,7 @@ class CertificationRound:
         """Clients that may still answer."""
         if self.request.late(self.clock()):
             return []
-        return [client for client in self.missing if client not in self.troubles]
+        return [client for client in self.missing if client not in self.failures]
 
     def conclude(
         self,
@@ -222,29 +234,29 @@ class CertificationRound:
         """
         missing = self.missing
         check_missing_examples(missing_examples, bool(screen))
-        strangers = set(self.reports) - self.vouched if self.trusted is not None else set()
-        screened = bool(strangers) and missing_examples is None if screen is None else screen
+        unsigned = set(self.reports) - self.vouched if self.trusted is not None else set()
+        screened = bool(unsigned) and missing_examples is None if screen is None else screen
         wanted = target if target is not None else self.request.target or "uniform"
         reports = [self.reports[client] for client in sorted(self.reports)]
         try:
             check_quorum(len(self.reports), missing, self.request, quorum)
-            made = estimate(reports, wanted, method, screen=screened, trusted=sorted(self.vouched), **settings)
-            check_quorum(made.clients, {**made.excluded, **missing}, self.request, quorum)
+            result = estimate(reports, wanted, method, screen=screened, trusted=sorted(self.vouched), **settings)
+            check_quorum(result.clients, {**result.excluded, **missing}, self.request, quorum)
         except EstimationProblem as error:
             if self.folder is not None:
                 self.folder.set_aside(str(error))
             raise
-        details = dict(made.details)
+        details = dict(result.details)
         if missing_examples is not None:
-            details["missing"] = worst_case(made, reports, len(missing), missing_examples)
+            details["missing"] = worst_case(result, reports, len(missing), missing_examples)
         return replace(
-            made,
-            excluded={**made.excluded, **missing},
+            result,
+            excluded={**result.excluded, **missing},
             checks=(
-                *made.checks,
+                *result.checks,
                 check_missing(missing, len(self.reports), self.request.roster),
-                *check_contested(self.contested),
-                *([] if self.trusted is None else [check_signatures(len(reports), strangers, screened)]),
+                *check_conflicts(self.conflicts),
+                *([] if self.trusted is None else [check_signatures(len(reports), unsigned, screened)]),
             ),
             details=details,
         )

@@ -14,7 +14,7 @@ from fedcert.report.table.layout import fields_at
 
 @dataclass(frozen=True)
 class AnswerValidator:
-    """What stands between an answer and a round.
+    """Decides whether a report answers a request.
 
     Attributes:
         request: what was asked.
@@ -28,16 +28,16 @@ class AnswerValidator:
 
     @classmethod
     def of(cls, request: Request) -> AnswerValidator:
-        """The gate of a request; made once, since a roster may be long."""
+        """The validator of a request; made once, since a roster may be long."""
         return cls(request, request.digest, None if request.roster is None else frozenset(request.roster))
 
-    def check(self, report: Report, sender: str | None = None, came: datetime | None = None) -> None:
+    def check(self, report: Report, sender: str | None = None, arrived: datetime | None = None) -> None:
         """Check that a report answers the request.
 
         Args:
             report: the client's.
             sender: who the transport says it came from, where it knows.
-            came: when it came; not looked at where None.
+            arrived: when it came; not looked at where None.
 
         Raises:
             Refused: it does not; the sentence says why.
@@ -47,7 +47,7 @@ class AnswerValidator:
             raise Refused(f"the report of {client} came from {preview(sender)}, who may only answer for itself")
         if self.roster is not None and report.client not in self.roster:
             raise Refused(f"{client} is not among the {len(self.roster)} clients that were asked")
-        if came is not None and request.late(came):
+        if arrived is not None and request.late(arrived):
             raise Refused(f"the report of {client} came after the deadline, {request.deadline}")
         if report.model != request.model:
             raise Refused(f"{client} certified the model {report.model}, but {request.model} was asked for")

@@ -1,4 +1,4 @@
-"""A sum before the counts: how many sites hold each class. Counts of classes that too few hold never enter a sum."""
+"""Class support: how many clients hold each class, summed before the counts, which leave out what too few hold."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fedcert.secagg.masks import Vector
 
 @dataclass(frozen=True)
 class ClassSupport:
-    """What the sum before the counts told.
+    """The result of the aggregation before the counts.
 
     Attributes:
-        holders: sites that hold each class.
-        fewest: sites that must hold a class for its counts to be summed.
-        sites: how many sites that sum was over.
+        holders: clients that hold each class.
+        fewest: clients that must hold a class for its counts to be summed (min_clients_per_class).
+        sites: how many clients that aggregation was over.
     """
 
     holders: tuple[int, ...]
@@ -38,26 +38,26 @@ class ClassSupport:
         holders = tuple(total.astype(np.int64).tolist())
         if len(holders) != len(request.classes) or not all(0 <= count <= sites for count in holders):
             raise Refused("the numbers of holders are no sum of honest answers: somebody gave a false one")
-        made = cls(holders, request.private.fewest_holders or 0, sites)
-        if not any(made.kept):
+        support = cls(holders, request.private.fewest_holders or 0, sites)
+        if not any(support.kept):
             raise Refused(
-                f"no class is held by {made.fewest} of the {sites} sites or more, as must be for its counts to be "
+                f"no class is held by {support.fewest} of the {sites} sites or more, as must be for its counts to be "
                 "summed; nothing else is known of them"
             )
-        return made
+        return support
 
     @property
     def kept(self) -> tuple[bool, ...]:
-        """Which classes enough sites hold."""
+        """Which classes enough clients hold."""
         return tuple(count >= self.fewest for count in self.holders)
 
     @property
     def purpose(self) -> str:
-        """What tells the sum of counts that follows from every other of the same request."""
+        """The purpose of the aggregation of counts that follows, unlike that of every other of the same request."""
         return "counts of " + hashlib.sha256(json.dumps([self.holders, self.fewest, self.sites]).encode()).hexdigest()
 
     def check_without(self, missing: int) -> None:
-        """Check that classes are still held by enough, whichever sites have gone since.
+        """Check that classes are still held by enough, whichever clients have gone since.
 
         Raises:
             Refused: some class may be held by too few.
@@ -70,7 +70,7 @@ class ClassSupport:
             )
 
     def restricted(self, report: Report) -> Report:
-        """A report about the classes that enough sites hold.
+        """A report about the classes that enough clients hold.
 
         Raises:
             Refused: it has no counts per class, so that others cannot be left out.
@@ -93,5 +93,5 @@ class ClassSupport:
 
 
 def holding(report: Report) -> Vector:
-    """Which classes a site holds, as numbers to sum."""
+    """Which classes a client holds, as numbers to sum."""
     return np.array([int(count > 0) for count in report.label_counts], dtype=np.uint64)

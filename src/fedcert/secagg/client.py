@@ -1,13 +1,14 @@
-"""A site's part in a secure sum (Bonawitz et al. 2017, against a server that may lie).
+"""A client's part in a secure aggregation (Bonawitz et al. 2017, against a malicious server).
 
-Each pair of sites shares a mask that one adds and the other subtracts, and each site adds one of its own; parts of what
-undoes them lie with all sites, so that a sum can be finished when some drop out. Of a site the server is helped to
-either the own mask (it survived) or the key of the pairs' masks (it dropped out), never to both: a site gives its word
-on one set of survivors, and takes off masks only when so many others gave theirs on the same set.
+Each pair of clients shares a mask that one adds and the other subtracts, and each client adds a self-mask. All clients
+hold shares of the secrets behind the masks, so that the sum can be unmasked when some drop out. For each client the
+server may recover its self-mask (it survived) or its secret mask key (it dropped out), never both: a client confirms
+exactly one set of survivors, and reveals shares only when a threshold of others confirmed the same set (their
+ConsistencyCheck).
 
-Two keys of each pair enter: those for masks, made for this sum, and those of their cards. What two sites seal for each
-other opens only if both have the right cards' secrets and saw the same keys for masks; so keys that were swapped on
-the way are found before a number leaves a site.
+Two key agreements of each pair enter: by mask keys, made for this aggregation, and by the keys on their cards. What two
+clients seal for each other opens only if both have the right cards' secrets and saw the same mask keys; so keys that
+were swapped on the way show before a number leaves a client.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from fedcert._schema.encoding import decoded, encoded
 from fedcert.errors import Refused, preview
+from fedcert.privacy.keys.framing import framed, framed_name
 from fedcert.privacy.keys.identity import Identity
 from fedcert.privacy.keys.keyring import Keyring
 from fedcert.privacy.state_store import State, StateStore
 from fedcert.report import Request
 from fedcert.secagg.binding import mask_seed, survivors_digest, witness_of
 from fedcert.secagg.differencing_guard import DifferencingGuard
-from fedcert.secagg.masks import Vector, agreed, derived, framed, framed_name, masked
+from fedcert.secagg.masks import Vector, agreed, derived, masked
 from fedcert.secagg.messages import (
     COMMON_BYTES,
     ClientMessage,
@@ -55,9 +57,9 @@ _Given = TypeVar("_Given", bound=ServerMessage)
 _Answer = TypeVar("_Answer", bound=ClientMessage)
 
 HOLDERS = "holders"
-"""The purpose of a sum of what sites hold."""
-FEWEST = 3
-"""A sum of two tells each of them the other's numbers."""
+"""The purpose of the aggregation of class support: which classes clients hold."""
+MIN_CLIENTS = 3
+"""A sum over two gives each of them the other's numbers."""
 _CHANNEL, _SHARES, _SURVIVORS = (framed([purpose]) for purpose in ("channel", "shares", "survivors"))
 _STEPS: dict[str, type[ServerMessage]] = {
     "keys": Keys,
@@ -68,7 +70,7 @@ _STEPS: dict[str, type[ServerMessage]] = {
 
 
 class _Pair(NamedTuple):
-    """The keys that two sites share: for what they seal, for their word on survivors, and their mask's seed."""
+    """Secrets that two clients share: for sealing shares, for confirming survivors, and the seed of their mask."""
 
     channel: bytes
     confirm: bytes
@@ -76,19 +78,19 @@ class _Pair(NamedTuple):
 
 
 class SecAggClient:
-    """A site in one secure sum. It answers each step once: the same question gets the same answer, another none.
+    """A client in one secure aggregation. It answers a step once: the same message gets the same answer, another none.
 
     Args:
         request: what is asked; it names the roster and the threshold.
-        identity: the site's keys.
-        keyring: whom it trusts; everybody on the roster must be in it.
+        identity: the client's keys.
+        keyring: whom it trusts; all clients on the roster must be in it.
         memory: what it remembers.
-        purpose: of the sum, where a request leads to several.
-        checked: whether sites can check the total that the server tells them afterwards (`holds`).
-        fewest: the fewest sites that it lets a sum be over.
+        purpose: of the aggregation, where a request leads to several.
+        checked: whether clients can check the total that the server gives them afterwards (`holds`).
+        fewest: the fewest clients that it lets a sum be over.
 
     Raises:
-        Refused: the site does not take part; the sentence says why.
+        Refused: the client does not take part; the sentence says why.
     """
 
     def __init__(
@@ -100,7 +102,7 @@ class SecAggClient:
         *,
         purpose: str = "counts",
         checked: bool = False,
-        fewest: int = FEWEST,
+        fewest: int = MIN_CLIENTS,
     ) -> None:
         if request.private is None or request.roster is None:
             raise Refused("the request asks for no private sum")
@@ -112,10 +114,10 @@ class SecAggClient:
         self._place = {name: place for place, name in enumerate(request.roster, start=1)}
         if self.name not in self._place:
             raise Refused(f"{preview(self.name)} is not among the {len(self._place)} clients that are asked")
-        if self.threshold < max(fewest, FEWEST):
+        if self.threshold < max(fewest, MIN_CLIENTS):
             raise Refused(
                 f"the sum may be over as few as {self.threshold} clients, but this site wants at least "
-                f"{max(fewest, FEWEST)}"
+                f"{max(fewest, MIN_CLIENTS)}"
             )
         listed = keyring.members.get(self.name)
         if listed is not None and (listed.signing, listed.agreement) != identity.public:
@@ -131,52 +133,52 @@ class SecAggClient:
                 f"{len(lacking)} on the roster are not in the keyring ({named}); take their cards in, if you trust "
                 "them: fedcert keys trust"
             )
-        self._history = DifferencingGuard(memory, request, "holders" if purpose == HOLDERS else "counts")
+        self._guard = DifferencingGuard(memory, request, "holders" if purpose == HOLDERS else "counts")
         self._state: State = memory.get(self.session) or {}
 
     @property
     def done(self) -> bool:
-        """Whether this site has done its part."""
+        """Whether this client has done its part."""
         return self._state.get("last") == "confirmations"
 
     @property
     def over(self) -> tuple[str, ...]:
-        """The survivors that this site gave its word on."""
+        """The survivors that this client confirmed."""
         return tuple(self._state.get("over", ()))
 
     def holds(self, total: Vector | None, tags: Vector | None) -> bool:
-        """Whether the server tells the truth about a checked sum, once it is done."""
+        """Whether the total that the server gives is the true one, of a checked aggregation that is done."""
         if total is None or tags is None or not self.done or not self.checked:
             return False
         return holds(total, tags, decoded(self._state["common"]), self.over)
 
     def again(self, purpose: str, *, checked: bool = False) -> SecAggClient:
-        """This site in another sum of the same request."""
+        """This client in another aggregation of the same request."""
         return SecAggClient(self.request, self.identity, self.keyring, self.memory, purpose=purpose, checked=checked)
 
     def join(self) -> Join:
         """Take part."""
         if "join" not in self._state:
             key = X25519PrivateKey.generate()
-            made = Join(session=self.session, client=self.name, key=encoded(key.public_key().public_bytes_raw()))
+            join = Join(session=self.session, client=self.name, key=encoded(key.public_key().public_bytes_raw()))
             self._state = {"secret": encoded(key.private_bytes_raw()), "seed": encoded(secrets.token_bytes(32))}
-            self._state["join"] = made.signed(self.identity).to_json()
+            self._state["join"] = join.signed(self.identity).to_json()
             self.memory.put(self.session, self._state)
         return Join.from_json(self._state["join"])
 
     def share(self, keys: Keys) -> Shares:
-        """Seal parts of this site's secrets for the others.
+        """Seal shares of this client's secrets for the others.
 
         Raises:
-            Refused: the keys are not as they should be, or others were given before.
+            Refused: the keys are not as they should be, or others came before.
         """
         return self._once("keys", keys, Shares, self._share)
 
     def _share(self, keys: Keys) -> Shares:
         joined, own = keys.keys, self._state["join"]["key"]
-        strangers = [name for name in joined if name not in self._place]
-        if strangers:
-            raise Refused(f"{preview(strangers[0])} is not on the roster, but in the list of keys")
+        unknown = [name for name in joined if name not in self._place]
+        if unknown:
+            raise Refused(f"{preview(unknown[0])} is not on the roster, but in the list of keys")
         if joined.get(self.name) != own:
             raise Refused("the list of keys has another key for this site than its own")
         if len(joined) < self.threshold:
@@ -193,16 +195,16 @@ class SecAggClient:
             witness[name] = encoded(witness_of(self._salt, self.name, name, part))
             if name != self.name:
                 box = ChaCha20Poly1305(pairs[name].channel)
-                sealed[name] = encoded(box.encrypt(self._number(name), part + common, self._letter(self.name, name)))
+                sealed[name] = encoded(box.encrypt(self._nonce(name), part + common, self._context(self.name, name)))
         self._state["pairs"] = {"with": list(pairs), "keys": encoded(b"".join(map(b"".join, pairs.values())))}
         self._state["parts"] = {self.name: encoded(parts[self._place[self.name]])}
         self._state["common"] = encoded(common)
         return Shares(session=self.session, client=self.name, sealed=sealed, witness=witness)
 
     def _pairs(self, joined: Mapping[str, str]) -> dict[str, _Pair]:
-        """The keys that this site shares with each other one."""
+        """The secrets that this client shares with each other one."""
         private = X25519PrivateKey.from_private_bytes(decoded(self._state["secret"]))
-        lasting, made = self._lasting(joined), {}
+        lasting, pairs = self._lasting(joined), {}
         keys, own = {name: decoded(key) for name, key in joined.items()}, self._place[self.name]
         for name, key in keys.items():
             if name == self.name:
@@ -212,15 +214,15 @@ class SecAggClient:
             both = framed([keys[first], keys[second]])
             purpose = b"".join([_CHANNEL, framed_name(first), framed_name(second), both])
             channel, confirm = derived(lasting[name] + fresh, self._salt, purpose, keys=2)
-            made[name] = _Pair(channel, confirm, mask_seed(fresh, self._salt, first, second))
-        return made
+            pairs[name] = _Pair(channel, confirm, mask_seed(fresh, self._salt, first, second))
+        return pairs
 
     def _lasting(self, joined: Mapping[str, str]) -> dict[str, bytes]:
-        """What this site's card and the others' agree on: the same in every sum, so it is worked out once."""
+        """Shared secrets by this client's card and the others': the same in every aggregation, so computed once."""
         private = self.identity.agreement_key
         _, public = self.identity.public
-        found = self.memory.get("agreements") or {}
-        known = found.get("with", {}) if found.get("card") == public else {}
+        kept = self.memory.get("agreements") or {}
+        known = kept.get("with", {}) if kept.get("card") == public else {}
         cards = {name: self.keyring.members[name].agreement for name in joined if name != self.name}
         unknown = set(cards.values()) - set(known)
         new = {card: encoded(agreed(private, decoded(card))) for card in unknown}
@@ -230,14 +232,14 @@ class SecAggClient:
         return {name: decoded(known[card]) for name, card in cards.items()}
 
     def mask(self, delivery: Delivery, vector: Vector) -> Masked:
-        """Hide this site's numbers.
+        """Mask this client's numbers.
 
         Args:
-            delivery: the parts that others sealed for this site; these others are in the sum.
+            delivery: the shares that others sealed for this client; these others are in the sum.
             vector: the numbers, mod 2^64.
 
         Raises:
-            Refused: something that came was not sealed for this site, here and now.
+            Refused: something in it was not sealed for this client in this aggregation.
         """
         return self._once("delivery", delivery, Masked, lambda given: self._mask(given, vector))
 
@@ -252,9 +254,9 @@ class SecAggClient:
             if name not in pairs:
                 raise Refused(f"{preview(name)} sealed something for this site, but did not take part")
             try:
-                letter = self._letter(name, self.name)
+                context = self._context(name, self.name)
                 part = ChaCha20Poly1305(pairs[name].channel).decrypt(
-                    self._number(self.name, name), decoded(box), letter
+                    self._nonce(self.name, name), decoded(box), context
                 )
             except InvalidTag:
                 raise Refused(
@@ -274,24 +276,24 @@ class SecAggClient:
         return Masked(session=self.session, client=self.name, vector=encoded(hidden.astype("<u8").tobytes()))
 
     def confirm(self, survivors: Survivors) -> Confirmed:
-        """Give this site's word on the survivors.
+        """Confirm the survivors.
 
         Raises:
-            Refused: they are too few or strangers, this site is not among them, it gave its word on others, or an
+            Refused: they are too few or not in the sum, this client is not among them, it confirmed others, or an
                 earlier sum was over others.
         """
         return self._once("survivors", survivors, Confirmed, self._confirm)
 
     def _confirm(self, given: Survivors) -> Confirmed:
         survivors = set(given.survivors)
-        strangers = sorted(survivors - set(self._state.get("parts", {})))
-        if strangers:
-            raise Refused(f"{preview(strangers[0])} is among the survivors, but was not in the sum")
+        unknown = sorted(survivors - set(self._state.get("parts", {})))
+        if unknown:
+            raise Refused(f"{preview(unknown[0])} is among the survivors, but was not in the sum")
         if self.name not in survivors:
             raise Refused("this site is not among the survivors")
         if len(survivors) < self.threshold:
             raise Refused(f"the sum would be over {len(survivors)} clients, but needs {self.threshold}")
-        self._history.bind(survivors)
+        self._guard.bind(survivors)
         digest, pairs = survivors_digest(self._salt, survivors), self._pairs_kept()
         tags = {
             name: encoded(self._tag(pairs[name].confirm, self.name, name, digest)) for name in survivors - {self.name}
@@ -300,10 +302,10 @@ class SecAggClient:
         return Confirmed(session=self.session, client=self.name, survivors=encoded(digest), tags=tags)
 
     def reveal(self, confirmations: Confirmations) -> Revealed:
-        """Help to take the masks off the sum.
+        """Reveal the shares that unmask the sum.
 
         Raises:
-            Refused: too few gave their word on the same survivors, or somebody's word is false.
+            Refused: too few confirmed the same survivors.
         """
         return self._once("confirmations", confirmations, Revealed, self._reveal)
 
@@ -319,10 +321,10 @@ class SecAggClient:
             if not hmac.compare_digest(tag, self._tag(pairs[name].confirm, name, self.name, digest))
         ]
         right = len(others) - len(false) + 1
-        if right < self.threshold:  # what is false does not count, and does not stop those who are honest
+        if right < self.threshold:  # false tags do not count, and do not stop honest clients
             why = f"; {preview(false[0])} did not give its word on those that this site was told" if false else ""
             raise Refused(f"{right} gave their word on the survivors, but {self.threshold} must have done so{why}")
-        self._history.bind(survivors)
+        self._guard.bind(survivors)
         parts = {name: decoded(part) for name, part in self._state["parts"].items()}
         return Revealed(
             session=self.session,
@@ -332,7 +334,7 @@ class SecAggClient:
         )
 
     def _once(self, step: str, given: _Given, kind: type[_Answer], work: Callable[[_Given], _Answer]) -> _Answer:
-        """Answer a step: once, and the same way if it is asked again."""
+        """Answer a step once, and the same way if its message comes again."""
         if given.session != self.session:
             raise Refused(f"the {given.NOUN} is of another sum")
         digest = hashlib.sha256(json.dumps(given.to_json(), sort_keys=True).encode()).hexdigest()
@@ -341,7 +343,7 @@ class SecAggClient:
             return kind.from_json(json.loads(self._state["answer"]))
         if step in done:
             raise Refused(f"this site has answered another {given.NOUN} in this sum, or a later step")
-        self._in_order(step, done)
+        self._check_order(step, done)
         before = dict(self._state)
         try:
             answer = work(given).signed(self.identity)
@@ -349,15 +351,15 @@ class SecAggClient:
             self._state = before
             raise
         self._state |= {"done": {**done, step: digest}, "last": step, "answer": answer.dumps()}
-        if step == "confirmations":  # nobody needs the secrets any more
+        if step == "confirmations":  # the secrets are of no further use
             for name in ("secret", "seed", "pairs", "parts", *(() if self.checked else ("common",))):
                 del self._state[name]
         self.memory.put(self.session, self._state)  # before the answer leaves
         return answer
 
-    def _in_order(self, step: str, done: Mapping[str, str]) -> None:
+    def _check_order(self, step: str, done: Mapping[str, str]) -> None:
         steps = list(_STEPS)
-        lacking = next((one for one in steps[: steps.index(step)] if one not in done), None)
+        lacking = next((earlier for earlier in steps[: steps.index(step)] if earlier not in done), None)
         if lacking is not None:
             raise Refused(f"the {_STEPS[step].NOUN} came before the {_STEPS[lacking].NOUN}")
         if "join" not in self._state:
@@ -371,11 +373,11 @@ class SecAggClient:
             for name, start in zip(names, starts, strict=True)
         }
 
-    def _number(self, receiver: str, sender: str | None = None) -> bytes:
-        """A nonce for each direction of a channel, whose key serves this sum alone."""
+    def _nonce(self, receiver: str, sender: str | None = None) -> bytes:
+        """One for each direction of a channel, whose key serves this aggregation alone."""
         return bytes(11) + bytes([self._place[sender or self.name] < self._place[receiver]])
 
-    def _letter(self, sender: str, receiver: str) -> bytes:
+    def _context(self, sender: str, receiver: str) -> bytes:
         return b"".join([self._salt, _SHARES, framed_name(sender), framed_name(receiver)])
 
     def _tag(self, key: bytes, sender: str, receiver: str, digest: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""What earlier sums forbid: the difference of two sums over different sites tells of those who are in one alone."""
+"""Guard against differencing: two sums over different clients, subtracted, give away those who are in one alone."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _WAY_OUT = (
 
 
 class DifferencingGuard:
-    """A site's earlier sums, and what they mean for a new one.
+    """A client's earlier sums, and whether a new one may be over other clients.
 
     Args:
-        memory: what the site remembers.
+        memory: what the client remembers.
         request: of the new sum.
         kind: what is summed: "counts" (or what follows from them) or "holders".
 
     Raises:
-        Refused: the nonce was used with another request, or an earlier sum was over sites that are not on this roster.
+        Refused: the nonce was used with another request, or an earlier sum was over clients that this roster lacks.
     """
 
     def __init__(self, memory: StateStore, request: Request, kind: str) -> None:
@@ -34,7 +34,7 @@ class DifferencingGuard:
             memory.put(name, {"request": self._request})
         elif known["request"] != self._request:
             raise Refused("this site has taken part in a sum with the same nonce and another roster or other settings")
-        if any(not set(one["over"]) <= set(request.roster or ()) for one in self._known().values()):
+        if any(not set(earlier["over"]) <= set(request.roster or ()) for earlier in self._known().values()):
             raise Refused(
                 "an earlier sum was over sites that are not on this roster: two sums over different sites can be "
                 f"subtracted. {_WAY_OUT}"
@@ -44,10 +44,10 @@ class DifferencingGuard:
         return self._memory.get("survivors") or {}
 
     def bind(self, survivors: set[str]) -> None:
-        """Remember over whom a sum is, before this site gives its word: later ones are over the same, or not at all.
+        """Remember over whom a sum is, before this client confirms it: later sums are over the same, or are refused.
 
-        A sum of counts that follows a sum of holders, in the same request, may be over fewer: it tells of classes that
-        enough of those who are left hold.
+        A sum of counts that follows one of class support, in the same request, may be over fewer: its classes are held
+        by enough of those who are left.
 
         Raises:
             Refused: an earlier sum was over others.
@@ -57,11 +57,12 @@ class DifferencingGuard:
         if own is None and other is not None and self._kind == "counts" and other["request"] == self._request:
             allowed = survivors <= set(other["over"])
         else:
-            allowed = all(set(one["over"]) == survivors for one in ([own] if own else [other] if other else []))
+            earlier = own or other
+            allowed = earlier is None or set(earlier["over"]) == survivors
         if not allowed:
             raise Refused(
                 f"an earlier sum was over other sites: the difference would tell of those in one alone. {_WAY_OUT}"
             )
         if own is None:
-            made = {"request": self._request, "over": sorted(survivors)}
-            self._memory.put("survivors", {**known, self._kind: made})
+            entry = {"request": self._request, "over": sorted(survivors)}
+            self._memory.put("survivors", {**known, self._kind: entry})

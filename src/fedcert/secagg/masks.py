@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +19,15 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: E402
 
 Vector = npt.NDArray[np.uint64]
 _KEY_BYTES = 32
+"""Of a key of ChaCha20, and of an X25519 secret."""
 _HASH = SHA256()
 
 
 def agreed(private: X25519PrivateKey, public: bytes) -> bytes:
-    """What two key pairs agree on (X25519).
+    """The shared secret of two key pairs (X25519).
 
     Raises:
-        Refused: the public key is one of the few that agree on nothing.
+        Refused: the public key is one of the few that give no shared secret.
     """
     try:
         return private.exchange(X25519PublicKey.from_public_bytes(public))
@@ -39,42 +39,28 @@ def derived(secret: bytes, session: bytes, purpose: bytes, keys: int = 1) -> tup
     """Keys for a purpose (HKDF, SHA-256); different purposes or sessions give unrelated ones.
 
     Args:
-        secret: what was agreed on.
+        secret: the shared one.
         session: 32 bytes that no other session has.
         purpose: what the keys are for, as `framed` writes it.
         keys: how many.
     """
-    made = HKDF(_HASH, _KEY_BYTES * keys, salt=session, info=purpose).derive(secret)
-    return tuple(made[start : start + _KEY_BYTES] for start in range(0, len(made), _KEY_BYTES))
-
-
-def framed(parts: Iterable[bytes | str]) -> bytes:
-    """Parts as one text that no other parts give: each with its length, so that what was framed may be joined."""
-    return b"".join([_framed(part) for part in parts])
-
-
-def _framed(part: bytes | str) -> bytes:
-    text = part.encode() if isinstance(part, str) else part
-    return len(text).to_bytes(4, "big") + text
-
-
-framed_name = lru_cache(maxsize=2**16)(_framed)
-"""A name as `framed` writes it; the same ones come again and again."""
+    material = HKDF(_HASH, _KEY_BYTES * keys, salt=session, info=purpose).derive(secret)
+    return tuple(material[start : start + _KEY_BYTES] for start in range(0, len(material), _KEY_BYTES))
 
 
 def stream(seed: bytes, length: int) -> Vector:
     """Random numbers mod 2^64 of a seed (ChaCha20); a seed serves one stream."""
-    made = Cipher(ChaCha20(seed, bytes(16)), None).encryptor().update(bytes(8 * length))
-    return np.frombuffer(made, dtype="<u8").astype(np.uint64, copy=False)
+    keystream = Cipher(ChaCha20(seed, bytes(16)), None).encryptor().update(bytes(8 * length))
+    return np.frombuffer(keystream, dtype="<u8").astype(np.uint64, copy=False)
 
 
 def masked(vector: Vector, own: bytes, pairs: Iterable[tuple[bytes, bool]]) -> Vector:
-    """A vector under its own mask and the masks of pairs, mod 2^64.
+    """A vector under its self-mask and the pairwise masks, mod 2^64.
 
     Args:
         vector: what is to be hidden.
-        own: the seed of its own mask.
-        pairs: the seeds shared with others, and whether each is added (it is subtracted at the other end).
+        own: the seed of its self-mask.
+        pairs: the seeds shared with others, and whether each mask is added (the other client subtracts it).
     """
     total = vector + stream(own, len(vector))
     for seed, added in pairs:

@@ -1,16 +1,16 @@
-"""What travels in a secure sum: five messages of each site, and what the server passes on between them.
+"""Messages of a secure aggregation: five of each client, and what the server relays between them.
 
-site -> server    Join            its public key for masks
-server -> sites   Keys            everybody's
-site -> server    Shares          its secrets in parts, each sealed for one other site
-server -> site    Delivery        the parts that are for it
-site -> server    Masked          its numbers under masks
-server -> sites   Survivors       whose numbers arrived
-site -> server    Confirmed       its word on that set, one for each other site
-server -> site    Confirmations   the others' word
-site -> server    Revealed        parts of the survivors' own masks, and of the others' keys
+client -> server    Join            its public mask key
+server -> clients   Keys            those of all clients
+client -> server    Shares          its secrets in shares, each sealed for one other client
+server -> client    Delivery        the shares that are for it
+client -> server    Masked          its numbers under masks
+server -> clients   Survivors       whose numbers arrived
+client -> server    Confirmed       its confirmation of that set, one tag for each other client
+server -> client    Confirmations   the others' tags
+client -> server    Revealed        shares of the survivors' self-masks, and of the other clients' mask keys
 
-A further sum begins with what came of the one before it (Holders, Totals); the site answers with a Join, and so on.
+A further aggregation begins with the total of the one before it (Holders, Totals); clients answer with Join, and so on.
 """
 
 from __future__ import annotations
@@ -26,21 +26,24 @@ from fedcert._schema.declare import optional, required
 from fedcert._schema.encoding import Encoded
 from fedcert._schema.field_types import MappingOf, Pattern, Text
 from fedcert._schema.record import Record
+from fedcert.privacy.keys.framing import framed
 from fedcert.privacy.keys.identity import Identity
 from fedcert.privacy.keys.keyring import Keyring
 from fedcert.report import Request
 from fedcert.report.fields import LABEL_COUNTS, ROSTER
-from fedcert.secagg.masks import framed
 from fedcert.secagg.shamir import SHARE_BYTES
 
 TAG_BYTES = 32
+"""Of HMAC-SHA-256."""
 COMMON_BYTES = 32
+"""That each client adds to the key which all have in common (see `verification`)."""
 SEALED_BYTES = 2 * SHARE_BYTES + COMMON_BYTES + 16
+"""Two shares and a part of the common key, under ChaCha20-Poly1305 with its tag of 16 bytes."""
 _REMEDY = "whoever sent it should send it again"
 
 
 def session_of(request: Request, purpose: str = "counts") -> str:
-    """What binds all messages of a sum together: the request (model, settings, roster, nonce) and its purpose."""
+    """What binds all messages of an aggregation: the request (model, settings, roster, nonce) and its purpose."""
     return hashlib.sha256(framed(["fedcert private sum 1", request.digest, purpose])).hexdigest()
 
 
@@ -49,7 +52,7 @@ class ServerMessage(Record):
     """A message of the server.
 
     Attributes:
-        session: of the sum.
+        session: of the aggregation.
     """
 
     REMEDY: ClassVar[str | None] = _REMEDY
@@ -59,11 +62,11 @@ class ServerMessage(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ClientMessage(Record):
-    """A message of a site, signed.
+    """A message of a client, signed.
 
     Attributes:
-        session: of the sum.
-        client: the site's name.
+        session: of the aggregation.
+        client: its name.
         signature: of all the rest, in base64; null before it is signed.
     """
 
@@ -79,26 +82,26 @@ class ClientMessage(Record):
         return b"fedcert message 1\n" + text.encode()
 
     def signed(self, identity: Identity) -> Self:
-        """This message with its site's signature."""
-        made = copy.copy(self)  # all but the signature was checked already
-        object.__setattr__(made, "signature", identity.sign(self._signed()))
-        return made
+        """This message with its client's signature."""
+        message = copy.copy(self)  # all but the signature was validated already
+        object.__setattr__(message, "signature", identity.sign(self._signed()))
+        return message
 
     def check(self, keyring: Keyring) -> None:
         """Check the signature.
 
         Raises:
-            Refused: the site is not in the keyring, or did not sign this.
+            Refused: the client is not in the keyring, or did not sign this.
         """
         keyring.check(self.client, self.signature or "", self._signed())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Join(ClientMessage):
-    """A site takes part.
+    """A client takes part.
 
     Attributes:
-        key: its X25519 public key for masks, made for this sum.
+        key: its X25519 public mask key, made for this aggregation.
     """
 
     SCHEMA: ClassVar[str] = "fedcert/private-join/1"
@@ -112,7 +115,7 @@ class Keys(ServerMessage):
     """Who takes part.
 
     Attributes:
-        keys: name -> public key for masks.
+        keys: name -> public mask key.
     """
 
     SCHEMA: ClassVar[str] = "fedcert/private-keys/1"
@@ -123,12 +126,12 @@ class Keys(ServerMessage):
 
 @dataclass(frozen=True, kw_only=True)
 class Shares(ClientMessage):
-    """A site's secrets in parts.
+    """A client's secrets in shares.
 
     Attributes:
-        sealed: name -> a part of its secret key and of its own mask's seed, and what it gives to the key that all have
-            in common (see `checking`); that site alone can open it.
-        witness: name -> hashes of both parts, so that a false part is known for what it is.
+        sealed: name -> a share of its secret mask key and of its self-mask's seed, and its part of the key that all
+            have in common (see `verification`); that client alone can open it.
+        witness: name -> hashes of both shares, by which a false one is recognised.
     """
 
     SCHEMA: ClassVar[str] = "fedcert/private-shares/1"
@@ -140,11 +143,11 @@ class Shares(ClientMessage):
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery(ServerMessage):
-    """The parts that others sealed for a site.
+    """The shares that others sealed for a client.
 
     Attributes:
-        client: the site.
-        sealed: name of the sender -> sealed parts.
+        client: its name.
+        sealed: name of the sender -> sealed shares.
     """
 
     SCHEMA: ClassVar[str] = "fedcert/private-delivery/1"
@@ -156,7 +159,7 @@ class Delivery(ServerMessage):
 
 @dataclass(frozen=True, kw_only=True)
 class Masked(ClientMessage):
-    """A site's numbers under masks.
+    """A client's numbers under masks.
 
     Attributes:
         vector: numbers mod 2^64, eight bytes each, the lowest first.
@@ -184,11 +187,11 @@ class Survivors(ServerMessage):
 
 @dataclass(frozen=True, kw_only=True)
 class Confirmed(ClientMessage):
-    """A site's word that the sum is over a set of survivors, and over no other.
+    """A client's confirmation that the sum is over a set of survivors, and over no other.
 
     Attributes:
         survivors: digest of the set.
-        tags: name -> proof that this site said so, which that site alone can check.
+        tags: name -> tag of the digest that only this client and that one can make.
     """
 
     SCHEMA: ClassVar[str] = "fedcert/private-confirmed/1"
@@ -200,11 +203,11 @@ class Confirmed(ClientMessage):
 
 @dataclass(frozen=True, kw_only=True)
 class Confirmations(ServerMessage):
-    """Others' word on the survivors, as one site can check it.
+    """Others' confirmations of the survivors, as one client can check them.
 
     Attributes:
-        client: that site.
-        tags: name of the one whose word it is -> tag.
+        client: that client.
+        tags: name of the client that confirms -> tag.
     """
 
     SCHEMA: ClassVar[str] = "fedcert/private-confirmations/1"
@@ -216,11 +219,11 @@ class Confirmations(ServerMessage):
 
 @dataclass(frozen=True, kw_only=True)
 class Holders(ServerMessage):
-    """How many sites hold each class, as a sum before the counts told; the counts are over classes that enough hold.
+    """Opens the aggregation of counts: how many clients hold each class, from the aggregation before.
 
     Attributes:
-        holders: sites that hold each class.
-        tags: what sites check that by, eight bytes for each class.
+        holders: clients that hold each class; counts are summed of classes that enough hold.
+        tags: by which clients check that, eight bytes for each class.
     """
 
     SCHEMA: ClassVar[str] = "fedcert/private-holders/1"
@@ -232,11 +235,11 @@ class Holders(ServerMessage):
 
 @dataclass(frozen=True, kw_only=True)
 class Totals(ServerMessage):
-    """What a second sum is about: the totals of the first.
+    """Opens the second sum: the totals of the first, which it is about.
 
     Attributes:
         total: the sum of counts, eight bytes for each number.
-        tags: what sites check that by, of the same length.
+        tags: by which clients check that, of the same length.
     """
 
     SCHEMA: ClassVar[str] = "fedcert/private-totals/1"
@@ -248,11 +251,11 @@ class Totals(ServerMessage):
 
 @dataclass(frozen=True, kw_only=True)
 class Revealed(ClientMessage):
-    """What takes the masks off a sum: of each site either part, never both.
+    """What unmasks the sum: of each client one of its two shares, never both.
 
     Attributes:
-        own: survivor -> part of its own mask's seed.
-        keys: site that dropped out after it had sealed its shares -> part of its secret key for masks.
+        own: survivor -> share of its self-mask's seed.
+        keys: client that dropped out after it had sealed its shares -> share of its secret mask key.
     """
 
     SCHEMA: ClassVar[str] = "fedcert/private-revealed/1"

@@ -1,4 +1,4 @@
-"""All that a site needs to take part in private sums."""
+"""What a client needs to take part in private sums."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from fedcert.privacy.keys.keyring import Keyring, read_keyring
 from fedcert.privacy.policy import Policy, read_policy
 from fedcert.privacy.state_store import FolderStore
 from fedcert.report import Report, Request
-from fedcert.secagg.client import FEWEST
+from fedcert.secagg.client import MIN_CLIENTS
 from fedcert.secagg.participant import Participant
 
 
 @dataclass(frozen=True)
 class ParticipantConfig:
-    """A site's place among those that sum in secret.
+    """A client's keys, memory and rules.
 
     Attributes:
         identity: its keys.
-        keyring: whom it trusts: the other sites and the coordinator.
+        keyring: whom it trusts: the other clients and the coordinator.
         memory: a folder of its own, for what it must remember.
-        fewest: the fewest sites that it lets a sum be over.
+        fewest: the fewest clients that it lets a sum be over.
         policy: its rules about what leaves it.
     """
 
     identity: Identity
     keyring: Keyring
     memory: Path
-    fewest: int = FEWEST
+    fewest: int = MIN_CLIENTS
     policy: Policy = field(default_factory=Policy)
 
     @classmethod
@@ -40,10 +40,10 @@ class ParticipantConfig:
         keys: str | Path,
         trusted: str | Path,
         memory: str | Path,
-        fewest: int = FEWEST,
+        fewest: int = MIN_CLIENTS,
         policy: str | Path | None = None,
     ) -> ParticipantConfig:
-        """From the files that `fedcert keys` made, and the site's rules (.json).
+        """From the files that `fedcert keys` made, and the client's rules (.json).
 
         Raises:
             CallError: a file is not there, or secret keys can be read by others.
@@ -55,7 +55,7 @@ class ParticipantConfig:
 
     @contextmanager
     def at_work(self, request: Request, report: Callable[[], Report]) -> Iterator[Participant]:
-        """The site in a sum; its memory is held meanwhile.
+        """The client in a sum; its memory is held meanwhile.
 
         Raises:
             Refused: it does not take part; the sentence says why.

@@ -1,9 +1,9 @@
-"""A second sum, for cluster-robust errors: what each site adds to the error of the estimate from the first.
+"""A second sum, for cluster-robust errors: what each client adds to the error of the estimate from the first.
 
-With the first sum's totals n_j and k_j(r), the estimate is Σ_j p_j k_j/n_j. A site's part of its error is
-u(r) = Σ_j p_j/n_j (k_ij(r) - n_ij k_j(r)/n_j), divided by what its own share of a class has taken off that (CR2). The
-sites sum u uᵀ in fixed-point numbers, and the second and fourth powers of their weights w = Σ_j p_j n_ij/n_j, rounded
-to steps, which tell as how many clients they are worth.
+With the first sum's totals n_j and k_j(r), the estimate is Σ_j p_j k_j/n_j. Client i's part of its error is
+u(r) = Σ_j p_j/n_j (k_ij(r) - n_ij k_j(r)/n_j), corrected for its leverage, its own share of each class (CR2). The
+clients sum u uᵀ in fixed-point numbers, and the second and fourth powers of their weights w = Σ_j p_j n_ij/n_j, rounded
+to steps, from which the degrees of freedom follow.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ from fedcert.report.sums.cluster_covariance import ClusterCovariance
 from fedcert.secagg.masks import Vector
 
 _SCALE = 2.0**44
-"""Units in 1 of the squares. A site's are at most 10, so that those of 10,000 sites stay below 2^62."""
+"""Units in 1 of the squares. A client's are at most 10, so that those of 10,000 clients stay below 2^62."""
 _WEIGHT_SCALE = 2.0**60
-"""Units in 1 of the weights' powers, which add up to at most 1.5: even those of 10,000 sites are not rounded away."""
+"""Units in 1 of the weights' powers, which add up to at most 1.5: with 10,000 clients they are not rounded away."""
 _STEPS = 4
-"""Weights are told to the nearest of so many steps in each factor of two: exact powers would tell of few sites."""
+"""Weights are rounded to so many steps in each factor of two: exact powers would give few clients away."""
 _MOST_LEVERAGE = 0.9
+"""Of a client in a class, so that the correction of a client that nearly is the class stays finite (as in
+`estimation.intervals.cluster_robust`)."""
 _LARGEST = 10.0
+"""Products are clipped to this: honest ones are at most 1/(1 - 0.9)."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class SecondSum:
 
     @property
     def purpose(self) -> str:
-        """What tells this second sum from every other of the same request."""
+        """The purpose of this aggregation, unlike that of every other of the same request."""
         text = json.dumps([self.labels, self.certified, self.target])
         return "spread " + hashlib.sha256(text.encode()).hexdigest()
 
@@ -75,7 +78,7 @@ class SecondSum:
         return radii * (radii + 1) // 2 + 2
 
     def pack(self, report: Report) -> Vector:
-        """A site's numbers.
+        """A client's numbers.
 
         Raises:
             Refused: it has no counts per class, or was not in the first sum.
@@ -83,17 +86,17 @@ class SecondSum:
         if report.class_certified_counts is None:
             raise Refused("the report has no counts per class")
         own = np.array(report.label_counts, dtype=np.float64)
-        every = np.array(self.labels, dtype=np.float64)
-        if (own > every).any():
+        total = np.array(self.labels, dtype=np.float64)
+        if (own > total).any():
             raise Refused("this site holds more examples of a class than the first sum has: it was not in it")
-        examples = np.where(every > 0, every, 1.0)
+        examples = np.where(total > 0, total, 1.0)
         pooled = np.array(self.certified, dtype=np.float64) / examples[:, None]
         share, target = own / examples, np.array(self.target)
         parts = target / (examples * np.sqrt(1 - np.minimum(share, _MOST_LEVERAGE)))
         rows = np.array(report.class_certified_counts, dtype=np.float64)
-        moves = parts @ (rows - own[:, None] * pooled)
+        scores = parts @ (rows - own[:, None] * pooled)
         weight = float(target @ share)
-        pairs = np.outer(moves, moves)[np.triu_indices(len(moves))]
+        pairs = np.outer(scores, scores)[np.triu_indices(len(scores))]
         near = 2.0 ** (np.rint(_STEPS * np.log2(min(weight, 1.0))) / _STEPS) if weight > 0 else 0.0
         squares = np.rint(np.clip(pairs, -_LARGEST, _LARGEST) * _SCALE)
         powers = np.rint(np.array([near**2, near**4]) * _WEIGHT_SCALE)
@@ -101,7 +104,7 @@ class SecondSum:
         return whole
 
     def spread(self, total: Vector) -> ClusterCovariance:
-        """What the second sum tells."""
+        """The covariance that the second sum gives, and its degrees of freedom."""
         numbers = total.astype(np.int64) / np.where(np.arange(len(total)) < len(total) - 2, _SCALE, _WEIGHT_SCALE)
         radii = len(self.certified[0])
         covariance = np.zeros((radii, radii))

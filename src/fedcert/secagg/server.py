@@ -1,4 +1,4 @@
-"""The server's part in a secure sum: it passes messages on, and takes the masks off the sum, never off one site's."""
+"""The server's part in a secure aggregation: it relays messages, and unmasks the sum, never one client's vector."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ STAGES: tuple[type[ClientMessage], ...] = (Join, Shares, Masked, Confirmed, Reve
 
 
 class SecAggServer:
-    """One secure sum, as the server sees it.
+    """One secure aggregation, as the server sees it.
 
-    It goes through five stages. In each, sites send one kind of message; `close` ends it, and says what the sites are
-    told next (`told`). After the last, `total` is the sum over the survivors. Below the threshold there is none.
+    It goes through five stages. In each, clients send one kind of message (`take`); `close` ends it, after which there
+    is a message for each client that is still in (`message_for`). After the last, `total` is the sum over the
+    survivors. Below the threshold there is none.
 
     Args:
         request: what was asked.
-        keyring: the sites' public keys.
+        keyring: the clients' public keys.
         length: numbers that are summed.
-        purpose: of the sum, where a request leads to several.
+        purpose: of the aggregation, where a request leads to several.
         invited: who may join; the whole roster where None.
     """
 
@@ -65,7 +66,7 @@ class SecAggServer:
         self._place = {name: place for place, name in enumerate(request.roster, start=1)}
         self.invited = set(self._place) if invited is None else set(invited)
         self.stage = 0
-        self.came: list[dict[str, ClientMessage]] = [{} for _ in STAGES]
+        self.received: list[dict[str, ClientMessage]] = [{} for _ in STAGES]
         self.total: Vector | None = None
 
     @property
@@ -75,23 +76,23 @@ class SecAggServer:
             return self.invited
         if self.stage >= len(STAGES):
             return set()
-        return set(self.came[self.stage - 1])
+        return set(self.received[self.stage - 1])
 
     @property
     def waiting_for(self) -> set[str]:
         """Who may still send one."""
-        return self.asked - set(self.came[self.stage]) if self.stage < len(STAGES) else set()
+        return self.asked - set(self.received[self.stage]) if self.stage < len(STAGES) else set()
 
     @property
     def survivors(self) -> set[str]:
         """Whose numbers are in the sum."""
-        return set(self.came[2])
+        return set(self.received[2])
 
     def take(self, message: ClientMessage) -> None:
-        """Take a site's message; the same one may come again.
+        """Take a client's message; the same one may come again.
 
         Raises:
-            Refused: it is not what this site may send now; the sentence says why.
+            Refused: it is not what this client may send now; the sentence says why.
         """
         client = preview(message.client)
         if message.session != self.session:
@@ -100,24 +101,24 @@ class SecAggServer:
             raise Refused(f"{client} is not among the {len(self._place)} clients that were asked")
         message.check(self.keyring)
         stage = STAGES.index(type(message))
-        before = self.came[stage].get(message.client)
-        if before is not None:
-            if before != message:
+        first = self.received[stage].get(message.client)
+        if first is not None:
+            if first != message:
                 raise Refused(f"{client} has sent its {message.NOUN} already, with another content; the first stays")
             return
         if stage != self.stage or message.client not in self.asked:
             late = stage < self.stage
             raise Refused(f"the {message.NOUN} of {client} came {'too late' if late else 'too early'}")
         self._check(message)
-        self.came[stage][message.client] = message
+        self.received[stage][message.client] = message
 
     def _check(self, message: ClientMessage) -> None:
         """Check that a message fits the others."""
-        client, joined = preview(message.client), set(self.came[0])
+        client, joined = preview(message.client), set(self.received[0])
         if isinstance(message, Join) and any(other.key == message.key for other in self._of(Join).values()):
             raise Refused(f"the key of {client} is another site's")
         if isinstance(message, Join):
-            agreed(X25519PrivateKey.generate(), decoded(message.key))  # one that nobody can use is found out now
+            agreed(X25519PrivateKey.generate(), decoded(message.key))  # a key of small order shows now
         if isinstance(message, Shares) and (
             set(message.sealed) != joined - {message.client} or set(message.witness) != joined
         ):
@@ -133,53 +134,59 @@ class SecAggServer:
             self._check_shares(message)
 
     def _check_shares(self, message: Revealed) -> None:
-        """Check a site's shares against what their owners said of them."""
+        """Check the shares that a client reveals against their owners' hashes of them."""
         client, sharers = preview(message.client), self._of(Shares)
         if set(message.own) != self.survivors or set(message.keys) != set(sharers) - self.survivors:
             raise Refused(f"{client} did not reveal what the sum needs, and nothing else")
-        for told, half in ((message.keys, 0), (message.own, 1)):
-            for owner, share in told.items():
+        for shares, half in ((message.keys, 0), (message.own, 1)):
+            for owner, share in shares.items():
                 witness = decoded(sharers[owner].witness[message.client])[32 * half : 32 * half + 32]
                 part = decoded(share)
                 if not is_share(part) or half_witness(self._salt, owner, message.client, part) != witness:
                     raise Refused(f"{client} revealed a false share of {preview(owner)}, or was given one")
 
-    def close(self) -> None:
+    def close(self, names: Collection[str] | None = None) -> None:
         """End the stage with those who have answered.
 
+        Args:
+            names: with these alone, where an earlier process ended the stage; with all where None.
+
         Raises:
-            QuorumMissed: they are too few; there will be no sum, and nothing is known of anybody's numbers.
+            QuorumMissed: they are too few; there will be no sum, and nothing is known of any client's numbers.
         """
-        came = self.came[self.stage]
-        if len(came) < self.threshold:
+        if names is not None:
+            kept = {name: message for name, message in self.received[self.stage].items() if name in names}
+            self.received[self.stage] = kept
+        answered = self.received[self.stage]
+        if len(answered) < self.threshold:
             raise QuorumMissed(
-                f"{len(came)} clients sent their {STAGES[self.stage].NOUN}, but a private sum needs {self.threshold}; "
-                "nothing is known of anybody's numbers"
+                f"{len(answered)} clients sent their {STAGES[self.stage].NOUN}, but a private sum needs "
+                f"{self.threshold}; nothing is known of anybody's numbers"
             )
         self.stage += 1
         if self.stage == len(STAGES):
             self.total = self._unmasked()
 
-    def told(self, client: str) -> ServerMessage | None:
-        """What a site is told in this stage; None before the first and after the last, and for who dropped out."""
+    def message_for(self, client: str) -> ServerMessage | None:
+        """The message to a client in this stage; None in the first, after the last, and for who dropped out."""
         if client not in self.asked or not 0 < self.stage < len(STAGES):
             return None
         if self.stage == 1:
             return Keys(session=self.session, keys={name: join.key for name, join in self._of(Join).items()})
         if self.stage == 2:
-            letters = {name: one.sealed[client] for name, one in self._of(Shares).items() if name != client}
-            return Delivery(session=self.session, client=client, sealed=letters)
+            sealed = {name: shares.sealed[client] for name, shares in self._of(Shares).items() if name != client}
+            return Delivery(session=self.session, client=client, sealed=sealed)
         if self.stage == 3:
             return Survivors(session=self.session, survivors=tuple(sorted(self.survivors)))
-        tags = {name: one.tags[client] for name, one in self._of(Confirmed).items() if name != client}
+        tags = {name: word.tags[client] for name, word in self._of(Confirmed).items() if name != client}
         return Confirmations(session=self.session, client=client, tags=tags)
 
     def _of(self, kind: type[Any]) -> dict[str, Any]:
-        # By name: what sites are told must not depend on who came first, or a coordinator that died could not go on.
-        return dict(sorted(self.came[STAGES.index(kind)].items()))
+        # Sorted: messages must not depend on who answered first, or a coordinator that was restarted would send others.
+        return dict(sorted(self.received[STAGES.index(kind)].items()))
 
     def _unmasked(self) -> Vector:
-        """The sum without its masks."""
+        """The sum, with its masks removed."""
         survivors, sharers = sorted(self.survivors), set(self._of(Shares))
         total = np.zeros(self.length, dtype=np.uint64)
         for message in self._of(Masked).values():
@@ -195,7 +202,7 @@ class SecAggServer:
         return total
 
     def _without_pairs(self, total: Vector, dropped: str, secret: bytes, survivors: list[str]) -> None:
-        """Take off the masks that survivors share with one who dropped out."""
+        """Remove the masks that survivors share with a client that dropped out."""
         keys: Mapping[str, str] = {name: join.key for name, join in self._of(Join).items()}
         private = X25519PrivateKey.from_private_bytes(secret)
         if encoded(private.public_key().public_bytes_raw()) != keys[dropped]:

@@ -1,8 +1,8 @@
-"""Shamir's secret sharing: a secret in parts, so many of which tell it and fewer of which tell nothing.
+"""Shamir's secret sharing: a threshold of shares gives the secret, and fewer give nothing.
 
 A secret is cut into numbers below the prime p = 2^31 - 1, and each is the value at 0 of a random polynomial of degree
 threshold - 1; a share is the polynomials' values at one point. Small numbers let numpy do all points at once. A secret
-of several blocks of 32 bytes has shares of as many blocks, each of which can be told without the others.
+of several blocks of 32 bytes has shares of as many blocks, each of which can be revealed without the others.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 PRIME = 2**31 - 1
+"""A Mersenne prime, of which products fit into 62 bits."""
 SECRET_BYTES = 32
-"""Of a block."""
+"""Of a block: a key's."""
 _BITS = 29
+"""Of a number that a secret is cut into: nine of them hold a block, and each is below p."""
 _LIMBS = -(-8 * SECRET_BYTES // _BITS)
 SHARE_BYTES = 4 * _LIMBS
 """Of a block's share."""
@@ -39,8 +41,8 @@ def shares_of(
         random: gives so many random bytes.
 
     Examples:
-        >>> made = shares_of(bytes(range(32)), 2, [1, 2, 3])
-        >>> secret_of({1: made[1], 3: made[3]}) == bytes(range(32))
+        >>> shares = shares_of(bytes(range(32)), 2, [1, 2, 3])
+        >>> secret_of({1: shares[1], 3: shares[3]}) == bytes(range(32))
         True
     """
     if not secret or len(secret) % SECRET_BYTES:
@@ -57,7 +59,7 @@ def shares_of(
 
 
 def secret_of(shares: Mapping[int, bytes]) -> bytes:
-    """The secret that shares tell; of too few, or of false ones, it is some other.
+    """The secret of some shares; of too few, or of false ones, it is some other.
 
     Args:
         shares: point -> share, exactly as many as the threshold or more.
@@ -70,28 +72,28 @@ def secret_of(shares: Mapping[int, bytes]) -> bytes:
 
 def secrets_of(shares: Sequence[Mapping[int, bytes]]) -> list[bytes]:
     """The secrets of several sharings; those with the same points are solved together."""
-    found: list[bytes] = []
+    solved: list[bytes] = []
     weights: dict[tuple[int, ...], _Numbers] = {}
-    for one in shares:
-        points = tuple(sorted(one))
+    for sharing in shares:
+        points = tuple(sorted(sharing))
         if points not in weights:
             weights[points] = _weights_at_zero(points)
-        values = np.stack([_numbers(one[point]) for point in points])
+        values = np.stack([_numbers(sharing[point]) for point in points])
         # Products stay below 2^62; each is reduced before the sum.
         limbs = ((values * weights[points][:, None]) % PRIME).sum(axis=0) % PRIME
-        found.append(_whole(limbs))
-    return found
+        solved.append(_whole(limbs))
+    return solved
 
 
 def _weights_at_zero(points: Sequence[int]) -> _Numbers:
     """Lagrange's weights: the value at 0 is the weighted sum of the values at the points."""
     weights = []
-    for one in points:
+    for point in points:
         above = below = 1
         for other in points:
-            if other != one:
+            if other != point:
                 above = above * other % PRIME
-                below = below * (other - one) % PRIME
+                below = below * (other - point) % PRIME
         weights.append(above * pow(below, -1, PRIME) % PRIME)
     return np.array(weights, dtype=np.int64)
 
@@ -120,18 +122,18 @@ def _limbs(secret: bytes) -> _Numbers:
 
 
 def _whole(limbs: _Numbers) -> bytes:
-    """What numbers tell; what false shares tell may not fit, and is cut off."""
-    made = []
+    """Bytes from numbers; those of false shares may not fit, and are cut off."""
+    blocks = []
     for block in limbs.reshape(-1, _LIMBS).tolist():
         number = sum(limb << (_BITS * index) for index, limb in enumerate(block))
-        made.append((number % 2 ** (8 * SECRET_BYTES)).to_bytes(SECRET_BYTES, "little"))
-    return b"".join(made)
+        blocks.append((number % 2 ** (8 * SECRET_BYTES)).to_bytes(SECRET_BYTES, "little"))
+    return b"".join(blocks)
 
 
 def _uniform(count: int, random: Random) -> _Numbers:
-    """Numbers below p, every one as likely: what would be p is drawn again."""
-    made = np.empty(0, dtype=np.int64)
-    while len(made) < count:
-        drawn = np.frombuffer(random(4 * (count - len(made))), dtype="<u4").astype(np.int64) % 2**31
-        made = np.concatenate([made, drawn[drawn < PRIME]])
-    return made
+    """Numbers below p, all equally likely: what would be p is drawn again."""
+    numbers = np.empty(0, dtype=np.int64)
+    while len(numbers) < count:
+        drawn = np.frombuffer(random(4 * (count - len(numbers))), dtype="<u4").astype(np.int64) % 2**31
+        numbers = np.concatenate([numbers, drawn[drawn < PRIME]])
+    return numbers

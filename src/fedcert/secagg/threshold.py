@@ -1,13 +1,12 @@
-"""What a secure sum's threshold withstands."""
+"""The threshold of a secure aggregation: its default, and how many colluding clients it tolerates."""
 
 from __future__ import annotations
 
-MIN_CLIENTS_FOR_MOMENTS = 5
-"""Sites that sums of squares are over at least, where nobody says otherwise: they tell much of few."""
+from fedcert.privacy.policy import MIN_CLIENTS_FOR_MOMENTS
 
 
 def default_threshold(sites: int, *, squares: bool) -> int:
-    """The threshold where none is given: more than two thirds, and for sums of squares five where there are so many.
+    """The threshold where none is given: more than two thirds, and for sums of squares at least five, if there are.
 
     Examples:
         >>> default_threshold(5, squares=False), default_threshold(5, squares=True)
@@ -15,16 +14,16 @@ def default_threshold(sites: int, *, squares: bool) -> int:
         >>> default_threshold(100, squares=True)
         67
     """
-    usual = 2 * sites // 3 + 1
-    return max(usual, min(sites, MIN_CLIENTS_FOR_MOMENTS)) if squares else usual
+    two_thirds = 2 * sites // 3 + 1
+    return max(two_thirds, min(sites, MIN_CLIENTS_FOR_MOMENTS)) if squares else two_thirds
 
 
 def max_colluders(threshold: int, sites: int) -> int:
-    """How many sites may collude with a lying server, and yet no honest site's numbers are told apart.
+    """How many clients may collude with a malicious server without learning a single honest client's numbers.
 
-    With C of N sites colluding and a threshold of t: fewer than t of them, or they take all masks off by themselves; at
-    least two honest sites in every sum, so C <= t - 2; and no two sets of survivors can both find t sites that give
-    their word, since honest ones give it once: 2 (t - C) > N - C, so C < 2 t - N.
+    With C of N clients colluding and a threshold of t: fewer than t of them, or they remove all masks by themselves; at
+    least two honest clients in every sum, so C <= t - 2; and no two sets of survivors are both confirmed by t clients,
+    since honest ones confirm a single set: 2 (t - C) > N - C, so C < 2 t - N.
 
     Examples:
         >>> [max_colluders(threshold, 10) for threshold in (6, 7, 8, 9, 10)]

@@ -25,10 +25,11 @@ from fedcert.secagg.threshold import max_colluders
 from fedcert.version import __version__
 
 _EFFECTS = tuple(2 ** (step / 2) for step in range(21))
-"""Design effects are told as the next larger of these, by counting the sites at each: a largest one is no sum."""
+"""Design effects are rounded up to these, and clients counted at each step: a maximum is no sum, a histogram is."""
 _GROUPS = tuple(2**step for step in range(21))
 """The same for the largest group; the last one is for all that are larger."""
 _LARGEST_SUM = 2**62
+"""Sums mod 2^64 are read as signed numbers; one bit is spare."""
 
 Whole = npt.NDArray[np.int64]
 
@@ -51,7 +52,7 @@ class VectorLayout:
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         assert self.request.private is not None  # noqa: S101
         classes, radii = len(self.request.classes), len(self.request.radii)
-        if self.request.private.budget is not None:  # whatever else would be told without noise
+        if self.request.private.budget is not None:  # anything else would be out without noise
             return {"cells": (classes, radii + 1)}
         shapes: dict[str, tuple[int, ...]] = {"holding": (), "labels": (classes,)}
         if self.request.private.class_counts:
@@ -74,7 +75,7 @@ class VectorLayout:
 
     @property
     def most_examples(self) -> int:
-        """The most that a site may hold: with more, a moment of all sites together might not fit into 62 bits."""
+        """The most that a client may hold: with more, a moment over all clients might not fit into 62 bits."""
         assert self.request.roster is not None  # noqa: S101
         return _LARGEST_SUM // (MOMENT_SCALE * len(self.request.roster))
 
@@ -118,37 +119,37 @@ class VectorLayout:
         flat = [np.asarray(parts[name], dtype=np.int64).ravel() for name in self._shapes]
         return np.concatenate(flat).astype(np.uint64)
 
-    def told(self, report: Report) -> dict[str, Any]:
+    def contribution(self, report: Report) -> dict[str, Any]:
         """What of a report would enter the sum, by name; before noise, where there is any."""
         private = self.request.private
         if private is not None and private.budget is not None:
             check_units(report, private.budget)
             return {"cells": cells_of(report).tolist(), "noise": describe_budget(private.budget)}
-        told = {name: part.tolist() for name, part in self._parts(self.pack(report))}
+        parts = {name: part.tolist() for name, part in self._parts(self.pack(report))}
         if private is not None and private.fewest_holders is not None:
             counts = f"in a second sum, without classes that fewer than {private.fewest_holders} sites hold"
-            return {"in a first sum": {"holding": holding(report).tolist()}, counts: told}
-        return told
+            return {"in a first sum": {"holding": holding(report).tolist()}, counts: parts}
+        return parts
 
     def _noisy(self, report: Report, budget: PrivacyBudget) -> Vector:
-        """A site's cells with its share of the noise: the fewest honest sites' shares make up the whole."""
+        """A client's cells with its share of the noise: the shares of the fewest honest clients make up the whole."""
         check_units(report, budget)
         cells = cells_of(report)
         return with_noise(cells, share_of(budget, self.fewest_honest, cells.size)).ravel().astype(np.uint64)
 
     @property
     def fewest_honest(self) -> int:
-        """Sites in a sum that surely add their noise, whoever colludes within what the sum withstands."""
+        """Clients in a sum that surely add their noise, if no more collude than the threshold tolerates."""
         assert self.request.private is not None  # noqa: S101
         assert self.request.roster is not None  # noqa: S101
         threshold, roster = self.request.private.threshold, len(self.request.roster)
         return threshold - max_colluders(threshold, roster)
 
     def sums(self, total: Vector, contributors: int) -> Sums:
-        """What a sum over so many sites tells.
+        """The sums that a total over so many clients stands for.
 
         Raises:
-            Refused: it is no sum of honest reports: somebody gave false numbers.
+            Refused: it is no sum of honest reports: some client gave false numbers.
         """
         try:
             return self._sums(dict(self._parts(total)), contributors)
@@ -159,7 +160,7 @@ class VectorLayout:
 
     def _noisy_sums(self, cells: Whole, contributors: int, budget: PrivacyBudget) -> Sums:
         share = share_of(budget, self.fewest_honest, cells.size)
-        # Everybody in the sum added a share, and perhaps all of them were honest.
+        # All clients in the sum added a share, and perhaps all of them were honest.
         variance = share.of_examples * contributors
         noise = AddedNoise(budget=budget, rho=share.rho, variance=variance, scale=share.scale, cells=cells.tolist())
         unit = privacy_unit(budget, len(self.request.radii))
@@ -221,11 +222,6 @@ class VectorLayout:
         )
 
 
-def next_effect(effect: float) -> float:
-    """A design effect as the next larger step; itself where it is larger than all."""
-    return next((step for step in _EFFECTS if effect <= step * (1 + 1e-9)), effect)
-
-
 def _step(steps: tuple[float, ...], value: float) -> list[int]:
     """A value as a 1 at the next larger step; at the last for all that are larger."""
     place = next((index for index, step in enumerate(steps) if value <= step * (1 + 1e-9)), len(steps) - 1)
@@ -233,6 +229,6 @@ def _step(steps: tuple[float, ...], value: float) -> list[int]:
 
 
 def _largest(steps: tuple[float, ...], counts: Whole) -> float:
-    """The largest step that anybody is at."""
+    """The largest step that a client is at."""
     held = np.flatnonzero(counts)
     return float(steps[held[-1]]) if len(held) else 1.0

@@ -1,9 +1,9 @@
-"""Sums that sites can check: a server that tells them another total than the true one is found out.
+"""Verifiable totals: clients recognise a total that the server made up.
 
-The sites of a sum have a key in common that the server does not know. With factors a and, for each site i, numbers b_i
-from that key, site i adds a x_i + b_i to the sum beside its x_i, mod 2^64. Whoever has the key checks that the totals
-are X and a X + Σ b_i. A server that says X + d instead must guess a d, which for d below 2^16 is at least 48 unknown
-bits. A server that colludes with one of the sites knows the key, and can lie.
+The clients of an aggregation have a key in common that the server does not know. With factors a and, for each client i,
+numbers b_i from that key, client i adds a x_i + b_i to the sum beside its x_i, mod 2^64. With the key one checks that
+the totals are X and a X + Σ b_i. A server that claims X + d must guess a d, which for d below 2^16 is at least 48
+unknown bits. A server that colludes with one of the clients knows the key, and can lie.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from fedcert.secagg.masks import Vector, derived, framed, stream
+from fedcert.privacy.keys.framing import framed
+from fedcert.secagg.masks import Vector, derived, stream
 
 
 def common_key(salt: bytes, parts: Mapping[str, bytes]) -> bytes:
-    """The key that sites have in common, from what each gave to it; who saw other parts has another key."""
+    """The key that clients have in common, from each one's part; a client that saw other parts has another key."""
     flat = [part for name in sorted(parts) for part in (name, parts[name])]
     return hashlib.sha256(framed([salt, "common", *flat])).digest()
 
 
 def with_tags(numbers: Vector, key: bytes, name: str) -> Vector:
-    """A site's numbers, and behind them what they are checked by."""
+    """A client's numbers, followed by their tags."""
     return np.concatenate([numbers, _factors(key, len(numbers)) * numbers + _added(key, name, len(numbers))])
 
 
 def holds(total: Vector, tags: Vector, key: bytes, names: Iterable[str]) -> bool:
-    """Whether a total is the sum of the numbers of the sites with these names."""
+    """Whether a total is the sum of the numbers of the clients with these names."""
     if total.shape != tags.shape:
         return False
     expected = _factors(key, len(total)) * total

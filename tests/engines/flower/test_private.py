@@ -23,7 +23,7 @@ from fedcert.privacy.keys.keyring import Keyring
 from fedcert.privacy.policy import Policy
 from fedcert.secagg.participant_config import ParticipantConfig
 from flower_processes import app_in, flower, trained_weights
-from hands import CLASSES, FOUR, SMOOTHING, Hands, honest, network
+from function_grid import CLASSES, FOUR, SMOOTHING, FunctionGrid, honest, network
 
 pytestmark = pytest.mark.engine
 NAMES = sorted(FOUR)
@@ -48,13 +48,13 @@ def private(folder: Path) -> Any:
             where,
             network(),
             FOUR[name],
-            membership=ParticipantConfig(KEYS[name], RING, folder / name, policy=FEW),
+            participant=ParticipantConfig(KEYS[name], RING, folder / name, policy=FEW),
         )
 
     return handle
 
 
-def round_of(grid: Hands, **changes: Any) -> Any:
+def round_of(grid: FunctionGrid, **changes: Any) -> Any:
     values: dict[str, Any] = {
         "classes": CLASSES, "smoothing": SMOOTHING, "roster": NAMES, "keys": COORDINATOR, "trusted": RING,
         "seconds": 10.0, "patience": 5.0, "moments": True,
@@ -81,7 +81,7 @@ def check_sums(run: Path, names: list[str]) -> None:
 
 def test_the_sum_is_that_of_the_reports_and_no_report_is_on_the_server(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    grid = Hands({100 + number: private(tmp_path) for number in range(4)})
+    grid = FunctionGrid({100 + number: private(tmp_path) for number in range(4)})
     made = round_of(grid, run=run)
     assert made.clients == 4
     assert made.weights is None
@@ -92,7 +92,7 @@ def test_the_sum_is_that_of_the_reports_and_no_report_is_on_the_server(tmp_path:
 
 
 def test_a_second_sum_allows_for_clients_that_differ(tmp_path: Path) -> None:
-    grid = Hands({100 + number: private(tmp_path) for number in range(4)})
+    grid = FunctionGrid({100 + number: private(tmp_path) for number in range(4)})
     made = round_of(grid, run=tmp_path / "run", spread=True, moments=False, method="poststratified")
     assert made.interval is not None
     assert made.interval.kind == "cluster-robust"
@@ -103,7 +103,7 @@ def test_a_client_that_drops_out_at_each_stage(tmp_path: Path) -> None:
     for stage in range(5):
         folder = tmp_path / str(stage)
         folder.mkdir()
-        grid, seen = Hands({}), []
+        grid, seen = FunctionGrid({}), []
 
         def leaves(
             message: Message, where: Context, seen: list[str] = seen, folder: Path = folder, stage: int = stage
@@ -151,10 +151,10 @@ def test_three_tenths_drop_out(tmp_path: Path, count: int, stage: int | None) ->
             where,
             network(),
             data[name],
-            membership=ParticipantConfig(keys[name], ring, tmp_path / name, policy=FEW),
+            participant=ParticipantConfig(keys[name], ring, tmp_path / name, policy=FEW),
         )
 
-    grid = Hands({100 + number: handle for number in range(count)})
+    grid = FunctionGrid({100 + number: handle for number in range(count)})
     run = tmp_path / "run"
     made = round_of(grid, run=run, roster=names, trusted=ring, seconds=120.0, patience=60.0)
     inside = [name for name in names if due.get(name, 5) > 2]
@@ -174,14 +174,33 @@ def stage_of(told: str) -> int:
     return next((number for number, kind in enumerate(kinds, 1) if f"fedcert/{kind}/" in told[:200]), 0)
 
 
+@pytest.mark.parametrize("stage", range(5))
+def test_a_site_that_flower_loses_for_a_while_gets_its_message_again(tmp_path: Path, stage: int) -> None:
+    seen: list[int] = []
+
+    def flaky(message: Message, where: Context) -> Message:
+        texts = message.content.config_records["fedcert"]
+        if texts["ask"] == "private" and stage_of(str(texts.get("told", ""))) == stage:
+            seen.append(stage)
+            if len(seen) == 1:
+                return Message(Error(code=5, reason="Node Unavailable"), reply_to=message)
+        return private(tmp_path)(message, where)
+
+    grid = FunctionGrid({**{100 + number: private(tmp_path) for number in range(3)}, 103: flaky})
+    made = round_of(grid, run=tmp_path / "run")
+    assert len(seen) == 2
+    assert made.excluded == {}
+    check_sums(tmp_path / "run", NAMES)
+
+
 def test_below_the_threshold_there_is_no_number(tmp_path: Path) -> None:
-    grid = Hands({100: private(tmp_path), 101: private(tmp_path)})
+    grid = FunctionGrid({100: private(tmp_path), 101: private(tmp_path)})
     with pytest.raises(QuorumMissed, match="^2 clients sent their join, but a private sum needs 3; nothing is known"):
         round_of(grid, seconds=3.0)
 
 
 def test_a_client_that_gives_reports_says_so_and_the_other_way_round(tmp_path: Path) -> None:
-    grid = Hands({**{100 + number: private(tmp_path) for number in range(3)}, 103: honest})
+    grid = FunctionGrid({**{100 + number: private(tmp_path) for number in range(3)}, 103: honest})
     made = round_of(grid)
     assert made.excluded == {"client-3": "this client gives reports, not private sums"}
 
@@ -194,9 +213,9 @@ def test_what_a_client_holds_is_not_in_its_reasons(tmp_path: Path) -> None:
         own = ParticipantConfig(
             KEYS[name], RING, tmp_path / name, policy=Policy(fewest_for_squares=3, minimum_examples=99)
         )
-        return answer(message, where, network(), FOUR[name], membership=own)
+        return answer(message, where, network(), FOUR[name], participant=own)
 
-    grid = Hands({**{100 + number: private(tmp_path) for number in range(3)}, 103: strict})
+    grid = FunctionGrid({**{100 + number: private(tmp_path) for number in range(3)}, 103: strict})
     made = round_of(grid)
     assert made.excluded == {"client-3": "this site does not take part, for reasons that it keeps to itself"}
 
@@ -207,20 +226,20 @@ def test_a_policy_over_flower_holds_for_reports_too() -> None:
     def careful(message: Message, where: Context) -> Message:
         return answer(message, where, network(), FOUR[name_of(where)], policy=Policy(reports=False))
 
-    grid = Hands({**{100 + number: honest for number in range(3)}, 103: careful})
+    grid = FunctionGrid({**{100 + number: honest for number in range(3)}, 103: careful})
     made = certify_round(grid, network(), classes=CLASSES, smoothing=SMOOTHING, roster=NAMES, seconds=10.0)
     assert made.excluded["client-3"].startswith("this site's policy lets no report out")
 
 
 def test_a_folder_of_a_less_private_round_is_not_gone_on_with(tmp_path: Path) -> None:
-    grid = Hands({100 + number: private(tmp_path) for number in range(4)})
+    grid = FunctionGrid({100 + number: private(tmp_path) for number in range(4)})
     round_of(grid, run=tmp_path / "run")
     with pytest.raises(CallError, match="is of a round with another private; name another folder"):
         round_of(grid, run=tmp_path / "run", fewest_holders=3)
 
 
 def test_a_coordinator_that_died_goes_on(tmp_path: Path) -> None:
-    grid = Hands({100 + number: private(tmp_path) for number in range(4)})
+    grid = FunctionGrid({100 + number: private(tmp_path) for number in range(4)})
     pulled = []
     plain = grid.pull_messages
 
@@ -234,7 +253,7 @@ def test_a_coordinator_that_died_goes_on(tmp_path: Path) -> None:
     grid.pull_messages = dies  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         round_of(grid, run=tmp_path / "run")
-    again = Hands({100 + number: private(tmp_path) for number in range(4)})
+    again = FunctionGrid({100 + number: private(tmp_path) for number in range(4)})
     assert round_of(again, run=tmp_path / "run").clients == 4
     check_sums(tmp_path / "run", NAMES)
 

@@ -20,11 +20,11 @@ from flwr.supercore.task_identity import TaskIdentity
 from fedcert import certify
 from fedcert.engines import versions
 from fedcert.engines.client import examples_of
-from fedcert.engines.flower import SUPPORTED, answer, certify_round, certifying, mail
+from fedcert.engines.flower import SUPPORTED, answer, certify_round, certifying, transport
 from fedcert.errors import CallError, DataProblem, QuorumMissed
 from fedcert.report import Request
 from fedcert.rounds import RunFolder
-from hands import CLASSES, DATA, SMOOTHING, Handler, Hands, context, honest, network
+from function_grid import CLASSES, DATA, SMOOTHING, FunctionGrid, Handler, context, honest, network
 
 pytestmark = pytest.mark.engine
 
@@ -36,7 +36,7 @@ def identity(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(TaskIdentity, name, 1)
 
 
-def round_of(grid: Hands, **changes: Any) -> Any:
+def round_of(grid: FunctionGrid, **changes: Any) -> Any:
     values: dict[str, Any] = {"classes": CLASSES, "smoothing": SMOOTHING, "seconds": 3.0, "quorum": 1}
     return certify_round(grid, network(), **{**values, **changes})
 
@@ -46,7 +46,7 @@ def all_honest() -> dict[int, Handler | None]:
 
 
 def test_the_reports_are_those_of_certify_in_one_process(tmp_path: Path) -> None:
-    made = round_of(Hands(all_honest()), run=tmp_path / "run")
+    made = round_of(FunctionGrid(all_honest()), run=tmp_path / "run")
     assert made.clients == 3
     with RunFolder(tmp_path / "run") as folder:
         reports = {report.client: report for report in folder.reports()}
@@ -60,7 +60,7 @@ def test_the_reports_are_those_of_certify_in_one_process(tmp_path: Path) -> None
 
 
 def test_a_node_that_never_answers_is_missing_and_nothing_hangs() -> None:
-    grid = Hands({**all_honest(), 102: lambda message, where: _after_name(message, where)})
+    grid = FunctionGrid({**all_honest(), 102: lambda message, where: _after_name(message, where)})
     began = time.monotonic()
     made = round_of(grid, roster=["client-0", "client-1", "client-2", "client-9"])
     assert time.monotonic() - began < 10
@@ -76,7 +76,7 @@ def _after_name(message: Message, where: Context) -> Message:
 
 
 def test_a_node_that_falls_silent_is_missing_at_the_deadline() -> None:
-    grid = Hands(all_honest())
+    grid = FunctionGrid(all_honest())
 
     def silent(message: Message, where: Context) -> Message:
         grid.nodes[102] = None
@@ -89,7 +89,7 @@ def test_a_node_that_falls_silent_is_missing_at_the_deadline() -> None:
 
 
 def test_a_node_that_comes_late_is_asked() -> None:
-    grid = Hands({100: honest, 101: honest})
+    grid = FunctionGrid({100: honest, 101: honest})
 
     def first(message: Message, where: Context) -> Message:
         grid.nodes[102] = honest
@@ -100,32 +100,34 @@ def test_a_node_that_comes_late_is_asked() -> None:
 
 
 def test_below_the_quorum_there_is_no_number() -> None:
-    grid = Hands({100: honest})
+    grid = FunctionGrid({100: honest})
     with pytest.raises(QuorumMissed, match="1 clients of the 3 that were asked answered, and at least 2 are needed"):
         round_of(grid, roster=sorted(DATA), quorum=0.5, seconds=1.0)
     with pytest.raises(QuorumMissed, match="1 clients were there within 1 s, but 3 are wanted"):
         round_of(grid, roster=3, seconds=1.0)
     with pytest.raises(QuorumMissed, match="0 clients were there within 1 s, but some are wanted"):
-        round_of(Hands({}), seconds=1.0)
+        round_of(FunctionGrid({}), seconds=1.0)
 
 
 def test_a_coordinator_that_comes_back_asks_only_who_is_missing(tmp_path: Path) -> None:
-    grid = Hands({100: honest, 101: honest, 102: None})
+    grid = FunctionGrid({100: honest, 101: honest, 102: None})
     with pytest.raises(QuorumMissed):
         round_of(grid, roster=sorted(DATA), run=tmp_path, quorum=3, seconds=1.0)
     # The deadline has passed: what is there is there, and nobody is asked again.
-    again = Hands(all_honest())
+    again = FunctionGrid(all_honest())
     assert round_of(again, run=tmp_path).clients == 2
     assert again.asked == []
 
 
 def test_before_the_deadline_it_goes_on(tmp_path: Path) -> None:
-    first = Hands({100: honest, 101: honest, 102: lambda message, where: (_ for _ in ()).throw(KeyboardInterrupt)})
+    first = FunctionGrid(
+        {100: honest, 101: honest, 102: lambda message, where: (_ for _ in ()).throw(KeyboardInterrupt)}
+    )
     with pytest.raises(KeyboardInterrupt):
         round_of(first, roster=sorted(DATA), run=tmp_path, seconds=60.0)
     with RunFolder(tmp_path) as folder:
         kept = len(folder.reports())
-    again = Hands(all_honest())
+    again = FunctionGrid(all_honest())
     assert round_of(again, run=tmp_path).clients == 3
     assert sum(asked == "report" for _, asked in again.asked) == 3 - kept
     round_of(again, run=tmp_path, radii=np.arange(0, 1.01, 0.05), roster=["client-2", "client-1", "client-0"])
@@ -146,7 +148,7 @@ def test_other_weights_at_a_client_are_found_out() -> None:
         content = RecordDict({"fedcert": ConfigRecord({"name": "client-2", "report": json.dumps(report)})})
         return Message(content, reply_to=message)
 
-    made = round_of(Hands({**all_honest(), 102: stubborn}))
+    made = round_of(FunctionGrid({**all_honest(), 102: stubborn}))
     assert "its answer was refused: 'client-2' certified the model sha256:" in made.excluded["client-2"]
 
 
@@ -160,21 +162,21 @@ def test_what_goes_wrong_at_a_client_reaches_the_server_in_a_sentence() -> None:
     def mute(message: Message, where: Context) -> Message:
         return Message(RecordDict({}), reply_to=message)
 
-    made = round_of(Hands({100: honest, 101: empty, 102: other, 103: mute}))
+    made = round_of(FunctionGrid({100: honest, 101: empty, 102: other, 103: mute}))
     assert made.excluded["client-1"] == "there are no test examples: the data has no batch"
     assert made.excluded["client-2"].startswith("the weights do not fit the model: ")
     assert made.clients == 1
 
 
 def test_a_name_that_two_nodes_claim_counts_for_neither() -> None:
-    grid = Hands({100: honest, 101: honest, 102: lambda message, where: honest(message, context(100))})
+    grid = FunctionGrid({100: honest, 101: honest, 102: lambda message, where: honest(message, context(100))})
     made = round_of(grid)
     assert made.clients == 1
     assert made.excluded["client-0"] == "two nodes call themselves so, and which one is right is unknown"
 
 
 def test_a_site_that_comes_back_as_another_node_is_asked_again() -> None:
-    grid = Hands({100: honest, 101: honest})
+    grid = FunctionGrid({100: honest, 101: honest})
 
     def dies(message: Message, where: Context) -> Message:
         if message.content.config_records["fedcert"]["ask"] == "report":
@@ -193,7 +195,7 @@ def test_a_site_that_comes_back_as_another_node_is_asked_again() -> None:
 
 def test_a_site_that_flower_loses_for_a_while_is_asked_again_with_the_same_node() -> None:
     """With registered keys a site keeps its node's number."""
-    grid = Hands({100: honest, 101: honest})
+    grid = FunctionGrid({100: honest, 101: honest})
     asked = []
 
     def flaky(message: Message, where: Context) -> Message:
@@ -210,8 +212,8 @@ def test_a_site_that_flower_loses_for_a_while_is_asked_again_with_the_same_node(
 
 
 def test_a_site_that_stays_lost_is_named_with_what_flower_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mail, "_PATIENCE", 0.5)
-    grid = Hands({100: honest, 101: honest})
+    monkeypatch.setattr(transport, "_PATIENCE", 0.5)
+    grid = FunctionGrid({100: honest, 101: honest})
 
     def dies(message: Message, where: Context) -> Message:
         if message.content.config_records["fedcert"]["ask"] == "report":
@@ -227,7 +229,7 @@ def test_a_site_that_stays_lost_is_named_with_what_flower_says(monkeypatch: pyte
 
 
 def test_a_site_that_started_again_counts_once_its_old_node_is_forgotten() -> None:
-    grid = Hands({100: honest, 101: honest, 102: honest})
+    grid = FunctionGrid({100: honest, 101: honest, 102: honest})
     looks = []
 
     def ids() -> list[int]:
@@ -241,7 +243,7 @@ def test_a_site_that_started_again_counts_once_its_old_node_is_forgotten() -> No
 
 
 def test_a_name_claimed_after_it_has_answered_is_told() -> None:
-    grid = Hands({100: honest, 101: None})
+    grid = FunctionGrid({100: honest, 101: None})
 
     def late(message: Message, where: Context) -> Message:
         grid.nodes[101] = honest
@@ -260,7 +262,7 @@ def test_a_name_claimed_after_it_has_answered_is_told() -> None:
 
 def test_a_silent_node_does_not_use_up_the_others_time() -> None:
     began = time.monotonic()
-    made = round_of(Hands({**all_honest(), 103: None}), roster=None, seconds=8.0)
+    made = round_of(FunctionGrid({**all_honest(), 103: None}), roster=None, seconds=8.0)
     assert made.clients == 3
     assert time.monotonic() - began < 5
 
@@ -269,8 +271,8 @@ def test_odd_names_and_silent_nodes_do_not_end_the_round_for_everybody() -> None
     def odd(message: Message, _: Context) -> Message:
         return Message(RecordDict({"fedcert": ConfigRecord({"name": "evil\x1b[2J"})}), reply_to=message)
 
-    assert round_of(Hands({**all_honest(), 103: odd})).clients == 3
-    assert round_of(Hands({**all_honest(), 103: None})).clients == 3
+    assert round_of(FunctionGrid({**all_honest(), 103: odd})).clients == 3
+    assert round_of(FunctionGrid({**all_honest(), 103: None})).clients == 3
 
 
 @pytest.mark.parametrize(
@@ -294,7 +296,7 @@ def test_odd_names_and_silent_nodes_do_not_end_the_round_for_everybody() -> None
     ],
 )
 def test_settings_are_checked_before_anybody_works(wrong: dict[str, Any], why: str) -> None:
-    grid = Hands(all_honest())
+    grid = FunctionGrid(all_honest())
     with pytest.raises(CallError, match=why):
         round_of(grid, **wrong)
     assert "report" not in [asked for _, asked in grid.asked]
@@ -307,12 +309,14 @@ def test_averaged_counters_do_not_change_the_digest() -> None:
     from flwr.app import Array
 
     arrays = ArrayRecord({name: Array(np.asarray(array)) for name, array in state.items()})
-    made = certify_round(Hands(all_honest()), network(), arrays, classes=CLASSES, smoothing=SMOOTHING, seconds=3.0)
+    made = certify_round(
+        FunctionGrid(all_honest()), network(), arrays, classes=CLASSES, smoothing=SMOOTHING, seconds=3.0
+    )
     assert made.clients == 3
 
 
 def test_every_so_many_rounds(tmp_path: Path) -> None:
-    grid = Hands(all_honest())
+    grid = FunctionGrid(all_honest())
     evaluate = certifying(
         grid, network(), every=2, run=tmp_path, classes=CLASSES, smoothing=SMOOTHING, seconds=3.0, radii=(0.0, 0.1)
     )

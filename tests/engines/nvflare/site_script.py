@@ -1,6 +1,7 @@
 """What a site runs: NVFlare's client API, and fedcert's answer."""
 
 import sys
+from dataclasses import replace
 
 import nvflare.client as flare
 
@@ -11,6 +12,16 @@ from fedcert.engines.nvflare import answer
 
 flare.init()
 site = flare.get_site_name()
+participant = None
+if "--keys" in sys.argv:
+    from fedcert.privacy.policy import Policy
+    from fedcert.secagg.participant_config import ParticipantConfig
+
+    keys = sys.argv[sys.argv.index("--keys") + 1]
+    participant = replace(
+        ParticipantConfig.read(f"{keys}/{site}.keys.json", f"{keys}/ring.json", f"{keys}/memory-{site}"),
+        policy=Policy(fewest_for_squares=3),
+    )
 while flare.is_running():
     received = flare.receive()
     if received is None:
@@ -20,4 +31,4 @@ while flare.is_running():
         raise RuntimeError("the disk is broken")
     if "--stubborn" in sys.argv and site == "site-3":
         received.params = {name: value * 0 for name, value in received.params.items()}
-    flare.send(answer(received, make_network(), test, class_counts=True))
+    flare.send(answer(received, make_network(), test, class_counts=True, participant=participant))

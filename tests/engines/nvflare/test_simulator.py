@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,17 @@ pytest.importorskip("nvflare")
 import torch
 from safetensors.torch import load_file
 
-from fedcert import Smoothing, certify
+from fedcert import Request, Smoothing, Sums, certify
+from fedcert._files.documents import read_record
 from fedcert.certification.models.classifiers import digest_of_module
+from fedcert.engines.in_process import InProcessTransport
+from fedcert.privacy.keys.identity import Identity, write_identity
+from fedcert.privacy.keys.keyring import Keyring
+from fedcert.privacy.policy import Policy
+from fedcert.privacy.state_store import InMemoryStore
 from fedcert.rounds import RunFolder
+from fedcert.rounds.private import private_sums
+from fedcert.secagg.participant import Participant
 from flower_processes import APP, COMPARED, trained_weights
 
 pytestmark = pytest.mark.engine
@@ -51,10 +60,11 @@ def simulated(folder: Path, body: str, **values: Any) -> str:
     (folder / "job.py").write_text(
         _JOB.format(app=str(APP), body=body.format(**values), workspace=str(folder / "work"))
     )
+    path = os.pathsep.join(filter(None, (str(APP), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
         [sys.executable, "job.py"], cwd=folder, timeout=300, text=True, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env={**os.environ, "PYTHONPATH": str(APP), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     return done.stdout
 
@@ -144,3 +154,50 @@ def test_what_was_trained_is_certified_not_the_initial_model(tmp_path: Path) -> 
             weight += 1.0
     assert estimate["model"] == digest_of_module(initial)
     assert Smoothing(**estimate["smoothing"]).sigma == 0.25
+
+
+_PRIVATE = """
+sys.path.insert(0, {here!r})
+from private_controller import Private
+job = FedJob(name="private", min_clients=3)
+job.to_server(Private({weights!r}, {keys!r}, {run!r}))
+job.to_clients(ScriptRunner({script!r}, script_args={arguments!r}, framework=FrameworkType.RAW), tasks=["certify"])
+"""
+
+
+def test_a_private_sum_is_that_of_one_process_to_the_integer(tmp_path: Path) -> None:
+    """Two secure aggregations, of class support and of counts; no site's report is at the server."""
+    weights, keys, names = trained_weights(tmp_path), tmp_path / "keys", ["site-1", "site-2", "site-3"]
+    keys.mkdir()
+    identities = {name: Identity.new(name) for name in ("coordinator", *names)}
+    for name, identity in identities.items():
+        write_identity(identity, keys / f"{name}.keys.json")
+    ring = Keyring.of([identity.card for identity in identities.values()])
+    (keys / "ring.json").write_text(ring.dumps())
+    said = simulated(
+        tmp_path, _PRIVATE, here=str(HERE), weights=str(weights), keys=str(keys), run=str(tmp_path / "run"),
+        script=str(HERE / "site_script.py"), arguments=f"{APP} --keys {keys}",
+    )  # fmt: skip
+    assert (tmp_path / "run" / "estimate.json").exists(), said[-4000:]
+    request: Request = read_record(tmp_path / "run" / "request.json", Request)
+    carried: Sums = read_record(tmp_path / "run" / "sums.json", Sums)
+    from ward.task import load_data, make_network
+
+    network = make_network().eval()
+    network.load_state_dict(load_file(weights))
+    reports = {}
+    for number, name in enumerate(names):
+        _, (x, y) = load_data({"partition-id": number, "num-partitions": 3})
+        reports[name] = certify(network, x, y, client=name, request=request, class_counts=True)
+
+    def participant(name: str, asked: Request) -> Participant:
+        rules = Policy(fewest_for_squares=3)
+        return Participant(asked, identities[name], ring, InMemoryStore(), lambda: reports[name], policy=rules)
+
+    clients = {name: partial(participant, name) for name in names}
+    own, missing = private_sums(InProcessTransport(clients), request, ring, patience=0.0)
+    assert missing == {}
+    assert carried == own
+    assert carried.contributors == 3
+    for file in (tmp_path / "run").rglob("*.json"):
+        assert "fedcert/report" not in file.read_text()

@@ -13,7 +13,6 @@ SUPPORTED = (1, 41)
 check_version("flwr", "Flower", "flower", SUPPORTED)
 
 from fedcert.engines.flower.client import answer  # noqa: E402 (another Flower may lack what these import)
-from fedcert.engines.flower.private import certify_privately  # noqa: E402
-from fedcert.engines.flower.server import certify_round, certifying  # noqa: E402
+from fedcert.engines.flower.server import certify_privately, certify_round, certifying  # noqa: E402
 
 __all__ = ["SUPPORTED", "answer", "certify_privately", "certify_round", "certifying"]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context, Message
 
-from fedcert.engines.client import answered, answered_privately
+from fedcert.engines.client import PRIVATE, REPORT, reply_to
 from fedcert.engines.flower.messages import ARRAYS, content_of, record_of
 
 if TYPE_CHECKING:
@@ -23,14 +22,14 @@ def answer(
     *,
     client: str | None = None,
     class_counts: bool = False,
-    membership: ParticipantConfig | None = None,
+    participant: ParticipantConfig | None = None,
     policy: Policy | None = None,
     **options: Any,
 ) -> Message:
     """Answer a server's certification message; for a handler of `@app.query("certify")`.
 
     The weights in the message are loaded into the model, and the digest in the report is that of the model as it was
-    then certified. What goes wrong is told to the server in one sentence.
+    then certified. What goes wrong reaches the server in one sentence.
 
     Args:
         message: the server's.
@@ -39,37 +38,31 @@ def answer(
         data: this client's test examples: (x, y), an iterable of batches (a DataLoader) of such pairs or of mappings
             with an image and a label, or a function without arguments that gives either.
         client: this client's name; where None, `client` in the node's configuration, or "client-<partition-id>".
-        class_counts: tell counts per class too: more precise, reveals more.
-        membership: this client's keys and memory; with them it takes part in private sums, and in nothing else.
-        policy: this client's rules about what leaves it; with a membership, in place of the membership's own.
+        class_counts: give counts per class too: more precise, reveals more.
+        participant: this client's keys and memory; with them it takes part in private sums, and in nothing else.
+        policy: this client's rules about what leaves it; with a participant, in place of the participant's own.
         options: of `fedcert.certify` (seed, device, batch_size, every, …).
     """
     texts = record_of(message)
-    name = membership.identity.name if membership is not None else client or name_of(context)
+    name = participant.identity.name if participant is not None else client or name_of(context)
     asked = texts.get("ask")
-    if asked not in ("report", "private"):
+    if asked not in (REPORT, PRIVATE):
         return Message(content_of({"name": name}), reply_to=message)
-    if (asked == "private") != (membership is not None):
-        only = "gives reports, not private sums" if membership is None else "takes part in private sums only"
-        why = f"this client {only}"
-        return Message(content_of({"name": name, "trouble": why}), reply_to=message)
 
     def weights() -> Any:
         arrays = message.content.array_records.get(ARRAYS)
         return None if arrays is None else arrays.to_torch_state_dict()
 
-    request = texts.get("request", "")
-    if membership is not None:
-        own = membership if policy is None else replace(membership, policy=policy)
-        said = answered_privately(request, texts.get("told"), model, weights, data, own, **options)
-    else:
-        said = answered(request, model, weights, data, name, class_counts=class_counts, policy=policy, **options)
-    return Message(content_of(said), reply_to=message)
+    reply = reply_to(
+        asked, texts.get("request", ""), texts.get("told"), model, weights, data, name,
+        class_counts=class_counts, participant=participant, policy=policy, **options,
+    )  # fmt: skip
+    return Message(content_of(reply), reply_to=message)
 
 
 def name_of(context: Context) -> str:
     """A client's name by its node's configuration."""
-    found = context.node_config.get("client")
-    if found is not None:
-        return str(found)
+    name = context.node_config.get("client")
+    if name is not None:
+        return str(name)
     return f"client-{context.node_config.get('partition-id', context.node_id)}"

@@ -1,4 +1,4 @@
-"""The server's side: a round over Flower's nodes, and one every so many rounds of training."""
+"""The server's side: rounds over Flower's nodes, for reports or a private sum, and one every so many of training."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOG = logging.getLogger("fedcert")
 def certify_round(grid: Grid, model: Any, arrays: ArrayRecord | None = None, **settings: Any) -> Estimate:
     """Have the clients certify a model, and estimate its certified accuracy on a target population.
 
-    It ends when everybody on the roster has answered or failed, and at the deadline in any case.
+    It ends when all clients on the roster have answered or failed, and at the deadline in any case.
 
     Args:
         grid: Flower's, as a ServerApp gets it.
@@ -33,7 +33,7 @@ def certify_round(grid: Grid, model: Any, arrays: ArrayRecord | None = None, **s
         arrays: its weights (a strategy's `result.arrays`); the module's own where None.
         settings: `classes` (names in index order) and `smoothing` (sigma, or all settings), and where wanted `roster`,
             `seconds`, `run`, `target`, `method`, `quorum`, `radii`, `release`, `missing_examples` and those of
-            `fedcert.estimate`: see `fedcert.rounds.reports.carry_round`.
+            `fedcert.estimate`: see `fedcert.rounds.run_round`.
 
     Raises:
         QuorumMissed: too few answered; there is no number.
@@ -42,6 +42,31 @@ def certify_round(grid: Grid, model: Any, arrays: ArrayRecord | None = None, **s
     """
     weights, digest = weights_of(model, arrays)
     return draw_estimate(run_round(FlowerTransport(grid, weights), digest, **settings), settings.get("run"))
+
+
+def certify_privately(grid: Grid, model: Any, arrays: ArrayRecord | None = None, **settings: Any) -> Estimate:
+    """Have the clients certify a model, and estimate from the sums of their counts alone.
+
+    The server gets each client's counts under masks, which cancel in the sum; it never has one client's own.
+
+    Args:
+        grid: Flower's, as a ServerApp gets it.
+        model: the global model, a torch module; it is not changed.
+        arrays: its weights; the module's own where None.
+        settings: `classes`, `smoothing`, `roster` (names), `keys` (the coordinator's, which sign the request) and
+            `trusted` (public keys of all clients on the roster), and where wanted `threshold`, `moments`, `spread`,
+            `fewest_holders`, `seconds`, `patience`, `run`, `target`, `method`, `radii` and those of `fedcert.estimate`:
+            see `fedcert.rounds.private.run_private_round`.
+
+    Raises:
+        QuorumMissed: too few took part or stayed; nothing is known of any client's numbers.
+        CallError: settings that do not go together, a folder of another request.
+        EstimationProblem: no estimate follows from the sums.
+    """
+    from fedcert.rounds.private import run_private_round
+
+    weights, digest = weights_of(model, arrays)
+    return draw_estimate(run_private_round(FlowerTransport(grid, weights), digest, **settings), settings.get("run"))
 
 
 def certifying(
@@ -69,11 +94,11 @@ def certifying(
             return None
         folder = None if run is None else Path(run) / f"round-{number}"
         try:
-            made = certify_round(grid, model, arrays, run=folder, **settings)
+            estimate = certify_round(grid, model, arrays, run=folder, **settings)
         except (FedcertError, OSError) as error:
             _LOG.warning("no certification after round %d: %s", number, error)
             return None
-        curve = zip(made.radii, made.certified_accuracy, strict=True)
+        curve = zip(estimate.radii, estimate.certified_accuracy, strict=True)
         return MetricRecord({f"certified accuracy at {radius:g}": accuracy for radius, accuracy in curve})
 
     return evaluate

@@ -1,11 +1,11 @@
-"""Messages under way between a server and its nodes, as a round's replies."""
+"""Messages between a server and its Flower nodes, as a round's replies."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from flwr.app import ArrayRecord, Message
@@ -13,171 +13,231 @@ from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from fedcert._schema.field_types import Text
+from fedcert.engines.client import PRIVATE, REPORT
 from fedcert.engines.flower.messages import ARRAYS, KIND, content_of, record_of
 from fedcert.errors import InvalidValue
 from fedcert.report import Request
 from fedcert.rounds import Reply
+from fedcert.rounds.requests import seconds_left
 
 _LOG = logging.getLogger("fedcert")
 _MOST_CALLS = 3
+"""Times that a node is asked for its name: one that fails three times has no handler for it."""
 _PATIENCE = 120.0
-"""Seconds for which a node that is lost, or a name that two nodes claim, may still turn out well."""
+"""Seconds for which a node that is lost, or a name that two nodes claim, may still turn out well: SuperNodes reconnect
+within a minute, and Flower takes as long to forget a node that is gone."""
 _LAST_SECONDS = 2.0
-_CONTESTED = "two nodes call themselves so, and which one is right is unknown"
+"""Seconds before the deadline at which lost clients are reported, so that the round still hears why."""
+_SHORTEST_STAGE = 60.0
+"""Seconds that a message after the first stage lives at least, though the request's deadline may have passed."""
+_CONFLICT = "two nodes call themselves so, and which one is right is unknown"
+
+
+@dataclass
+class _Node:
+    """A node of Flower's.
+
+    Attributes:
+        calls: times that it was asked for its name.
+        name: that it gave; None before.
+        called: whether it is being asked.
+    """
+
+    calls: int = 0
+    name: str | None = None
+    called: bool = False
+
+
+@dataclass
+class _Client:
+    """A client, by its name, in the current stage.
+
+    Attributes:
+        nodes: that claim the name.
+        sent_to: the node that was sent its message.
+        answered: whether its answer was delivered to the round.
+        lost: since when it is waited for, by the clock, and why.
+        reported: whether its loss, or a conflict over its name, was reported to the round.
+    """
+
+    nodes: set[int] = field(default_factory=set)
+    sent_to: int | None = None
+    answered: bool = False
+    lost: tuple[float, str] | None = None
+    reported: bool = False
 
 
 class FlowerTransport:
-    """Asks nodes for their names, and those of a roster for their reports; a node may come late, or come back.
+    """Asks nodes for their names, and sends clients their messages; a node may come late, or come back.
 
-    Flower forgets nodes that are gone, and answers for them in its own name. So this keeps who was asked, and knows a
-    reply by the message that it answers. A site that starts again may have a new node while the old one still seems to
-    be there: a name counts when one node alone that is there claims it.
+    Flower forgets nodes that are gone, and answers for them in its own name. So this keeps which node was asked, and
+    knows a reply by the message that it answers. A client that starts again may have a new node while the old one still
+    seems to be present: a name counts when a single node that is present claims it.
 
     Args:
         grid: Flower's.
         weights: of the model.
-        clock: tells seconds.
+        clock: gives seconds.
     """
 
     def __init__(self, grid: Grid, weights: ArrayRecord, clock: Callable[[], float] = time.monotonic) -> None:
         self.grid, self.weights, self.clock = grid, weights, clock
-        self._names: dict[int, str] = {}
-        self._claims: dict[str, set[int]] = {}
-        self._asked_name: dict[str, int] = {}
-        self._asked_report: dict[str, tuple[str, int]] = {}
-        self._calls: dict[int, int] = {}
+        self._nodes: dict[int, _Node] = {}
+        self._clients: dict[str, _Client] = {}
         self._online: set[int] = set()
-        self._done: dict[str, int] = {}  # name -> the node that was asked for its report
-        self._answered: set[str] = set()
-        self._lost: dict[str, tuple[float, str]] = {}  # name -> since when it is waited for, and why
-        self._given_up: set[str] = set()
+        self._calls: dict[str, int] = {}  # message -> node that it asks for its name
+        self._sent: dict[str, tuple[str, int]] = {}  # message -> client and node that it was sent to
+        self._stage, self._messages = 0, dict[str, str]()
+        self._request: Request | None = None
 
     def names(self, seconds: float) -> tuple[set[str], bool]:
         """See `Transport.names`."""
         if seconds > 0:
-            self._call_roll(seconds)
-        return set(self._claims), not self._asked_name
+            self._discover(seconds)
+        return set(self._clients), not self._calls
 
-    def poll(self, request: Request, missing: set[str]) -> Iterator[Reply]:
+    def send(self, request: Request, stage: int, messages: Mapping[str, str]) -> None:
+        """See `Transport.send`; messages leave when they are polled for."""
+        self._request, self._stage, self._messages, self._sent = request, stage, dict(messages), {}
+        self._clients = {name: _Client(client.nodes) for name, client in self._clients.items()}
+
+    def poll(self, waiting_for: Collection[str]) -> Iterator[Reply]:
         """See `Transport.poll`."""
-        self._call_roll(seconds_left(request))
-        yield from self._ask(request, missing)
+        self._discover(self._seconds)
+        yield from self._deliver(set(waiting_for))
+        yield from self._conflicts()
         yield from self._replies()
-        yield from self._over(seconds_left(request) < _LAST_SECONDS)
+        yield from self._losses()
 
-    def _call_roll(self, seconds: float) -> None:
-        """Ask nodes for their names, those that failed to tell them once more, and hear those that answered."""
-        busy = {*self._names, *self._asked_name.values()}
+    @property
+    def _seconds(self) -> float:
+        """How long a message lives."""
+        assert self._request is not None  # noqa: S101
+        left = seconds_left(self._request)
+        return left if self._stage == 0 else max(left, _SHORTEST_STAGE)
+
+    def _discover(self, seconds: float) -> None:
+        """Ask nodes for their names, those that failed to give them once more, and take the names that came."""
         self._online = set(self.grid.get_node_ids())
-        new = [node for node in self._online if node not in busy and self._calls.get(node, 0) < _MOST_CALLS]
-        for node in new:
-            self._calls[node] = self._calls.get(node, 0) + 1
-        messages = [self._message(node, {"ask": "name"}, seconds) for node in new]
-        for node, number in zip(new, self._push(messages), strict=True):
-            self._asked_name[number] = node
-        for number, message in self._pull(self._asked_name):
-            self._name(self._asked_name.pop(number), message)
+        due = []
+        for number in self._online:
+            node = self._nodes.setdefault(number, _Node())
+            if node.name is None and not node.called and node.calls < _MOST_CALLS:
+                node.calls, node.called = node.calls + 1, True
+                due.append(number)
+        messages = [self._message(number, {"ask": "name"}, seconds) for number in due]
+        self._calls |= dict(zip(self._push(messages), due, strict=True))
+        for identifier, message in self._pull(self._calls):
+            number = self._calls.pop(identifier)
+            self._nodes[number].called = False
+            self._take_name(number, message)
 
-    def _name(self, node: int, message: Message) -> None:
-        said = record_of(message).get("name")
+    def _take_name(self, number: int, message: Message) -> None:
         try:
-            name = Text().validate(said, "name")
+            name = Text().validate(record_of(message).get("name"), "name")
         except InvalidValue as error:
-            why = message.error.reason if message.has_error() else f"{error}; has it a handler for query 'certify'?"
-            _LOG.warning("node %d does not tell its name: %s", node, why)
+            reason = message.error.reason if message.has_error() else f"{error}; has it a handler for query 'certify'?"
+            _LOG.warning("node %d does not tell its name: %s", number, reason)
             return
-        self._names[node] = name
-        self._claims.setdefault(name, set()).add(node)
+        self._nodes[number].name = name
+        self._clients.setdefault(name, _Client()).nodes.add(number)
 
-    def _node(self, name: str) -> int | None:
-        """The node that is meant by a name; None where none is there, or several are."""
-        there = self._claims.get(name, set()) & self._online
-        if len(there) > 1:
-            self._contest(name, there)
-            return None
-        return next(iter(there), None)
+    def _present(self, client: _Client) -> set[int]:
+        return client.nodes & self._online
 
-    def _contest(self, name: str, nodes: set[int]) -> None:
-        if name not in self._lost and name not in self._given_up:
-            _LOG.warning("nodes %s all call themselves %r", ", ".join(map(str, sorted(nodes))), name)
-            self._lost[name] = (self.clock(), _CONTESTED)
+    def _has_conflict(self, name: str) -> bool:
+        """Whether several nodes that are present claim a name; the client is then lost until one is left."""
+        client = self._clients[name]
+        present = self._present(client)
+        if len(present) < 2:
+            return False
+        if client.lost is None and not client.reported:
+            _LOG.warning("nodes %s all call themselves %r", ", ".join(map(str, sorted(present))), name)
+            client.lost = (self.clock(), _CONFLICT)
+        return True
 
-    def _ask(self, request: Request, missing: set[str]) -> Iterator[Reply]:
-        """Ask those who are missing, have a node, and were not asked yet, or came back with another node."""
+    def _deliver(self, waiting_for: set[str]) -> Iterator[Reply]:
+        """Send clients that are waited for their message: once, and again where they come back with another node."""
         due: dict[str, int] = {}
-        for name in missing & set(self._claims):
-            node = self._node(name)
-            if node is not None and self._done.get(name) != node:
-                due[name] = node
-        seconds, texts = seconds_left(request), {"ask": "report", "request": request.dumps()}
-        messages = [self._message(node, texts, seconds, **{ARRAYS: self.weights}) for node in due.values()]
-        for (name, node), number in zip(due.items(), self._push(messages), strict=True):
-            self._asked_report[number] = (name, node)
-            self._done[name] = node
-            self._lost.pop(name, None)
-            if name in self._given_up:
-                self._given_up.discard(name)
-                yield Reply(name, back=True)
+        for name in waiting_for & set(self._messages) & set(self._clients):
+            if not self._has_conflict(name):
+                number = next(iter(self._present(self._clients[name])), None)
+                if number is not None and number != self._clients[name].sent_to:
+                    due[name] = number
+        messages = [self._stage_message(number, self._messages[name]) for name, number in due.items()]
+        for (name, number), identifier in zip(due.items(), self._push(messages), strict=True):
+            client = self._clients[name]
+            self._sent[identifier] = (name, number)
+            client.sent_to, client.lost = number, None
+            if client.reported:
+                client.reported = False
+                yield Reply(name, rejoined=True)
+
+    def _stage_message(self, number: int, text: str) -> Message:
+        """The message of the stage to a node: with the weights in the first, with the request in every one."""
+        assert self._request is not None  # noqa: S101
+        texts = {"ask": REPORT if self._request.private is None else PRIVATE, "request": self._request.dumps()}
+        if self._stage:
+            return self._message(number, {**texts, "told": text}, self._seconds)
+        return self._message(number, texts, self._seconds, **{ARRAYS: self.weights})
+
+    def _conflicts(self) -> Iterator[Reply]:
+        """Clients that have answered, and whose name another node claims since."""
+        for name, client in sorted(self._clients.items()):
+            if client.answered and not client.reported and len(self._present(client)) > 1:
+                client.reported = True
+                yield Reply(name, conflict=_CONFLICT)
 
     def _replies(self) -> Iterator[Reply]:
-        """Reports and troubles that came since the last call."""
-        for name in sorted(self._answered):
-            there = self._claims[name] & self._online
-            if len(there) > 1 and name not in self._given_up:
-                self._given_up.add(name)
-                yield Reply(name, contest=_CONTESTED)
-        for number, message in self._pull(self._asked_report):
-            name, node = self._asked_report.pop(number)
+        """Answers and failures since the last call."""
+        key = "said" if self._request is not None and self._request.private is not None else "report"
+        for identifier, message in self._pull(self._sent):
+            name, number = self._sent.pop(identifier)
             texts = record_of(message)
             if message.has_error():
-                yield from self._failed(name, node, message)
-            elif len(self._claims[name] & self._online) > 1:
-                self._contest(name, self._claims[name] & self._online)
-                self._done.pop(name, None)  # it is asked again, once one alone is there
-            elif "report" in texts:
-                self._answered.add(name)
-                yield Reply(name, answer=texts["report"])
+                yield from self._failed(name, number, message)
+            elif self._has_conflict(name):
+                self._clients[name].sent_to = None  # it is asked again, once a single node is left
+            elif key in texts:
+                self._clients[name].answered = True
+                yield Reply(name, answer=texts[key])
             else:
-                yield Reply(name, trouble=texts.get("trouble", "its reply holds no report"))
+                missing = "its reply holds no report" if key == "report" else "its reply holds no message"
+                yield Reply(name, failure=texts.get("trouble", missing))
 
-    def _failed(self, name: str, node: int, message: Message) -> Iterator[Reply]:
+    def _failed(self, name: str, number: int, message: Message) -> Iterator[Reply]:
         """A node that Flower has lost may come back, with the same number where it has a key, and is asked again."""
         reason = " ".join((message.error.reason or f"code {message.error.code}").split())
-        why = f"Flower says that its node failed: {reason}"
-        if message.error.code == ErrorCode.NODE_UNAVAILABLE and self._calls.get(node, 0) < _MOST_CALLS:
-            self._names.pop(node, None)
-            self._claims[name].discard(node)
-            if self._done.get(name) == node:
-                del self._done[name]
-            self._lost[name] = (self.clock(), why)
+        failure = f"Flower says that its node failed: {reason}"
+        client, node = self._clients[name], self._nodes[number]
+        if message.error.code == ErrorCode.NODE_UNAVAILABLE and node.calls < _MOST_CALLS:
+            node.name = None
+            client.nodes.discard(number)
+            if client.sent_to == number:
+                client.sent_to = None
+            client.lost = (self.clock(), failure)
         else:
-            yield Reply(name, trouble=why)
+            yield Reply(name, failure=failure)
 
-    def _over(self, at_the_end: bool) -> Iterator[Reply]:
-        """Those for whom the patience is over; should they turn out well after all, they are asked again."""
+    def _losses(self) -> Iterator[Reply]:
+        """Clients that have been lost for too long; should they turn out well after all, they are asked again."""
+        assert self._request is not None  # noqa: S101
+        at_the_end = self._stage == 0 and seconds_left(self._request) < _LAST_SECONDS
         now = self.clock()
-        for name, (since, why) in list(self._lost.items()):
-            if at_the_end or now - since > _PATIENCE:
-                del self._lost[name]
-                self._given_up.add(name)
-                yield Reply(name, trouble=why)
+        for name, client in self._clients.items():
+            if client.lost is not None and (at_the_end or now - client.lost[0] > _PATIENCE):
+                reason, client.lost, client.reported = client.lost[1], None, True
+                yield Reply(name, failure=reason)
 
-    def _message(self, node: int, texts: dict[str, str], seconds: float, **records: Any) -> Message:
+    def _message(self, number: int, texts: dict[str, str], seconds: float, **records: Any) -> Message:
         content = content_of(texts, **records)
-        return Message(content, dst_node_id=node, message_type=KIND, ttl=max(1.0, seconds), group_id="fedcert")
+        return Message(content, dst_node_id=number, message_type=KIND, ttl=max(1.0, seconds), group_id="fedcert")
 
     def _push(self, messages: list[Message]) -> list[str]:
         return list(self.grid.push_messages(messages)) if messages else []
 
-    def _pull(self, asked: dict[str, Any]) -> Iterator[tuple[str, Message]]:
-        for message in list(self.grid.pull_messages(list(asked))) if asked else ():
-            number = message.metadata.reply_to_message_id
-            if number in asked:
-                yield number, message
-
-
-def seconds_left(request: Request) -> float:
-    """Until the request's deadline."""
-    if request.deadline is None:
-        return float("inf")
-    return (datetime.fromisoformat(request.deadline) - datetime.now(UTC)).total_seconds()
+    def _pull(self, sent: Mapping[str, object]) -> Iterator[tuple[str, Message]]:
+        for message in list(self.grid.pull_messages(list(sent))) if sent else ():
+            identifier = message.metadata.reply_to_message_id
+            if identifier in sent:
+                yield identifier, message

@@ -1,19 +1,42 @@
-"""The client's side: what a script of NVFlare's client API sends back."""
+"""The client's side: what a script of NVFlare's client API sends back.
+
+Messages of a round are in the meta data of an `FLModel`:
+
+server -> client    {"fedcert": request}, with the weights as parameters
+client -> server    {"fedcert": {"name": …, "report": …}}  or  {"fedcert": {"name": …, "trouble": …}}
+
+in a private sum:
+server -> client    {"fedcert": request, "fedcert-ask": "private"}, with the weights as parameters
+server -> client    {"fedcert": request, "fedcert-ask": "private", "fedcert-told": …}
+client -> server    {"fedcert": {"name": …, "said": …}}  or  {"fedcert": {"name": …, "trouble": …}}
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nvflare.client as flare
 from nvflare.app_common.abstract.fl_model import FLModel
 
-from fedcert.engines.client import answered
+from fedcert.engines.client import REPORT, reply_to
 
-KEY = "fedcert"
+if TYPE_CHECKING:
+    from fedcert.privacy.policy import Policy
+    from fedcert.secagg.participant_config import ParticipantConfig
+
+KEY, ASK, MESSAGE = "fedcert", "fedcert-ask", "fedcert-told"
 
 
 def answer(
-    received: FLModel, model: Any, data: Any, *, client: str | None = None, class_counts: bool = False, **options: Any
+    received: FLModel,
+    model: Any,
+    data: Any,
+    *,
+    client: str | None = None,
+    class_counts: bool = False,
+    participant: ParticipantConfig | None = None,
+    policy: Policy | None = None,
+    **options: Any,
 ) -> FLModel | None:
     """Answer a server's certification message: send what this gives. None where the message asks for no certification.
 
@@ -22,21 +45,28 @@ def answer(
         model: a torch module of the right architecture.
         data: this client's test examples: (x, y), a DataLoader, or a function that gives either.
         client: this client's name; its site's where None, which is the only one that the server takes.
-        class_counts: tell counts per class too: more precise, reveals more.
-        options: of `fedcert.certify`; and `policy`, this client's rules about what leaves it
-            (`fedcert.privacy.policy.Policy`).
+        class_counts: give counts per class too: more precise, reveals more.
+        participant: this client's keys and memory; with them it takes part in private sums, and in nothing else. Its
+            keys are in its site's name.
+        policy: this client's rules about what leaves it (`fedcert.privacy.policy.Policy`); with a participant, in place
+            of the participant's own.
+        options: of `fedcert.certify`.
     """
-    request = (received.meta or {}).get(KEY)
+    meta = received.meta or {}
+    request = meta.get(KEY)
     if not isinstance(request, str):
         return None
 
     def weights() -> Any:
         import torch
 
-        found = received.params
-        return {name: torch.as_tensor(value) for name, value in found.items()} if found else None
+        arrays = received.params
+        return {name: torch.as_tensor(value) for name, value in arrays.items()} if arrays else None
 
-    name = client or flare.get_site_name()
-    said = answered(request, model, weights, data, name, class_counts=class_counts, **options)
-    # Numbers that NVFlare may look at; the words are in the meta data.
-    return FLModel(metrics={"certified": float("report" in said)}, meta={KEY: said})
+    name = participant.identity.name if participant is not None else client or flare.get_site_name()
+    reply = reply_to(
+        meta.get(ASK, REPORT), request, meta.get(MESSAGE), model, weights, data, name,
+        class_counts=class_counts, participant=participant, policy=policy, **options,
+    )  # fmt: skip
+    # NVFlare wants numbers to look at; the texts are in the meta data.
+    return FLModel(metrics={"certified": float("trouble" not in reply)}, meta={KEY: reply})

@@ -1,8 +1,8 @@
-"""What noise costs and protects: zero-concentrated differential privacy (zCDP), its conversion, and shares of noise.
+"""Accounting of noise: zero-concentrated differential privacy (zCDP), its conversion, and each client's share of noise.
 
-Sites that add noise together each add a discrete Gaussian of variance s². Their sum is no discrete Gaussian, but close
-to one; Kairouz, Liu and Steinke (2021, theorem 1) bound what that costs: with n summands, d cells and sensitivity D the
-sum is (e²/2)-zCDP for
+Clients that add noise together each add a discrete Gaussian of variance s². Their sum is no discrete Gaussian, but is
+close to one; Kairouz, Liu and Steinke (2021, theorem 1) bound what that costs: with n summands, d cells and sensitivity
+D the sum is (e²/2)-zCDP for
 
     e = min(sqrt(D²/(n s²) + t d/2), D/(sqrt(n) s) + t sqrt(d)),  t = 10 Σ_{k=1}^{n-1} exp(-2 π² s² k/(k+1)).
 """
@@ -20,8 +20,9 @@ from fedcert.errors import CallError
 from fedcert.report.privacy import PrivacyBudget
 
 _MOST_STEPS = 200
+"""Bisections: 53 exhaust a double, and the loops end before; this bounds them where they would not."""
 _WIDE_ENOUGH = 4.0
-"""The least variance of a share, in units squared: what its being discrete costs is then below 1e-15."""
+"""The least variance of a share, in units squared: the excess t above is then below 1e-15."""
 
 
 def epsilon_of(rho: float, delta: float) -> float:
@@ -31,15 +32,15 @@ def epsilon_of(rho: float, delta: float) -> float:
         return (order - 1) * (order * rho - epsilon) + order * math.log1p(-1 / order) - math.log(order - 1)
 
     def best(epsilon: float) -> float:
-        found = optimize.minimize_scalar(
+        minimum = optimize.minimize_scalar(
             lambda log: log_delta(1 + math.exp(log), epsilon), bounds=(-20.0, 20.0), method="bounded",
             options={"xatol": 1e-10},
         )  # fmt: skip
-        return float(found.fun) - math.log(delta)
+        return float(minimum.fun) - math.log(delta)
 
     if best(0.0) <= 0:
         return 0.0
-    high = rho + 2 * math.sqrt(rho * math.log(1 / delta))  # the usual, looser bound
+    high = rho + 2 * math.sqrt(rho * math.log(1 / delta))  # the looser closed form of Bun and Steinke (2016)
     return float(optimize.brentq(best, 0.0, high, xtol=1e-12))
 
 
@@ -59,24 +60,24 @@ def rho_of(epsilon: float, delta: float) -> float:
     return low
 
 
-def rho_together(variance: float, sites: int, cells: int, sensitivity: float) -> float:
-    """The zCDP of a sum in which so many sites each added a discrete Gaussian of a variance."""
-    steps = np.arange(1, sites)
+def rho_together(variance: float, clients: int, cells: int, sensitivity: float) -> float:
+    """The zCDP of a sum in which so many clients each added a discrete Gaussian of a variance."""
+    steps = np.arange(1, clients)
     excess = 10 * float(np.exp(-2 * math.pi**2 * variance * steps / (steps + 1)).sum())
-    signal = sensitivity**2 / (sites * variance)
+    signal = sensitivity**2 / (clients * variance)
     epsilon = min(math.sqrt(signal + excess * cells / 2), math.sqrt(signal) + excess * math.sqrt(cells))
     return epsilon**2 / 2
 
 
 @dataclass(frozen=True)
 class Share:
-    """The noise that each site adds to each cell.
+    """The noise that each client adds to each cell.
 
     Attributes:
         variance: in units squared.
         scale: units in one example: small shares are drawn in fractions of an example, since discrete Gaussians add up
             to one only if each is wider than a few units.
-        rho: the zCDP of the sum of the fewest sites.
+        rho: the zCDP of the sum over the fewest clients.
     """
 
     variance: float
@@ -90,34 +91,34 @@ class Share:
 
 
 @lru_cache(maxsize=64)
-def share_of(budget: PrivacyBudget, sites: int, cells: int) -> Share:
-    """The noise of each site.
+def share_of(budget: PrivacyBudget, clients: int, cells: int) -> Share:
+    """The noise of each client.
 
     Args:
         budget: what is to be protected.
-        sites: the fewest honest sites in a sum; 1 where each site adds all noise by itself.
+        clients: the fewest honest ones in a sum; 1 where each client adds all noise by itself.
         cells: how many counts.
 
     Raises:
         CallError: no noise of a sensible size gives so much privacy.
     """
     wanted = rho_of(budget.epsilon, budget.delta)
-    plain = budget.sensitivity**2 / (2 * wanted * sites)
+    continuous = budget.sensitivity**2 / (2 * wanted * clients)  # the variance of Gaussians that are not discrete
     scale = 1
-    while plain * scale**2 < _WIDE_ENOUGH and scale < 2**20:
+    while continuous * scale**2 < _WIDE_ENOUGH and scale < 2**20:
         scale *= 2
-    moved = budget.sensitivity * scale
-    low, high = 1e-4, plain * scale**2 + 1.0
-    while rho_together(high, sites, cells, moved) > wanted:
+    sensitivity = budget.sensitivity * scale
+    low, high = 1e-4, continuous * scale**2 + 1.0
+    while rho_together(high, clients, cells, sensitivity) > wanted:
         high *= 2
         if high > 2.0**90:
             raise CallError(f"no noise gives epsilon {budget.epsilon:g} at delta {budget.delta:g}")
     for _ in range(_MOST_STEPS):
         middle = (low + high) / 2
-        if rho_together(middle, sites, cells, moved) > wanted:
+        if rho_together(middle, clients, cells, sensitivity) > wanted:
             low = middle
         else:
             high = middle
         if high - low < 1e-9 * high:
             break
-    return Share(high, scale, rho_together(high, sites, cells, moved))
+    return Share(high, scale, rho_together(high, clients, cells, sensitivity))

@@ -1,4 +1,4 @@
-"""What noisy sums of a site's examples come to together: zero-concentrated differential privacy adds up."""
+"""The budget ledger of a client: what its noisy sums cost together, since zCDP adds up."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ def spend(memory: StateStore, nonce: str, budget: PrivacyBudget, most: float | N
     """Note what a noisy sum costs, before it begins; the same one again costs nothing more.
 
     Args:
-        memory: what the site remembers.
+        memory: what the client remembers.
         nonce: of the request.
         budget: what is asked.
-        most: the epsilon that all sums may come to, at this budget's delta; None for no bound.
+        most: the epsilon that all sums may cost together, at this budget's delta; None for no bound.
 
     Raises:
         Refused: with this sum it would be more; nothing is noted.
     """
-    spent = memory.get("spent") or {}
-    if nonce in spent:
+    costs = memory.get("spent") or {}
+    if nonce in costs:
         return
-    wanted = {**spent, nonce: rho_of(budget.epsilon, budget.delta)}
+    wanted = {**costs, nonce: rho_of(budget.epsilon, budget.delta)}
     together = epsilon_of(sum(wanted.values()), budget.delta)
-    if most is not None and together > most * (1 + 1e-6):
+    if most is not None and together > most * (1 + 1e-6):  # `rho_of` is found by bisection
         raise Refused(
-            f"with {len(spent)} noisy sums before it this one would come to epsilon {together:.3g} at delta "
+            f"with {len(costs)} noisy sums before it this one would come to epsilon {together:.3g} at delta "
             f"{budget.delta:g}, but this site's policy allows {most:g} in all (total_epsilon)"
         )
     memory.put("spent", wanted)

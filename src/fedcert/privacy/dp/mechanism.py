@@ -34,10 +34,10 @@ def cells_of(report: Report) -> Whole:
 
 
 def check_units(report: Report, budget: PrivacyBudget) -> None:
-    """Check that a site's units are as the budget has them.
+    """Check that a client's units are as the budget has them.
 
     Raises:
-        Refused: some unit has more examples than it may, or nobody knows.
+        Refused: some unit has more examples than it may, or how many is unknown.
     """
     if report.design_effect is None and report.largest_group in (None, 1):
         return
@@ -59,7 +59,7 @@ def check_units(report: Report, budget: PrivacyBudget) -> None:
 
 
 def privacy_unit(budget: PrivacyBudget, radii: int) -> dict[str, Any]:
-    """What sums say of groups: the most that the budget allows, since what there is would be told without noise."""
+    """Fields of sums about groups: the most that the budget allows, since the true sizes would be out without noise."""
     if budget.most_per_unit == 1:
         return {}
     return {"design_effect": (float(budget.most_per_unit),) * radii, "largest_group": budget.most_per_unit}
@@ -80,10 +80,10 @@ def _mechanism(variance: float) -> Any:
 
 
 def released(report: Report, budget: PrivacyBudget) -> Sums:
-    """A site's counts with all the noise that its budget asks for, which it may give to anybody.
+    """A client's counts with all the noise that its budget asks for, which it may publish.
 
-    Guarantee: (epsilon, delta)-differential privacy of the counts, as the budget has it, against everybody, for this
-    release. The settings are told as they are, and of groups only what the budget allows.
+    Guarantee: (epsilon, delta)-differential privacy of the counts, as the budget has it, against any recipient, for
+    this release. The settings are published as they are, and of groups only what the budget allows.
 
     Raises:
         Refused: the report has no counts per class, or its units are larger than the budget allows.

@@ -1,4 +1,4 @@
-"""Who a site is: its secret keys, and the card by which others know it."""
+"""Who a client is: its secret keys, and the card with its public ones for others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fedcert._schema.encoding import Encoded, Secret, decoded, encoded
 from fedcert._schema.field_types import Text
 from fedcert._schema.record import Record
 from fedcert.errors import CallError, InvalidValue, Refused, preview, require
-from fedcert.secagg.masks import framed
+from fedcert.privacy.keys.framing import framed
 
 require("cryptography", "signing and summing in secret", "private")
 
@@ -31,10 +31,10 @@ _CARD = "fedcert card 1"
 
 @dataclass(frozen=True, kw_only=True)
 class Card(Record):
-    """A site's public keys. The agreement key is vouched for by the signing key.
+    """A client's public keys. The agreement key is vouched for by the signing key.
 
     Attributes:
-        name: the site's.
+        name: the client's.
         signing: its Ed25519 public key, in base64.
         agreement: its X25519 public key, in base64.
         signature: by the signing key, over name and agreement key.
@@ -62,10 +62,10 @@ class Card(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Identity(Record):
-    """A site's secret keys: whoever has them can act in its name.
+    """A client's secret keys: anyone who has them can act in its name.
 
     Attributes:
-        name: the site's.
+        name: the client's.
         signing: its Ed25519 secret key, in base64.
         agreement: its X25519 secret key, in base64.
     """
@@ -116,7 +116,7 @@ class Identity(Record):
 
 
 def fingerprint(name: str, signing: str, agreement: str) -> str:
-    """A short form of a name and its public keys: 120 bits, which nobody finds again by trying."""
+    """A short form of a name and its public keys: 120 bits, for which no second preimage can be searched."""
     digest = hashlib.sha256(framed([_CARD, name, decoded(signing), decoded(agreement)])).digest()
     text = base64.b32encode(digest[:15]).decode().lower()
     return "-".join(text[start : start + 4] for start in range(0, len(text), 4))
@@ -170,9 +170,9 @@ def read_identity(path: Path) -> Identity:
         CallError: there is no such file, or others may read it.
         InvalidValue: it holds no identity.
     """
-    found: Identity = read_record(path, Identity)
+    identity: Identity = read_record(path, Identity)
     if os.name == "posix" and path.stat().st_mode & 0o077:
         raise CallError(
             f"{display_path(path)} holds secret keys, but others may read it; run: chmod 600 {display_path(path)}"
         )
-    return found
+    return identity

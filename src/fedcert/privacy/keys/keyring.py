@@ -1,4 +1,4 @@
-"""Whom one trusts: names and public keys of the other sites and of the coordinator."""
+"""Keyrings: names and public keys of those who are trusted, the other clients and the coordinator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fedcert.privacy.keys.identity import Card, check_signed
 
 @dataclass(frozen=True, kw_only=True)
 class TrustedKeys(Record):
-    """The public keys of one whom one trusts; its card was checked when it was taken in.
+    """Public keys of a member that is trusted; its card was checked when it was taken in.
 
     Attributes:
         signing: its Ed25519 public key, in base64.
@@ -35,7 +35,7 @@ class TrustedKeys(Record):
 class Keyring(Record):
     """A trusted set: whose signatures count.
 
-    It is the root of trust: whoever can change this file can act as any member.
+    It is the root of trust: anyone who can change this file can act as any member.
 
     Attributes:
         members: name -> public keys.
@@ -111,5 +111,5 @@ def read_keyring(path: Path) -> Keyring:
         FileProblem: it cannot be read or parsed.
         InvalidValue: it is no keyring.
     """
-    found: Keyring = read_record(path, Keyring)
-    return found
+    keyring: Keyring = read_record(path, Keyring)
+    return keyring

@@ -1,4 +1,4 @@
-"""Signed requests and reports: who vouches for them, and that nobody changed them on the way."""
+"""Signed requests and reports: who vouches for them, and that they were not changed on the way."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def check_intact(value: Report | Request) -> None:
     Raises:
         Refused: it was changed since.
     """
-    found = value.signature
-    if found is not None and not verified(found.key, found.value, signed_text(value)):
+    signature = value.signature
+    if signature is not None and not verified(signature.key, signature.value, signed_text(value)):
         whose = f"the report of {preview(value.client)}" if isinstance(value, Report) else "the request"
         raise Refused(f"{whose} was changed after it was signed")
 
 
 def signer(value: Report | Request, keyring: Keyring) -> str | None:
-    """Who of a keyring signed a value; None where nobody of it did.
+    """The member of a keyring that signed a value; None where no member did.
 
     A report counts as signed only if it is so by its own client.
 

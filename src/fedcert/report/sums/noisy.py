@@ -90,19 +90,16 @@ def merged_noise(first: Sums, second: Sums) -> Sums:
     """Noisy sums of different sites: each unit is at one of them, so the budget is that of the larger loss.
 
     Raises:
-        CannotCombine: their noise was not added by each site by itself, or for different budgets or roundings.
+        CannotCombine: their noise was not added by each site by itself, or for different budgets.
     """
     noise, other = first.private, second.private
     assert noise is not None  # noqa: S101
     assert other is not None  # noqa: S101
-    together = noise.budget is not None and noise.budget.noise != ALONE
-    if together or (noise.budget, noise.rounding, noise.scale) != (other.budget, other.rounding, other.scale):
-        raise CannotCombine(
-            "noisy sums can be merged only if each site added noise by itself, for the same budget, or rounded alike"
-        )
+    if noise.budget.noise != ALONE or (noise.budget, noise.scale) != (other.budget, other.scale):
+        raise CannotCombine("noisy sums can be merged only if each site added noise by itself, for the same budget")
     joint_noise = replace(
         noise,
-        rho=None if noise.rho is None or other.rho is None else max(noise.rho, other.rho),
+        rho=max(noise.rho, other.rho),
         variance=noise.variance + other.variance,
         cells=tuple(tuple(map(operator.add, *rows)) for rows in zip(noise.cells, other.cells, strict=True)),
         extra={},

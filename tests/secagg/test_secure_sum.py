@@ -93,7 +93,7 @@ def test_the_same_question_again_gets_the_same_answer() -> None:
     """A coordinator that died before it heard an answer asks again."""
     party = Party.of(4)
     for stage in range(5):
-        told = party.server.told("site-001")
+        told = party.server.message_for("site-001")
         first = party.step("site-001", told)
         assert party.step("site-001", told) == first
         answers = party.stage()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,51 +25,12 @@ from fedcert.privacy.policy import Policy
 from fedcert.privacy.state_store import FolderStore, InMemoryStore
 from fedcert.report import Report, Request, Sums
 from fedcert.report.request import PrivateSum
-from fedcert.rounds.private import concluded, private_sums
+from fedcert.rounds.private import estimate_from_sums, private_sums, run_private_round
 from fedcert.secagg.messages import Totals
 from fedcert.secagg.participant import Participant
 from fedcert.secagg.second_sum import SecondSum
 from fedcert.secagg.vectors import VectorLayout
-from secure_sums import private_request
-
-NAMES = tuple(f"site-{number}" for number in range(5))
-COORDINATOR = Identity.new("coordinator")
-FEW = Policy(fewest_for_squares=3)
-KEYS = {name: Identity.new(name) for name in NAMES}
-RING = Keyring.of([COORDINATOR.card, *(keys.card for keys in KEYS.values())])
-TOTALS = ("label_counts", "certified_counts", "by_class", "moments", "contributors", "model", "radii", "classes")
-
-
-def asked(**changes: Any) -> Request:
-    private = PrivateSum(threshold=4, moments=True)
-    return sign(private_request(NAMES, radii=(0.0, 0.25, 0.5), private=private, **changes), COORDINATOR)
-
-
-def reports(request: Request, seed: int = 0, **changes: Any) -> dict[str, Report]:
-    generator, made = np.random.default_rng(seed), {}
-    for name in request.roster or ():
-        labels = generator.integers(0, 60, len(request.classes))
-        rows = np.array([np.sort(generator.integers(0, label + 1, 3))[::-1] for label in labels])
-        made[name] = Report(
-            client=name, model=request.model, request=request.digest, smoothing=request.smoothing, radii=request.radii,
-            classes=request.classes, label_counts=labels, certified_counts=rows.sum(axis=0),
-            class_certified_counts=rows.tolist(), **changes,
-        )  # fmt: skip
-    return made
-
-
-def site(name: str, own: Report, memory: Any = None) -> Callable[[Request], Participant]:
-    held = memory if memory is not None else InMemoryStore()
-    return lambda request: Participant(request, KEYS[name], RING, held, lambda: own, policy=FEW)
-
-
-def in_process(request: Request, own: Mapping[str, Report], without: set[str] = frozenset()) -> Any:  # type: ignore[assignment]
-    return private_sums(
-        InProcessTransport({name: site(name, own[name]) for name in NAMES if name not in without}),
-        request,
-        RING,
-        patience=0.0,
-    )
+from secure_sums import COORDINATOR, FEW, KEYS, NAMES, RING, TOTALS, asked, in_process, private_request, reports, site
 
 
 @pytest.mark.parametrize("without", [set(), {"site-3"}])
@@ -90,7 +51,7 @@ def test_the_sums_are_those_of_the_reports(without: set[str]) -> None:
 def test_who_is_missing_is_in_the_estimate() -> None:
     request = asked()
     sums, missing = in_process(request, reports(request), {"site-3"})
-    made = concluded(sums, request, missing, None, "auto")
+    made = estimate_from_sums(sums, request, missing, None, "auto")
     assert made.excluded == {"site-3": "it was never there"}
     assert (made.checks[-1].name, made.checks[-1].verdict) == ("missing clients", "look")
     assert made.clients == 4
@@ -297,12 +258,12 @@ def test_a_site_that_refuses_says_why(tmp_path: Path) -> None:
 
     with pytest.raises(Refused, match="1 on the roster are not in the keyring"):
         take_part(tmp_path, "site-0", lambda: wary(request), once=True)
-    courier = FolderTransport(tmp_path)
-    courier.tell(0, dict.fromkeys(NAMES, request.dumps()))
-    (reply,) = courier.poll(0)
+    transport = FolderTransport(tmp_path)
+    transport.send(request, 0, dict.fromkeys(NAMES, request.dumps()))
+    (reply,) = transport.poll(NAMES)
     assert reply.client == "site-0"
-    assert reply.trouble is not None
-    assert reply.trouble.startswith("1 on the roster are not in the keyring ('site-4')")
+    assert reply.failure is not None
+    assert reply.failure.startswith("1 on the roster are not in the keyring ('site-4')")
 
 
 def test_what_lies_in_the_folder_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -395,7 +356,7 @@ def test_a_second_sum_tells_how_sites_differ(tmp_path: Path) -> None:
     about = SecondSum.of(Sums.of(list(own.values())), (0.5, 0.5))
     clear = about.spread(np.sum([about.pack(report) for report in own.values()], axis=0, dtype=np.uint64))
     assert sums.spread == clear
-    made = concluded(sums, request, {}, None, "poststratified")
+    made = estimate_from_sums(sums, request, {}, None, "poststratified")
     assert made.interval is not None
     assert made.interval.kind == "cluster-robust"
     threads = shared(tmp_path, request, own)
@@ -418,10 +379,10 @@ def test_who_is_not_there_any_more_costs_the_second_sum_only() -> None:
     own = reports(request)
 
     class Leaving(InProcessTransport):
-        def tell(self, stage: int, letters: Mapping[str, str]) -> None:
+        def send(self, request: Request, stage: int, messages: Mapping[str, str]) -> None:
             if stage == 5:
-                letters = {name: text for name, text in letters.items() if name != "site-0"}
-            super().tell(stage, letters)
+                messages = {name: text for name, text in messages.items() if name != "site-0"}
+            super().send(request, stage, messages)
 
     sums, _ = private_sums(Leaving({name: site(name, own[name]) for name in NAMES}), request, RING, patience=0.0)
     assert sums is not None
@@ -451,11 +412,11 @@ def test_totals_that_a_server_makes_up_are_refused_and_tell_nothing() -> None:
     own, said = reports(request), set()
 
     class Lying(InProcessTransport):
-        def tell(self, stage: int, letters: Mapping[str, str]) -> None:
+        def send(self, request: Request, stage: int, messages: Mapping[str, str]) -> None:
             if stage != 5:
-                super().tell(stage, letters)
+                super().send(request, stage, messages)
                 return
-            told = Totals.from_json(json.loads(next(iter(letters.values()))))
+            told = Totals.from_json(json.loads(next(iter(messages.values()))))
             numbers = np.frombuffer(decoded(told.total), dtype="<u8")
             for place in range(len(numbers)):
                 for step in (-1, 1):
@@ -468,7 +429,7 @@ def test_totals_that_a_server_makes_up_are_refused_and_tell_nothing() -> None:
 
         def why(self, told: Totals) -> str:
             with pytest.raises(Refused) as caught:
-                self._made["site-0"].reply(told.dumps())
+                self.participants["site-0"].reply(told.dumps())
             return str(caught.value)
 
     sums, _ = private_sums(Lying({name: site(name, own[name]) for name in NAMES}), request, RING, patience=0.0)
@@ -505,14 +466,92 @@ def test_a_message_that_comes_again_does_not_spoil_the_folder(tmp_path: Path) ->
     own = reports(request)
 
     class Repeating(InProcessTransport):
-        def tell(self, stage: int, letters: Mapping[str, str]) -> None:
-            super().tell(stage, letters)
+        def send(self, request: Request, stage: int, messages: Mapping[str, str]) -> None:
+            super().send(request, stage, messages)
             if stage == 0:
-                self.first = next(one for one in self._came if one.client == "site-4")
+                self.first = next(one for one in self._replies if one.client == "site-4")
             elif stage == 1:
-                self._came.append(self.first)
+                self._replies.append(self.first)
 
-    courier = Repeating({name: site(name, own[name]) for name in NAMES})
-    sums, _ = private_sums(courier, request, RING, folder=tmp_path / "run", patience=0.0)
+    transport = Repeating({name: site(name, own[name]) for name in NAMES})
+    sums, _ = private_sums(transport, request, RING, folder=tmp_path / "run", patience=0.0)
     again, _ = private_sums(InProcessTransport({}), request, RING, folder=tmp_path / "run", once=True)
     assert again == sums
+
+
+def whole_round(transport: Any, **changes: Any) -> Any:
+    settings: dict[str, Any] = {
+        "classes": ("a", "b"), "smoothing": 0.5, "radii": (0.0, 0.25, 0.5), "roster": NAMES, "keys": COORDINATOR,
+        "trusted": RING, "threshold": 4, "moments": True, "patience": 0.0,
+    }  # fmt: skip
+    return run_private_round(transport, "m", **{**settings, **changes})
+
+
+def any_site(name: str, memory: Any = None) -> Any:
+    return lambda request: site(name, reports(request)[name], memory)(request)
+
+
+def test_a_whole_private_round_keeps_request_sums_and_estimate_and_no_report(tmp_path: Path) -> None:
+    transport = InProcessTransport({name: any_site(name) for name in NAMES if name != "site-3"})
+    made = whole_round(transport, run=tmp_path)
+    assert made.excluded == {"site-3": "it was never there"}
+    request = Request.from_json(json.loads((tmp_path / "request.json").read_text()))
+    kept = Sums.from_json(json.loads((tmp_path / "sums.json").read_text()))
+    assert kept == in_process(request, reports(request), {"site-3"})[0]
+    assert json.loads((tmp_path / "estimate.json").read_text())["clients"] == 4
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "estimate.json", "log.ndjson", "request.json", "sum", "sums.json",
+    ]  # fmt: skip
+    for file in tmp_path.rglob("*.json"):
+        assert "fedcert/report" not in file.read_text()
+
+
+def test_a_private_round_that_was_broken_off_goes_on(tmp_path: Path) -> None:
+    memories = {name: InMemoryStore() for name in NAMES}
+
+    class Dying(InProcessTransport):
+        def send(self, request: Request, stage: int, messages: Mapping[str, str]) -> None:
+            if stage == 3:
+                raise KeyboardInterrupt
+            super().send(request, stage, messages)
+
+    class Resumed(InProcessTransport):
+        """Sites that start anew with what they remember: the request does not come again."""
+
+        def send(self, request: Request, stage: int, messages: Mapping[str, str]) -> None:
+            assert stage >= 3
+            self.participants = {name: self.clients[name](request) for name in messages}
+            super().send(request, stage, messages)
+
+    with pytest.raises(KeyboardInterrupt):
+        whole_round(Dying({name: any_site(name, memories[name]) for name in NAMES}), run=tmp_path)
+    with pytest.raises(CallError, match="is of a round with another private; name another folder$"):
+        whole_round(InProcessTransport({}), run=tmp_path, moments=False)
+    again = Resumed({name: any_site(name, memories[name]) for name in NAMES})
+    assert whole_round(again, run=tmp_path, roster=NAMES[::-1]).clients == 5
+
+
+@pytest.mark.parametrize("roster", [None, 5])
+def test_a_private_sum_needs_names(roster: Any) -> None:
+    with pytest.raises(CallError, match="^a private sum needs a roster of names"):
+        whole_round(InProcessTransport({}), roster=roster)
+
+
+def test_going_on_without_some_ends_one_stage_and_not_the_next_sums_first(tmp_path: Path) -> None:
+    """The last stage of the first sum is ended without a site; the second sum's first stage is then waited in."""
+    private = PrivateSum(threshold=4, spread=True)
+    request = sign(private_request(NAMES, radii=(0.0, 0.25, 0.5), private=private), COORDINATOR)
+    own, memories = reports(request), {name: InMemoryStore() for name in NAMES}
+    folder = tmp_path / "shared"
+    folder.mkdir()
+
+    def add_up(go_on: bool = False) -> Any:
+        return private_sums(FolderTransport(folder), request, RING, folder=tmp_path / "run", once=True, go_on=go_on)
+
+    for stage in range(5):
+        add_up()
+        for name in NAMES[:4] if stage == 4 else NAMES:
+            take_part(folder, name, lambda name=name: site(name, own[name], memories[name])(request), once=True)
+    sums, waiting = add_up(go_on=True)
+    assert sums is None
+    assert waiting == dict.fromkeys(NAMES, "it has not sent its join")

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.privacy.test_private_rounds import FEW, KEYS, NAMES, RING, asked, in_process, reports, site
 
 from fedcert.cli.main import run
 from fedcert.engines import shared_folder
@@ -19,6 +18,7 @@ from fedcert.report import Request
 from fedcert.rounds.folder import file_name
 from fedcert.rounds.private import private_sums
 from fedcert.secagg.participant import Participant
+from secure_sums import FEW, KEYS, NAMES, RING, asked, in_process, reports, site
 
 
 def told(capsys: pytest.CaptureFixture[str]) -> str:
@@ -58,7 +58,7 @@ def test_a_site_that_overcomes_its_trouble_is_in_the_sum(tmp_path: Path) -> None
 def test_why_a_site_was_left_out_is_known_to_the_end(tmp_path: Path) -> None:
     request = asked()
     own, memories = reports(request), {name: InMemoryStore() for name in NAMES}
-    courier = FolderTransport(tmp_path)
+    transport = FolderTransport(tmp_path)
     place = tmp_path / "from" / Path(file_name("site-0")).stem
     place.mkdir(parents=True)
     (place / "0-trouble.json").write_text(json.dumps({"trouble": "no data yet"}))
@@ -66,8 +66,8 @@ def test_why_a_site_was_left_out_is_known_to_the_end(tmp_path: Path) -> None:
     for number in range(5):
         for name in NAMES[1:]:
             take_part(tmp_path, name, lambda name=name: site(name, own[name], memories[name])(request), once=True)
-        courier = FolderTransport(tmp_path)  # each time a program of its own
-        made, missing = private_sums(courier, request, RING, folder=tmp_path / "run", once=True, go_on=number == 0)
+        transport = FolderTransport(tmp_path)  # each time a program of its own
+        made, missing = private_sums(transport, request, RING, folder=tmp_path / "run", once=True, go_on=number == 0)
     assert missing == {"site-0": "no data yet"}
     assert made == in_process(request, own, {"site-0"})[0]
 
@@ -75,24 +75,24 @@ def test_why_a_site_was_left_out_is_known_to_the_end(tmp_path: Path) -> None:
 def test_half_a_file_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = asked()
     take_part(tmp_path, "site-0", lambda: site("site-0", reports(request)["site-0"])(request), once=True)
-    courier = FolderTransport(tmp_path)
-    courier.tell(0, {"site-0": request.dumps()})
+    transport = FolderTransport(tmp_path)
+    transport.send(request, 0, {"site-0": request.dumps()})
     file = next(tmp_path.rglob("0.json"))
     whole = file.read_text()
     file.write_text(whole[: len(whole) // 2])
-    assert list(courier.poll(0)) == []
+    assert list(transport.poll({"site-0"})) == []
     old = time.time() - 3600
     file.write_text(whole)
-    assert [reply.answer for reply in courier.poll(0)] == [whole]
+    assert [reply.answer for reply in transport.poll({"site-0"})] == [whole]
     other = FolderTransport(tmp_path)
-    other.tell(0, {"site-0": request.dumps()})
+    other.send(request, 0, {"site-0": request.dumps()})
     file.write_text(whole[:-5])
     os.utime(file, (old, old))
-    assert [reply.answer for reply in other.poll(0)] == [whole[:-5]], "it has been like this for an hour"
+    assert [reply.answer for reply in other.poll({"site-0"})] == [whole[:-5]], "it has been like this for an hour"
     monkeypatch.setattr(shared_folder, "_TORN", 7200.0)
     third = FolderTransport(tmp_path)
-    third.tell(0, {"site-0": request.dumps()})
-    assert list(third.poll(0)) == []
+    third.send(request, 0, {"site-0": request.dumps()})
+    assert list(third.poll({"site-0"})) == []
 
 
 @pytest.fixture

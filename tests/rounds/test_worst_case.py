@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fedcert.rounds.missing import diluted
+from fedcert.rounds.worst_case import diluted
 
 
 def least(accuracy: float, mix: np.ndarray, held: np.ndarray, added: float, steps: int) -> float:

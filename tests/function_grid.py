@@ -38,7 +38,7 @@ def honest(message: Message, where: Context) -> Message:
     return answer(message, where, network(), FOUR[name_of(where)], class_counts=True)
 
 
-class Hands(Grid):
+class FunctionGrid(Grid):
     """A grid whose nodes are functions; messages are answered when they are asked for."""
 
     def __init__(self, nodes: dict[int, Handler | None]) -> None:

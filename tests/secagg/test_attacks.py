@@ -41,7 +41,7 @@ def vector_of(message: Any) -> np.ndarray:
 
 def without_pairs(party: Party, secret: bytes, own: str, hidden: np.ndarray, others: set[str]) -> np.ndarray:
     """A site's numbers without the masks of pairs, for one who has its key for masks."""
-    keys = {name: join.key for name, join in party.server._of(type(party.server.came[0][own])).items()}
+    keys = {name: join.key for name, join in party.server._of(type(party.server.received[0][own])).items()}
     place, private = party.server._place, X25519PrivateKey.from_private_bytes(secret)
     for name in others:
         first, second = sorted((own, name), key=place.__getitem__)
@@ -58,7 +58,7 @@ def test_a_live_client_declared_dropped_whose_late_message_the_server_keeps() ->
         party.vectors = {**party.vectors, VICTIM: np.full(8, number, dtype=np.uint64)}
         party.stage()
         party.stage()
-        late = vector_of(party.step(VICTIM, party.server.told(VICTIM)))
+        late = vector_of(party.step(VICTIM, party.server.message_for(VICTIM)))
         party.stage(without={VICTIM})
         party.stage()
         answers = party.stage()
@@ -94,7 +94,7 @@ def test_all_but_two_collude_where_everybody_is_needed() -> None:
         place = party.server._place
         seed = secret_of({place[by]: decoded(one.own[VICTIM]) for by, one in answers.items()})  # type: ignore[attr-defined]
         hidden = hidden - stream(seed, 8)
-        keys = {name: join.key for name, join in party.server.came[0].items()}  # type: ignore[attr-defined]
+        keys = {name: join.key for name, join in party.server.received[0].items()}  # type: ignore[attr-defined]
         for name in colluding:
             known = party.secrets[name]
             first, second = sorted((VICTIM, name), key=place.__getitem__)
@@ -131,7 +131,7 @@ def test_too_few_colluding_sites_cannot_open_a_share() -> None:
     parts = {}
     for name in sorted(party.vectors)[3:]:  # four of seven, one less than it takes
         site = party.site(name)
-        site.mask(party.server.told(name), party.vectors[name])  # type: ignore[arg-type]
+        site.mask(party.server.message_for(name), party.vectors[name])  # type: ignore[arg-type]
         parts[party.server._place[name]] = decoded(party.memories[name].get(site.session)["parts"][VICTIM])  # type: ignore[index]
     known = party.memories[VICTIM].get(party.server.session)
     assert known is not None
@@ -152,7 +152,7 @@ def test_swapped_keys_are_found_before_a_number_leaves() -> None:
 
     party.stage(changed={VICTIM: swapped})
     with pytest.raises(Refused) as caught:
-        party.step(VICTIM, party.server.told(VICTIM))
+        party.step(VICTIM, party.server.message_for(VICTIM))
     assert str(caught.value) == (
         "what came from 'site-001' was not sealed by it for this site in this sum: a key, the roster or the message was "
         "changed on the way"
@@ -169,7 +169,7 @@ def test_a_server_that_swaps_all_keys_gets_shares_that_it_cannot_open() -> None:
         keys = {name: encoded(key.public_key().public_bytes_raw()) for name, key in made.items()}
         return replace(told, keys={**keys, VICTIM: told.keys[VICTIM]})
 
-    sealed = party.step(VICTIM, swapped(party.server.told(VICTIM)))  # type: ignore[arg-type]
+    sealed = party.step(VICTIM, swapped(party.server.message_for(VICTIM)))  # type: ignore[arg-type]
     # The server plays the friend with its own key for masks, and any card but the friend's.
     stranger = Party.of(4).known[1]
     cards = [keys.card for keys in party.known if keys.name != FRIEND]
@@ -177,7 +177,7 @@ def test_a_server_that_swaps_all_keys_gets_shares_that_it_cannot_open() -> None:
     fake = SecAggClient(party.request, replace(stranger, name=FRIEND), theirs, type(party.memories[VICTIM])())
     fake.join()
     fake._state["secret"] = encoded(made[FRIEND].private_bytes_raw())
-    keys = swapped(party.server.told(VICTIM))  # type: ignore[arg-type]
+    keys = swapped(party.server.message_for(VICTIM))  # type: ignore[arg-type]
     fake._state["join"]["key"] = keys.keys[FRIEND]
     fake.share(keys)
     boxes = {VICTIM: sealed.sealed[FRIEND]}  # type: ignore[attr-defined]
@@ -199,9 +199,9 @@ def test_shares_swapped_between_sites_do_not_open() -> None:
         return replace(told, sealed=sealed)
 
     with pytest.raises(Refused, match="was not sealed by it for this site in this sum"):
-        party.step(VICTIM, swapped(party.server.told(VICTIM)))  # type: ignore[arg-type]
+        party.step(VICTIM, swapped(party.server.message_for(VICTIM)))  # type: ignore[arg-type]
     with pytest.raises(Refused, match="^the delivery is for 'site-001', not for this site$"):
-        party.step(VICTIM, party.server.told(FRIEND))
+        party.step(VICTIM, party.server.message_for(FRIEND))
 
 
 def test_shares_of_an_earlier_sum_do_not_open() -> None:
@@ -210,7 +210,7 @@ def test_shares_of_an_earlier_sum_do_not_open() -> None:
     again = Party(party.known, party.vectors, private_request(sorted(party.vectors), 3))
     again.stage()
     again.stage()
-    told = again.server.told(VICTIM)
+    told = again.server.message_for(VICTIM)
     assert isinstance(told, Delivery)
     with pytest.raises(Refused, match="was not sealed by it for this site in this sum"):
         again.step(VICTIM, replace(told, sealed={**told.sealed, FRIEND: old[FRIEND].sealed[VICTIM]}))  # type: ignore[attr-defined]
@@ -316,7 +316,7 @@ def test_a_false_share_is_named(which: str) -> None:
     party.stage()
     party.stage(without={"site-005"})
     party.stage()
-    message = party.step("site-002", party.server.told("site-002"))
+    message = party.step("site-002", party.server.message_for("site-002"))
     told = dict(getattr(message, which))
     owner = sorted(told)[0]
     told[owner] = encoded(bytes([decoded(told[owner])[0] ^ 1]) + decoded(told[owner])[1:])
@@ -372,7 +372,7 @@ def test_what_sites_hold_and_what_they_count_are_over_the_same_sites() -> None:
     def step(name: str) -> Any:
         identity = next(one for one in party.known if one.name == name)
         site = SecAggClient(request, identity, party.ring, party.memories[name], purpose=HOLDERS, checked=True)
-        told = server.told(name)
+        told = server.message_for(name)
         if told is None:
             return site.join()
         if server.stage == 2:
@@ -413,7 +413,7 @@ def test_a_share_that_is_none_is_found_by_whoever_gets_it() -> None:
     party = Party.of(4, threshold=3)
     party.stage()
     false = party.site(FRIEND)
-    told = party.server.told(FRIEND)
+    told = party.server.message_for(FRIEND)
     original = fedcert.secagg.client.shares_of
     try:
         fedcert.secagg.client.shares_of = lambda *given: {  # type: ignore[assignment]
@@ -423,7 +423,7 @@ def test_a_share_that_is_none_is_found_by_whoever_gets_it() -> None:
     finally:
         fedcert.secagg.client.shares_of = original
     for name in sorted(party.server.waiting_for):
-        party.server.take(party.step(name, party.server.told(name)))
+        party.server.take(party.step(name, party.server.message_for(name)))
     party.server.close()
     with pytest.raises(Refused, match=f"what came from '{FRIEND}' is no share of a secret"):
-        party.step(VICTIM, party.server.told(VICTIM))
+        party.step(VICTIM, party.server.message_for(VICTIM))

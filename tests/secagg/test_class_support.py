@@ -23,11 +23,13 @@ from fedcert.privacy.state_store import FolderStore, InMemoryStore
 from fedcert.report import Report, Request, Sums
 from fedcert.report.privacy import PrivacyBudget
 from fedcert.report.request import PrivateSum
-from fedcert.rounds.private import concluded, private_sums
+from fedcert.rounds.private import estimate_from_sums, private_sums
+from fedcert.secagg import participant
 from fedcert.secagg.class_support import ClassSupport
 from fedcert.secagg.messages import Holders
 from fedcert.secagg.participant import Participant
 from fedcert.secagg.second_sum import SecondSum
+from fedcert.secagg.sum_chain import SumChain
 from fedcert.secagg.verification import common_key, holds, with_tags
 from secure_sums import private_request
 
@@ -62,7 +64,7 @@ def site(name: str, own: Report, memory: Any) -> Callable[[Request], Participant
     return lambda request: Participant(request, KEYS[name], RING, memory, lambda: own, policy=FEW)
 
 
-def courier(own: Mapping[str, Report], kind: type[InProcessTransport] = InProcessTransport) -> InProcessTransport:
+def transport(own: Mapping[str, Report], kind: type[InProcessTransport] = InProcessTransport) -> InProcessTransport:
     return kind({name: site(name, own[name], InMemoryStore()) for name in NAMES})
 
 
@@ -75,7 +77,7 @@ def without_yaks(own: Mapping[str, Report]) -> list[Report]:
 def test_classes_that_few_hold_are_not_in_the_sums(moments: bool) -> None:
     request = asked(moments=moments)
     own = reports(request)
-    sums, missing = private_sums(courier(own), request, RING, patience=0.0)
+    sums, missing = private_sums(transport(own), request, RING, patience=0.0)
     assert sums is not None
     assert missing == {}
     assert sums.label_counts == (60, 21, 0)
@@ -85,30 +87,34 @@ def test_classes_that_few_hold_are_not_in_the_sums(moments: bool) -> None:
         assert getattr(sums, name) == getattr(clear, name), name
     assert sums.by_class is not None
     assert sums.by_class.certified_counts[2] == (0, 0)
-    made = concluded(sums, request, {}, None, "poststratified")
+    made = estimate_from_sums(sums, request, {}, None, "poststratified")
     check = next(check for check in made.checks if check.name == "missing classes")
     assert check.sentence.startswith("Fewer than 3 clients, if any, have test examples of 'yak'")
     assert Sums.from_json(parse(sums.dumps(), "the sums")) == sums
     assert sums.merged(Sums.of([replace(own["site-0"], client="other")])).fewest_holders == 3
 
 
-def test_what_enters_the_sum_is_zero_for_them() -> None:
+def test_what_enters_the_sum_is_zero_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not the server leaves the class out, but each site, before masks."""
     request = asked()
     own = reports(request)
     seen = []
 
-    class Watching(Participant):
-        def _counts(self) -> Any:
-            made = super()._counts()
-            if made is None:
+    class Watching(SumChain):
+        def counts(self) -> Any:
+            counts = super().counts()
+            if counts is None:
                 return None
-            return made._replace(pack=lambda report: seen.append(made.pack(report)) or made.pack(report))
+            return counts._replace(pack=lambda report: seen.append(counts.pack(report)) or counts.pack(report))
+
+    monkeypatch.setattr(participant, "SumChain", Watching)
 
     private_sums(
         InProcessTransport(
             {
-                name: lambda request, name=name: Watching(request, KEYS[name], RING, InMemoryStore(), lambda: own[name])
+                name: lambda request, name=name: Participant(
+                    request, KEYS[name], RING, InMemoryStore(), lambda: own[name]
+                )
                 for name in NAMES
             }
         ),
@@ -127,12 +133,13 @@ class Lying(InProcessTransport):
 
     change: Callable[[Holders], Holders] = staticmethod(lambda told: told)
 
-    def tell(self, stage: int, letters: Mapping[str, str]) -> None:
+    def send(self, request: Request, stage: int, messages: Mapping[str, str]) -> None:
         if stage == len(("join", "shares", "masked", "confirmed", "revealed")):
-            letters = {
-                name: self.change(Holders.from_json(parse(text, "a letter"))).dumps() for name, text in letters.items()
+            messages = {
+                name: self.change(Holders.from_json(parse(text, "a message"))).dumps()
+                for name, text in messages.items()
             }
-        super().tell(stage, letters)
+        super().send(request, stage, messages)
 
 
 def _more(told: Holders) -> Holders:
@@ -163,7 +170,7 @@ def test_a_server_that_lies_about_holders_gets_no_counts(change: Callable[[Holde
 
     Liar.change = staticmethod(change)  # type: ignore[assignment]
     with pytest.raises(QuorumMissed, match="the server tells another number of holders than the sites have summed"):
-        private_sums(courier(reports(request), Liar), request, RING, patience=0.0)
+        private_sums(transport(reports(request), Liar), request, RING, patience=0.0)
 
 
 def test_who_leaves_in_between_may_have_been_a_holder() -> None:
@@ -172,17 +179,17 @@ def test_who_leaves_in_between_may_have_been_a_holder() -> None:
     own = reports(request)
 
     class Leaving(InProcessTransport):
-        def tell(self, stage: int, letters: Mapping[str, str]) -> None:
+        def send(self, request: Request, stage: int, messages: Mapping[str, str]) -> None:
             if stage >= 6:
-                letters = {name: text for name, text in letters.items() if name != "site-4"}
-            super().tell(stage, letters)
+                messages = {name: text for name, text in messages.items() if name != "site-4"}
+            super().send(request, stage, messages)
 
     with pytest.raises(QuorumMissed, match="1 sites have gone since holders were counted, and a class of 3 holders"):
-        private_sums(courier(own, Leaving), request, RING, patience=0.0)
+        private_sums(transport(own, Leaving), request, RING, patience=0.0)
     # Where only cats are summed, four holders are left.
     request = asked(fewest=4)
     own = reports(request)
-    sums, missing = private_sums(courier(own, Leaving), request, RING, patience=0.0)
+    sums, missing = private_sums(transport(own, Leaving), request, RING, patience=0.0)
     assert sums is not None
     assert sums.label_counts == (46, 0, 0)
     assert set(missing) == {"site-4"}
@@ -191,7 +198,7 @@ def test_who_leaves_in_between_may_have_been_a_holder() -> None:
 def test_nothing_is_summed_where_no_class_is_held_by_enough() -> None:
     request = asked(fewest=6)
     with pytest.raises(Refused, match="no class is held by 6 of the 5 sites or more"):
-        private_sums(courier(reports(request)), request, RING, patience=0.0)
+        private_sums(transport(reports(request)), request, RING, patience=0.0)
 
 
 def test_over_files_step_by_step_with_a_second_sum(tmp_path: Path) -> None:
