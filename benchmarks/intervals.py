@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from fedcert.estimation.intervals.statement import make_interval
-from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.estimation.methods.registry import estimator
+from fedcert.estimation.settings import Settings
 from machine import describe_machine
 from simulation import dirichlet, federation, limited, ordinary, pareto
 

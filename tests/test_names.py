@@ -114,7 +114,9 @@ def test_retired_words_do_not_occur_in_the_pages_script() -> None:
     for file in sorted(SOURCE.rglob("*.js")):
         for number, line in enumerate(file.read_text().splitlines(), start=1):
             code, _, comment = line.partition("//")
-            names = re.findall(r"\b(?:const|let|var|function|class)\s+(\w+)|(?:[(,{]\s*)(\w+)\s*(?=[,)}=])|(\w+)\s*=>", code)
+            names = re.findall(
+                r"\b(?:const|let|var|function|class)\s+(\w+)|(?:[(,{]\s*)(\w+)\s*(?=[,)}=])|(\w+)\s*=>", code
+            )
             words = {word for group in names for name in group for word in split(name)}
             hits += [f"{file.name}:{number}: {word}" for word in words & as_names]
             hits += [f"{file.name}:{number}: “{word}” in a comment" for word in split(comment) & everywhere]

@@ -9,9 +9,11 @@ import pytest
 from scipy import special, stats
 
 from fedcert import Report, estimate, what_if
-from fedcert.estimation.intervals.cluster_robust import effects_of, folded_student_quantile
+from fedcert.estimation.intervals.cluster_robust import effects_of
+from fedcert.estimation.intervals.quantiles import folded_quantile
 from fedcert.estimation.intervals.statement import make_interval
-from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.estimation.methods.registry import estimator
+from fedcert.estimation.settings import Settings
 from federations import reports_of
 from simulation import RADII, World, dirichlet, federation, limited, ordinary, pareto
 
@@ -90,7 +92,7 @@ def test_what_ifs_and_classes_allow_for_it_too(mode: str) -> None:
 def test_the_folded_student_quantile_is_one() -> None:
     for freedom in (2.0, 7.5, 1e9):
         for shift in (0.0, 0.4, 3.0):
-            found = folded_student_quantile(np.array([shift]), np.array([freedom]), 0.95)[0]
+            found = folded_quantile(np.array([shift]), 0.95, np.array([freedom]))[0]
             inside = stats.t.cdf(found - shift, freedom) - stats.t.cdf(-found - shift, freedom)
             assert inside == pytest.approx(0.95, abs=1e-9)
 

@@ -10,7 +10,8 @@ import pytest
 from fedcert import EstimationProblem, Report, Sums, estimate
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.diagnostics.screening import deviations, screen
-from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.estimation.methods.registry import estimator
+from fedcert.estimation.settings import Settings
 from federations import reports_of
 from simulation import RADII, TARGET_EXAMPLES, dirichlet, federation, limited, ordinary, pareto, shifted
 

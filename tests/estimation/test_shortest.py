@@ -10,7 +10,8 @@ import pytest
 
 from fedcert.estimation.intervals.half_lengths import hoeffding_deviations
 from fedcert.estimation.methods.minimax_solver import shortest, shortest_convex
-from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.estimation.methods.registry import estimator
+from fedcert.estimation.settings import Settings
 from simulation import dirichlet, federation, ordinary
 
 Z = hoeffding_deviations(0.95)

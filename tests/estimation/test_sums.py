@@ -64,10 +64,10 @@ def test_a_pool_by_reports_and_by_sums_say_the_same() -> None:
             "radii",
             "model",
             "smoothing",
-            "alike",
-            "reach",
+            "same_settings",
+            "max_radius_range",
             "count",
-            "open_count",
+            "n_with_class_counts",
             "largest_group",
         ):
             assert getattr(federation, name) == getattr(summed, name), name

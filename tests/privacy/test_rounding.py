@@ -16,7 +16,8 @@ from fedcert.cli.main import run
 from fedcert.errors import InvalidValue, Refused
 from fedcert.estimation.clients.aggregated import AggregatedClients
 from fedcert.estimation.intervals.statement import make_interval
-from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.estimation.methods.registry import estimator
+from fedcert.estimation.settings import Settings
 from fedcert.privacy.dp.mechanism import cells_of, released
 from fedcert.privacy.keys.identity import Identity, write_identity
 from fedcert.privacy.policy import Policy

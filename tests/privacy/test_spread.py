@@ -25,7 +25,7 @@ def summed(reports: list[Report], target: tuple[float, ...] = TARGET) -> Sums:
     sums = Sums.of(reports)
     about = SecondSum.of(sums, target)
     total = np.sum([about.pack(report) for report in reports], axis=0, dtype=np.uint64)
-    return replace(sums, spread=about.spread(total))
+    return replace(sums, spread=about.scores(total))
 
 
 def test_the_sandwich_is_that_of_the_reports_in_the_clear() -> None:
@@ -34,8 +34,8 @@ def test_the_sandwich_is_that_of_the_reports_in_the_clear() -> None:
     assert sums.spread is not None
     moves = (
         ClassEffects.of(ReportedClients.of(__import__("fedcert.report", fromlist=["Table"]).Table.of(reports)))
-        .spread(np.array(TARGET), None)
-        .moves
+        .scores(np.array(TARGET), None)
+        .client_scores
     )
     assert np.abs(np.array(sums.spread.covariance) - moves.T @ moves).max() < 1e-11
     assert Sums.from_json(sums.to_json()) == sums
@@ -56,7 +56,7 @@ def test_ten_thousand_equal_sites_are_worth_their_number() -> None:
         client="c", model="m", smoothing={"sigma": 0.5}, radii=(0.0, 0.5), classes=("a",), label_counts=(100,),  # type: ignore[arg-type]
         certified_counts=(60, 30), class_certified_counts=((60, 30),),
     )  # fmt: skip
-    made = about.spread(about.pack(own) * np.uint64(10_000))
+    made = about.scores(about.pack(own) * np.uint64(10_000))
     assert made.freedom == pytest.approx(9_999, rel=0.02)
 
 

@@ -11,14 +11,16 @@ import typer
 from fedcert.cli.console import print_json, results, tell, working
 from fedcert.cli.estimate import show_estimate
 from fedcert.cli.inputs import files_among, number_of
+from fedcert.cli.methods import METHOD
 from fedcert.cli.signing import keyring_in
 from fedcert.engines.figure import draw_estimate
 from fedcert.engines.files import take_files
 from fedcert.errors import CallError, require
 from fedcert.estimation.files import weights_path, write_estimate
-from fedcert.estimation.methods.registry import Settings
+from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import Estimate
-from fedcert.report import Request, check_writable, load, read_one
+from fedcert.estimation.settings import RECORDED, Settings
+from fedcert.report import Request, check_writable, read_one
 from fedcert.rounds import CertificationRound, RunFolder
 from fedcert.show.figures import FORMATS, plot
 from fedcert.show.page.contents import Contents
@@ -37,7 +39,7 @@ def collect(
     target: Annotated[
         str | None, typer.Option(help="uniform, a JSON file, or class=weight,… [default: the request's, or uniform]")
     ] = None,
-    method: Annotated[str, typer.Option(help="auto, poststratified, blup, minimax, vw, ap or ga.")] = "auto",
+    method: Annotated[str, typer.Option(help=METHOD)] = "auto",
     quorum: Annotated[str, typer.Option(help="Clients that must have answered, or the share of those asked.")] = "0.5",
     worst_case: Annotated[
         int | None, typer.Option(min=0, help="Also: as if each missing client held up to so many examples.")
@@ -112,17 +114,16 @@ def collect(
 
 def page_of(one: CertificationRound, made: Estimate) -> Contents:
     """What a page tells of a round."""
-    recorded = ("confidence", "interval", "simultaneous", "target_examples", "screen")
-    given = {name: made.settings[name] for name in recorded}
-    settings = Settings(**given, trusted=tuple(sorted(one.vouched)))
+    recorded = {name: made.settings[name] for name in RECORDED}
+    settings = Settings(**recorded, trusted=tuple(sorted(one.vouched)))
     reports = [one.reports[client] for client in sorted(one.reports)]
-    return Contents.of_reports(load(reports), made.target, made.method, settings).about(made)
+    return Contents.of_clients(PreparedClients.of(clients_of(reports), settings), made)
 
 
 def _show_worst_case(made: Estimate) -> None:
-    worst = made.details.get("missing")
+    worst = made.worst_case
     if worst is not None:
         results().print(
-            f"If each of the {worst['clients']} missing clients held up to {worst['examples_each']} examples, of "
-            f"whatever kind: between {worst['lower'][0]:.1%} and {worst['upper'][0]:.1%} at radius {made.radii[0]:g}."
+            f"If each of the {worst.clients} missing clients held up to {worst.examples_each} examples, of "
+            f"whatever kind: between {worst.lower[0]:.1%} and {worst.upper[0]:.1%} at radius {made.radii[0]:g}."
         )

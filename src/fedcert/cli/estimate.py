@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,12 +10,14 @@ import typer
 
 from fedcert.cli.console import print_json, results, working
 from fedcert.cli.inputs import files_among, from_options
+from fedcert.cli.methods import ANY_METHOD, INTERVAL_KINDS
 from fedcert.errors import EstimationProblem, require
 from fedcert.estimation.compare import Comparison, compare
-from fedcert.estimation.estimate import estimate as run_estimate
+from fedcert.estimation.estimate import estimate_of
 from fedcert.estimation.files import weights_path, write_estimate
-from fedcert.estimation.methods.registry import Settings
+from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import Estimate
+from fedcert.estimation.settings import Settings
 from fedcert.report import LoadedReports, Report, check_alike, check_writable, load, read_one
 from fedcert.show.figures import FORMATS, plot
 from fedcert.show.page.contents import Contents
@@ -31,9 +33,7 @@ def estimate(
     target: Annotated[
         str, typer.Option(help="uniform, a JSON file from class to weight, or class=weight,…")
     ] = "uniform",
-    method: Annotated[
-        str, typer.Option(help="auto, poststratified, blup, minimax, vw, ap, ga, or a registered one.")
-    ] = "auto",
+    method: Annotated[str, typer.Option(help=ANY_METHOD)] = "auto",
     out: Annotated[Path | None, typer.Option(help="The estimate file to write (.json).")] = None,
     figure: Annotated[Path | None, typer.Option(help="A figure to write (.png, .svg or .pdf).")] = None,
     page: Annotated[Path | None, typer.Option(help="A page to write (.html), see 'fedcert page'.")] = None,
@@ -43,7 +43,7 @@ def estimate(
     threshold: Annotated[int, typer.Option(help="Examples below which a client is small (tau; ga).")] = 50,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
     confidence: Annotated[float, typer.Option(help="Of the interval.")] = 0.95,
-    interval: Annotated[str, typer.Option(help="finite-sample, or asymptotic (shorter).")] = "finite-sample",
+    interval: Annotated[str, typer.Option(help=INTERVAL_KINDS)] = "finite-sample",
     simultaneous: Annotated[bool, typer.Option(help="An interval for all radii at once.")] = False,
     target_examples: Annotated[int | None, typer.Option(help="The target is a set of so many examples.")] = None,
     non_negative: Annotated[bool, typer.Option(help="Keep weights at or above 0 (minimax, blup).")] = False,
@@ -69,16 +69,17 @@ def estimate(
         screen=screen,
     )  # fmt: skip
     with working("estimating"):
-        made = run_estimate(gathered, target, method, **asdict(settings))
+        prepared = PreparedClients.of(clients_of(gathered), settings)
+        made = estimate_of(prepared, target, method)
     if true is not None:
         errors = compare(made.certified_accuracy, true.certified_accuracy)
-        made = replace(made, details={**made.details, "comparison": asdict(errors)})
+        made = replace(made, details={**made.details, "comparison": errors.to_json()}, comparison=errors)
     written = write_estimate(made, out) if out is not None else []
     if figure is not None:
         plot(made, figure, truth=true.certified_accuracy if true is not None else None)
     if page is not None:
         with working("writing the page"):
-            write_page(Contents.of_reports(gathered, target, method, settings).about(made), page)
+            write_page(Contents.of_clients(prepared, made), page)
     if as_json:
         print_json(made)
     else:
@@ -138,12 +139,12 @@ def show_estimate(made: Estimate, true: Report | None = None, by_class: bool = F
         console.print(printable(f"Left out: {client}, because {why}."))
     if len(made.excluded) > 10:
         console.print(f"Left out: {len(made.excluded) - 10} more.")
-    reduced = made.details.get("screened", {})
+    reduced = made.screened or {}
     for client, why in list(reduced.items())[:10]:
         console.print(printable(f"Counts for less: {client}, because {why}."))
     if len(reduced) > 10:
         console.print(f"Counts for less: {len(reduced) - 10} more.")
-    if "chosen" in made.details:
-        console.print(printable(f"Method {made.details['chosen']}, because {made.details['because']}."))
+    if made.chosen is not None:
+        console.print(printable(f"Method {made.chosen.method}, because {made.chosen.because}."))
     for line in check_lines(made):
         console.print(line)

@@ -12,9 +12,12 @@ from fedcert._files.documents import kind_of, read_documents
 from fedcert._files.paths import kind_of_path
 from fedcert.cli.console import results, working
 from fedcert.cli.inputs import files_among, from_options, text_of
+from fedcert.cli.methods import ANY_METHOD, INTERVAL_KINDS
 from fedcert.errors import CallError
-from fedcert.estimation.methods.registry import Settings
+from fedcert.estimation.estimate import estimate_of
+from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import Estimate
+from fedcert.estimation.settings import Settings
 from fedcert.report import check_writable, load
 from fedcert.report.report import Report
 from fedcert.report.sums.values import Sums
@@ -32,12 +35,10 @@ def page(
     target: Annotated[
         str, typer.Option(help="uniform, a JSON file from class to weight, or class=weight,…")
     ] = "uniform",
-    method: Annotated[
-        str, typer.Option(help="auto, poststratified, blup, minimax, vw, ap, ga, or a registered one.")
-    ] = "auto",
+    method: Annotated[str, typer.Option(help=ANY_METHOD)] = "auto",
     title: Annotated[str | None, typer.Option(help="The heading; it names the target if not given.")] = None,
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
-    interval: Annotated[str, typer.Option(help="finite-sample, or asymptotic (shorter).")] = "finite-sample",
+    interval: Annotated[str, typer.Option(help=INTERVAL_KINDS)] = "finite-sample",
     simultaneous: Annotated[bool, typer.Option(help="Intervals for all radii at once.")] = False,
     target_examples: Annotated[int | None, typer.Option(help="The target is a set of so many examples.")] = None,
     seed: Annotated[int, typer.Option(help="Of the draws (ap, ga).")] = 0,
@@ -59,7 +60,8 @@ def page(
             target_examples=target_examples, screen=screen,
         )  # fmt: skip
         with working("reading and estimating"):
-            contents = Contents.of_reports(load(files), target, method, settings)
+            prepared = PreparedClients.of(clients_of(load(files)), settings)
+            contents = Contents.of_clients(prepared, estimate_of(prepared, target, method))
     write_page(contents, out, None if title is None else text_of(title))
     results().print(printable(f"Wrote {out}: open it in any browser; it needs no network."))
 

@@ -11,8 +11,8 @@ from fedcert.cli.console import results, working
 from fedcert.cli.inputs import files_among, text_of
 from fedcert.errors import CallError
 from fedcert.estimation.clients.reported import ReportedClients
-from fedcert.estimation.comparable import check_comparable
-from fedcert.estimation.estimate import pool_of
+from fedcert.estimation.compare import check_comparable
+from fedcert.estimation.prepared import clients_of
 from fedcert.estimation.result import Estimate
 from fedcert.report import check_writable, load, read_one
 from fedcert.show.figures import FORMATS, plot, plot_learning, plot_mixes, plot_partition, plot_weights
@@ -40,7 +40,7 @@ def curve(
     check_writable(out, FORMATS, estimates)
     read: list[Estimate] = [read_one(path, Estimate) for path in estimates]
     check_comparable(read)
-    band = next((one.method for one in read if band in (one.method, one.details.get("chosen"))), band)
+    band = next((one.method for one in read if band in (one.method, one.used_method)), band)
     if band is not None and band not in [one.method for one in read]:
         raise CallError(
             f"--band {band}: there is no estimate by this method, only by {', '.join(e.method for e in read)}"
@@ -84,7 +84,7 @@ def partition(
     """Draw who holds how many test examples of which class."""
     check_writable(out, FORMATS, reports)
     with working("reading reports"):
-        pool = pool_of(load(reports))
+        pool = clients_of(load(reports))
     if not isinstance(pool, ReportedClients):
         raise CallError("sums do not tell who holds what; give the clients' reports")
     plot_partition(pool.label_counts, pool.classes, out, title=None if title is None else text_of(title))

@@ -12,10 +12,12 @@ import typer
 from fedcert._files.paths import check_readable
 from fedcert.cli.console import print_json, results, working
 from fedcert.cli.inputs import files_among, from_options
+from fedcert.cli.methods import INTERVAL_KINDS, WHAT_IF_METHOD
 from fedcert.errors import CallError, InvalidValue
-from fedcert.estimation.estimate import what_if as run_what_if
-from fedcert.estimation.methods.registry import Settings
+from fedcert.estimation.estimate import what_if_of
+from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import WhatIf
+from fedcert.estimation.settings import Settings
 from fedcert.report import check_writable, load, read_documents, write_whole
 from fedcert.show.sentences import share
 from fedcert.show.terminal import printable, target_table
@@ -32,10 +34,10 @@ def what_if(
         list[str] | None, typer.Option(help="A target as for 'fedcert estimate'; may be given many times.")
     ] = None,
     targets: Annotated[Path | None, typer.Option(help="A JSON file from names to targets (class to weight).")] = None,
-    method: Annotated[str, typer.Option(help="auto, poststratified or blup.")] = "auto",
+    method: Annotated[str, typer.Option(help=WHAT_IF_METHOD)] = "auto",
     out: Annotated[Path | None, typer.Option(help="The table to write (.json or .csv).")] = None,
     confidence: Annotated[float, typer.Option(help="Of each interval.")] = 0.95,
-    interval: Annotated[str, typer.Option(help="finite-sample, or asymptotic (shorter).")] = "finite-sample",
+    interval: Annotated[str, typer.Option(help=INTERVAL_KINDS)] = "finite-sample",
     simultaneous: Annotated[bool, typer.Option(help="An interval for all radii at once.")] = False,
     target_examples: Annotated[int | None, typer.Option(help="Each target is a set of so many examples.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
@@ -54,10 +56,7 @@ def what_if(
         Settings, confidence=confidence, interval=interval, simultaneous=simultaneous, target_examples=target_examples
     )
     with working("reading and estimating"):
-        made = run_what_if(
-            load(reports), wanted, method,
-            **settings.used("confidence", "interval", "simultaneous", "target_examples"),
-        )  # fmt: skip
+        made = what_if_of(PreparedClients.of(clients_of(load(reports)), settings), wanted, method)
     if out is not None:
         write_whole(out, _as_csv(made) if out.suffix == ".csv" else made.dumps())
     if as_json:

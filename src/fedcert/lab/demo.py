@@ -15,14 +15,15 @@ from fedcert._files.paths import kind_of_path
 from fedcert.certification.run import certify
 from fedcert.errors import CallError, FileProblem, require
 from fedcert.estimation.compare import Comparison, compare
-from fedcert.estimation.estimate import estimate
-from fedcert.estimation.methods.registry import Settings
+from fedcert.estimation.estimate import estimate_of
+from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import Estimate
+from fedcert.estimation.settings import Settings
 from fedcert.lab.datasets.dataset import as_floats
 from fedcert.lab.datasets.digits import CLASSES, load_digits
 from fedcert.lab.populations.mixes import draw_mix
 from fedcert.lab.populations.partition import Dirichlet
-from fedcert.report import Report, Request, Smoothing, Target, load, write_whole
+from fedcert.report import Report, Request, Smoothing, Target, write_whole
 from fedcert.show.figures import plot
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import write_page
@@ -139,13 +140,13 @@ def run_demo(folder: Path, seed: int, tell: Callable[[str, int, int], None]) -> 
     write_whole(folder / "truth.json", truth.dumps())
     tell("certifying", CLIENTS + 1, CLIENTS + 1)
 
-    estimates = tuple(estimate(reports, request.target, method, seed=seed) for method in METHODS)
+    prepared = PreparedClients.of(clients_of(reports), Settings(seed=seed))
+    estimates = tuple(estimate_of(prepared, request.target, method) for method in METHODS)
     for one in estimates:
         write_whole(folder / f"estimate-{one.method}.json", one.dumps())
     title = "Certified accuracy of the target, with BLUP's 95% interval"
     plot(estimates, folder / "curve.png", truth=truth.certified_accuracy, title=title, interval_of=BEST)
-    contents = Contents.of_reports(load(reports), request.target, BEST, Settings(seed=seed))
-    write_page(contents, folder / "page.html")
+    write_page(Contents.of_clients(prepared, estimates[METHODS.index(BEST)]), folder / "page.html")
     errors = {one.method: compare(one.certified_accuracy, truth.certified_accuracy) for one in estimates}
     return Demo(folder, tuple(reports), truth, estimates, errors)
 

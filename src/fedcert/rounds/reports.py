@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fedcert._files.paths import kind_of_path
 from fedcert.errors import CallError, QuorumMissed, preview
-from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.estimation.methods.registry import estimator
 from fedcert.estimation.result import Estimate
+from fedcert.estimation.settings import Settings
 from fedcert.estimation.target import target_of
 from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing
 from fedcert.report.fields import CLASSES, RADII, ROSTER

@@ -247,6 +247,7 @@ class CertificationRound:
                 *([] if self.trusted is None else [check_signatures(len(reports), strangers, screened)]),
             ),
             details=details,
+            worst_case=details.get("missing"),
         )
 
 

@@ -9,16 +9,16 @@ import numpy as np
 
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.compare import compare
-from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.estimation.methods.registry import METHODS, find_method
+from fedcert.estimation.settings import Settings
 from fedcert.estimation.target import distribution_of
 from fedcert.lab.populations.mixes import mix_at_distance
 from fedcert.lab.populations.partition import partition_of
 from fedcert.lab.traces.federations import draw_federation, resample_clients
 from fedcert.lab.traces.trace import Trace
 
-PAPER = ("ap", "ga", "vw")
-OURS = ("blup", "minimax", "poststratified")
-_FROM_CLASS_COUNTS = ("poststratified", "auto")
+PAPER = tuple(sorted(name for name, method in METHODS.items() if method.paper))
+OURS = tuple(sorted(name for name, method in METHODS.items() if method.compared and not method.paper))
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,13 @@ def evaluate(
         mix = None if shift is None else mix_at_distance(pooled, shift, generator)
         made = draw_federation(trace, generator, parts=parts, mix=mix)
         whole = ReportedClients.of(made.reports)
-        closed = whole.closed()
+        closed = whole.without_class_counts()
         distribution = distribution_of(made.target, whole.classes)
         settings = Settings(subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed + number)
         for method in methods:
-            pool = whole if method in _FROM_CLASS_COUNTS else closed
-            answer = estimator(method)(pool, distribution, settings)
+            known = find_method(method)
+            clients = whole if known.from_class_counts else closed
+            answer = known.estimator()(clients, distribution, settings)
             error = compare(answer.certified_accuracy.tolist(), made.truth.tolist())
             errors[method].append((error.rmse, float("nan") if error.mape is None else error.mape))
     return {
