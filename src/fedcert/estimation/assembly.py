@@ -134,7 +134,7 @@ def _common_statement(evaluator: MixEvaluator, evaluations: Sequence[MixEstimate
     return statements.pop() if len(statements) == 1 else evaluator.statement
 
 
-def _origin() -> dict[str, str]:
+def _origin() -> dict[str, Any]:
     return {"software": f"fedcert {__version__}", "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
@@ -148,7 +148,7 @@ def _row(curve: Floats) -> tuple[float, ...]:
 
 def _rows(evaluations: Sequence[MixEstimate]) -> tuple[tuple[tuple[float, ...], ...], ...]:
     """Curves, lower and upper ends, one row per evaluation."""
-    bounded = [(one.curve, one.interval.lower, one.interval.upper) for one in evaluations if one.interval is not None]
+    bounded = [(each.curve, each.interval.lower, each.interval.upper) for each in evaluations if each.interval]
     if len(bounded) < len(evaluations):
         raise EstimationProblem("a what-if needs a method with intervals, and this one gives none")
     return tuple(tuple(map(_row, column)) for column in zip(*bounded, strict=True))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.assembly import assemble
-from fedcert.estimation.methods.registry import METHODS, class_curve_methods, find_method, imported
+from fedcert.estimation.methods.registry import METHODS, class_curve_methods, find_method, load_place
 from fedcert.estimation.mix_forms import MOST_CLASSES, MixForms
 from fedcert.estimation.prepared import PreparedClients
 from fedcert.estimation.result import Estimate
@@ -52,7 +52,7 @@ def forms_for_page(prepared: PreparedClients) -> tuple[dict[str, MixForms], str 
     """
     forms = dict[str, MixForms]()
     for method in class_curve_methods():
-        packed = None if method.mix_forms is None else imported(method.name, method.mix_forms)(prepared)
+        packed = None if method.mix_forms is None else load_place(method.name, method.mix_forms)(prepared)
         if packed is not None:
             forms[method.name] = packed
     if forms:

@@ -242,7 +242,7 @@ class Estimate(Record):
 
     def upgraded(self) -> Estimate:
         """The same, with the fields filled that an earlier fedcert wrote to `details` alone."""
-        earlier = {
+        earlier: dict[str, Any] = {
             "chosen": {"method": self.details.get("chosen"), "because": self.details.get("because")},
             "worst_case": self.details.get("missing"),
             **{name: self.details.get(name) for name in ("screened", "comparison", "privacy")},
@@ -251,7 +251,8 @@ class Estimate(Record):
         for name, value in earlier.items():
             if getattr(self, name) is None and value is not None:
                 with contextlib.suppress(InvalidValue):  # the details of another package's method may be of any form
-                    upgraded = replace(upgraded, **{name: value})
+                    filled: dict[str, Any] = {name: value}
+                    upgraded = replace(upgraded, **filled)
         return upgraded
 
     def to_json(self) -> dict[str, Any]:

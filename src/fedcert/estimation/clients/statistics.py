@@ -61,9 +61,9 @@ class SufficientStatistics:
         return SufficientStatistics(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
     def __sub__(self, other: SufficientStatistics) -> SufficientStatistics:
-        """The statistics without those of some of the clients; roundings of both remain."""
-        parts = [getattr(self, field.name) - getattr(other, field.name) for field in fields(self)[:-1]]
-        return SufficientStatistics(*parts, self.rounding + other.rounding)
+        """The statistics without those of some of the clients; the roundings of both remain."""
+        parts = {field.name: getattr(self, field.name) - getattr(other, field.name) for field in fields(self)}
+        return SufficientStatistics(**parts | {"rounding": self.rounding + other.rounding})
 
     @classmethod
     def of_clients(cls, labels: npt.NDArray[Any], certified: npt.NDArray[Any]) -> SufficientStatistics:

@@ -26,7 +26,7 @@ _TYPICAL, _LARGE = 0.8, 1.0
 hardly leads to, from which on clients are taken to differ for other reasons than sampling."""
 _FROM_CERTAIN = 0.02
 """Accuracies are kept so far from 0 and 1 in the variances, as in the test of label shift."""
-_ONE_EXAMPLE = 1.5
+_SINGLE_EXAMPLE = 1.5
 """A single example, however unlikely, is at most so many standard deviations: it alone never drops a client."""
 _FEWEST = 3
 """With fewer clients there is no majority."""
@@ -209,7 +209,7 @@ class _Model:
         off = np.sum((rows.curves - rows.design @ self.coefficients) ** 2, axis=1) / left**2
         accuracy = np.clip(self.coefficients[0] + self.coefficients[1:], _FROM_CERTAIN, 1 - _FROM_CERTAIN)
         sampling = rows.design[:, 1:] @ np.sum(accuracy * (1 - accuracy), axis=1) / rows.worth
-        single = rows.curves.shape[1] / (_ONE_EXAMPLE * rows.worth) ** 2
+        single = rows.curves.shape[1] / (_SINGLE_EXAMPLE * rows.worth) ** 2
         return np.asarray(np.sqrt(off / (sampling * (1 + uncertain / left) + single)), dtype=np.float64)
 
 

@@ -121,7 +121,7 @@ def path_direction(matrix: Floats, target: Floats, deviations: float) -> Floats 
 def _without_mismatch(matrix: Floats, target: Floats, deviations: float) -> Floats | None:
     """The end of the path where no class is at a limit: the best weights have no mismatch at all."""
     try:
-        direction = np.linalg.solve(matrix, target)
+        direction = np.asarray(np.linalg.solve(matrix, target), dtype=np.float64)
     except np.linalg.LinAlgError:
         return None
     image = matrix @ direction

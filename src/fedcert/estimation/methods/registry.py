@@ -74,7 +74,7 @@ class Method:
         Raises:
             CallError: it cannot be imported.
         """
-        return self.function if callable(self.function) else imported(self.name, self.function)
+        return self.function if callable(self.function) else load_place(self.name, self.function)
 
 
 _PAPER = "fedcert.estimation.methods.paper.estimators"
@@ -163,7 +163,7 @@ def check_knows(method: Method, clients: Clients) -> None:
         )
 
 
-def imported(method: str, place: str) -> Any:
+def load_place(method: str, place: str) -> Any:
     """What stands at a place "module:name".
 
     Raises:
