@@ -83,7 +83,7 @@ def test_what_ifs_and_classes_allow_for_it_too(mode: str) -> None:
     assert {check.name: check.verdict for check in rows.checks}["label shift"] == "look"
     made = estimate(reports, "uniform")
     assert made.by_class is not None
-    assert rows.targets[1].upper == pytest.approx(made.by_class.upper[1], abs=0.02)
+    assert rows.targets[1].upper == pytest.approx(made.by_class.upper[1], abs=1e-9)
     narrow = what_if(reports_of(1, mode), ["uniform"]).targets[0]
     wide = rows.targets[0]
     assert np.mean(np.subtract(wide.upper, wide.lower)) > 1.2 * np.mean(np.subtract(narrow.upper, narrow.lower))

@@ -56,6 +56,8 @@ def slide(page: Opened, place: int, share: float) -> None:
 
 CASES = {
     "blup": ("blup", {"tells": 0.0}, {}),
+    "blup, fewer clients than classes": ("blup", {"tells": 0.0, "clients": 8}, {}),
+    "blup, as many clients as classes": ("blup", {"tells": 0.0, "clients": 10}, {}),
     "blup, asymptotic": ("blup", {"tells": 0.0}, {"interval": "asymptotic"}),
     "blup, all radii at once": ("blup", {"tells": 0.0}, {"simultaneous": True}),
     "blup, a finite target": ("blup", {"tells": 0.0}, {"target_examples": 500}),
@@ -101,6 +103,17 @@ def test_from_sums(tells: float, tmp_path: Path, opened: Open) -> None:
     assert agrees(page, source, "auto") < 1e-6
     assert "Single clients are not known" in page.tab.inner_text("#clients")
     assert page.said == []
+
+
+@pytest.mark.parametrize(
+    ("known", "unknown"), [('"interval":"finite-sample"', '"interval":"other"'), ('"by_client":{', '"by_other":{')]
+)
+def test_what_the_script_does_not_know_is_an_error(known: str, unknown: str, tmp_path: Path, opened: Open) -> None:
+    path = written(tmp_path / "page.html", drawn_reports(6, 3, 5, seed=1))
+    path.write_text(path.read_text().replace(known, unknown))
+    page = opened(path)
+    slide(page, 0, 90)
+    assert any("this page knows no" in word for word in page.said)
 
 
 def test_from_noisy_sums(tmp_path: Path, opened: Open) -> None:
