@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fedcert._arrays import Floats
 
-_EVENTS_PER_CLASS = 8
+_EVENTS_PER_CLASS = 4
 """Changes of sets after which the path is given up; in practice there are about as many as classes."""
 _ROUNDING = 1e-9
 """Relative: changes this small are rounding. A class whose mismatch moves by less along the path, or which depends on
@@ -24,7 +24,11 @@ the free ones up to this, stays where it is."""
 _FIT = 1e-9
 """Largest mismatch of weights that are to have none: above it the system is singular in double precision."""
 
+_TIE_BREAK = 1e-9
+"""Change of the target's shares, relative, so that classes do not change their sets all at once."""
+
 FREE, LOWER, UPPER = 0, 1, 2
+"""The sets: rows of events in this order."""
 
 
 def path_direction(matrix: Floats, target: Floats, deviations: float) -> Floats | None:
@@ -110,6 +114,7 @@ class _Path:
         labels: n.
         matrix: B.
         target: q.
+        followed_target: q with ties broken, by which the path is followed; its end is solved for with q itself.
         sets: FREE, LOWER or UPPER, for each class.
         inverse: of B over the free classes.
         dependent: classes that cannot be free as well as those that are.
@@ -118,6 +123,7 @@ class _Path:
     labels: Floats
     matrix: Floats
     target: Floats
+    followed_target: Floats
     sets: npt.NDArray[np.int64]
     inverse: _Inverse
     dependent: npt.NDArray[np.bool_]
@@ -129,8 +135,10 @@ class _Path:
         centred = matrix - np.outer(labels, labels) / labels.sum()
         wanted = target - labels / labels.sum()
         sets = np.where(wanted > 0, UPPER, LOWER)
+        spread = np.cos(np.arange(1.0, len(wanted) + 1)) * labels / labels.max()
+        followed = wanted + _TIE_BREAK * (spread - labels * (spread.sum() / labels.sum()))
         empty = _Inverse(centred, np.zeros(matrix.shape))
-        return cls(labels, centred, wanted, sets, empty, np.zeros(len(target), dtype=np.bool_))
+        return cls(labels, centred, wanted, followed, sets, empty, np.zeros(len(target), dtype=np.bool_))
 
     def followed(self, deviations: float) -> Floats | None:
         """Follow the path to its end; coefficients up to their scale."""
@@ -157,7 +165,8 @@ class _Path:
         parts = np.zeros((2, len(self.target)))
         upper, free = self.sets == UPPER, self.inverse.free
         parts[1, upper] = 1.0
-        right = np.column_stack([self.target[free], -self.matrix[np.ix_(free, upper)].sum(axis=1)])
+        target = self.target if exact else self.followed_target
+        right = np.column_stack([target[free], -self.matrix[np.ix_(free, upper)].sum(axis=1)])
         solved = np.linalg.solve(self.matrix[np.ix_(free, free)], right) if exact else self.inverse.times(right)
         parts[:, free] = solved.T
         return parts
@@ -170,7 +179,7 @@ class _Path:
         free = self.sets == FREE
         leaving = bound & np.where(self.sets == UPPER, image[:, 1] > 0, image[:, 1] < 0)
         events = np.full((3, len(linear)), np.inf)
-        np.divide(self.target - image[:, 0], image[:, 1], out=events[FREE], where=leaving)
+        np.divide(self.followed_target - image[:, 0], image[:, 1], out=events[FREE], where=leaving)
         np.divide(-constant, linear, out=events[LOWER], where=free & (linear < 0))
         np.divide(-constant, linear - 1, out=events[UPPER], where=free & (linear > 1))
         events = np.maximum(events, kappa)
