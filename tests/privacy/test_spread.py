@@ -25,7 +25,7 @@ def summed(reports: list[Report], target: tuple[float, ...] = TARGET) -> Sums:
     sums = Sums.of(reports)
     about = SecondSum.of(sums, target)
     total = np.sum([about.pack(report) for report in reports], axis=0, dtype=np.uint64)
-    return replace(sums, spread=about.scores(total))
+    return replace(sums, spread=about.spread(total))
 
 
 def test_the_sandwich_is_that_of_the_reports_in_the_clear() -> None:
@@ -56,7 +56,7 @@ def test_ten_thousand_equal_sites_are_worth_their_number() -> None:
         client="c", model="m", smoothing={"sigma": 0.5}, radii=(0.0, 0.5), classes=("a",), label_counts=(100,),  # type: ignore[arg-type]
         certified_counts=(60, 30), class_certified_counts=((60, 30),),
     )  # fmt: skip
-    made = about.scores(about.pack(own) * np.uint64(10_000))
+    made = about.spread(about.pack(own) * np.uint64(10_000))
     assert made.freedom == pytest.approx(9_999, rel=0.02)
 
 
