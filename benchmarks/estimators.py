@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.estimation.methods.registry import estimator
+from fedcert.estimation.settings import Settings
 from machine import describe_machine
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

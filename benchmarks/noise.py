@@ -21,7 +21,8 @@ import numpy as np
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.clients.aggregated import AggregatedClients
 from fedcert.estimation.intervals.statement import make_interval
-from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.estimation.methods.registry import estimator
+from fedcert.estimation.settings import Settings
 from fedcert.privacy.dp.accounting import Share, share_of
 from fedcert.privacy.dp.mechanism import with_noise
 from fedcert.report import DEFAULT_RADII, Smoothing, Sums

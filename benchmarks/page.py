@@ -19,8 +19,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fedcert.estimation.methods.registry import Settings
-from fedcert.report import load
+from fedcert.estimation.estimate import estimate_of
+from fedcert.estimation.prepared import PreparedClients, clients_of
+from fedcert.estimation.settings import Settings
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import rendered
 from machine import describe_machine
@@ -48,7 +49,8 @@ MOVE = """() => {
 def measured(browser: Any, drawing: dict[str, Any], folder: Path) -> dict[str, Any]:
     """One page."""
     began = time.monotonic()
-    text = rendered(Contents.of_reports(load(drawn_reports(**drawing)), "uniform", "auto", Settings()))
+    prepared = PreparedClients.of(clients_of(drawn_reports(**drawing)), Settings())
+    text = rendered(Contents.of_clients(prepared, estimate_of(prepared, "uniform", "auto")))
     made = time.monotonic() - began
     path = folder / "page.html"
     path.write_text(text, encoding="utf-8")

@@ -60,15 +60,17 @@ def write_table(path: Path, clients: int, classes: int) -> None:
 
 def measure(path: Path) -> dict[str, float]:
     """Seconds of each step, and the peak memory, of this process."""
-    from fedcert.estimation.estimate import estimate, pool_of
+    from fedcert.estimation.estimate import estimate
     from fedcert.estimation.files import write_estimate
-    from fedcert.estimation.methods.registry import Settings, estimator
+    from fedcert.estimation.methods.registry import estimator
+    from fedcert.estimation.prepared import clients_of
+    from fedcert.estimation.settings import Settings
     from fedcert.report import load
 
     start = time.perf_counter()
     gathered = load(path)
     read = time.perf_counter()
-    pool = pool_of(gathered)
+    pool = clients_of(gathered)
     pooled = time.perf_counter()
     estimator("auto")(pool, np.full(len(pool.classes), 1 / len(pool.classes)), Settings())
     estimated = time.perf_counter()

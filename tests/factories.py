@@ -206,12 +206,12 @@ def federation(labels: np.ndarray, cells: np.ndarray, opens: bool) -> ReportedCl
         radii=DEFAULT_RADII,
         label_counts=labels.astype(float),
         certified_counts=cells.sum(axis=1).astype(float),
-        opens=np.full(len(labels), opens),
+        has_class_counts=np.full(len(labels), opens),
         class_rows=cells if opens else cells[:0],
         model="simulated",
         smoothing=smoothing,
-        alike=True,
-        reach=(smoothing.largest_radius,) * 2,
+        same_settings=True,
+        max_radius_range=(smoothing.largest_radius,) * 2,
         excluded={},
     )
 

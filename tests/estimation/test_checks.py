@@ -89,10 +89,10 @@ def test_the_test_is_the_same_for_the_same_seed_and_for_any_order() -> None:
 def test_some_who_tell_counts_per_class_are_tested_both_ways() -> None:
     made = shifted_federation(0, dirichlet(0.5), 1.0, opens=True)
     half = np.arange(made.count) % 2 == 0
-    partly = replace(made, opens=half, class_rows=made.class_rows[half])
+    partly = replace(made, has_class_counts=half, class_rows=made.class_rows[half])
     assert probability(partly) < 0.03
     plain = shifted_federation(0, dirichlet(0.5), 0.0, opens=True)
-    assert probability(replace(plain, opens=half, class_rows=plain.class_rows[half])) > 0.03
+    assert probability(replace(plain, has_class_counts=half, class_rows=plain.class_rows[half])) > 0.03
 
 
 def test_hypergeometric_placement_has_the_right_moments() -> None:

@@ -10,8 +10,8 @@ import pytest
 from fedcert import EstimationProblem, InvalidValue, Report, Sums, estimate, what_if
 from fedcert.estimation.clients.statistics import SufficientStatistics
 from fedcert.estimation.intervals.half_lengths import hoeffding_deviations
+from fedcert.estimation.methods.linear_weights import ridge_rules
 from fedcert.estimation.methods.minimax_solver import shortest
-from fedcert.estimation.methods.ridge import ridge_rules
 
 RADII = (0.0, 0.5)
 
@@ -96,7 +96,7 @@ def test_ridge_rules_are_never_better_than_the_best() -> None:
         sizes = labels.sum(axis=1)
         assert weights.sum() == pytest.approx(1, abs=1e-6)
         squares = float(np.sum(weights**2 / sizes))
-        assert rule.squares(evidence) == pytest.approx(squares, rel=1e-4)
+        assert rule.sum_squared_weights(evidence) == pytest.approx(squares, rel=1e-4)
         half = np.abs(mix - weights @ (labels / sizes[:, None])).sum() / 2 + z * np.sqrt(squares)
         assert half >= shortest(evidence.labels_labels, mix, z).half_length - 1e-6
 

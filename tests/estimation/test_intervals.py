@@ -12,12 +12,15 @@ from scipy import stats
 
 from factories import RADII, World, dirichlet, federation, limited, ordinary
 from fedcert import EstimationProblem, Report, estimate
-from fedcert.estimation.intervals.half_lengths import asymptotic, ends, finite_sample, folded_quantile
+from fedcert.estimation.intervals.half_lengths import asymptotic, ends, finite_sample
 from fedcert.estimation.intervals.ingredients import Uncertainty, of_weights
+from fedcert.estimation.intervals.quantiles import folded_quantile
 from fedcert.estimation.intervals.statement import make_interval
 from fedcert.estimation.methods.linear_model import fit
-from fedcert.estimation.methods.registry import Settings, estimator
-from fedcert.estimation.what_if import curves_for
+from fedcert.estimation.methods.registry import METHODS, estimator
+from fedcert.estimation.mix_evaluator import MixEvaluator
+from fedcert.estimation.prepared import PreparedClients
+from fedcert.estimation.settings import Settings
 
 
 def simple(bias: float = 0.0, squares: float = 0.01, accuracy: float = 0.5, radii: int = 3) -> Uncertainty:
@@ -32,10 +35,12 @@ def simple(bias: float = 0.0, squares: float = 0.01, accuracy: float = 0.5, radi
 
 
 def test_the_finite_half_length_is_hoeffdings_plus_the_bias() -> None:
-    half = finite_sample(simple(0.1), 0.95, False, None)
+    half = finite_sample(simple(0.1), np.ones(1), 0.95, False, None)
     assert half == pytest.approx(0.1 + np.sqrt(np.log(2 / 0.05) / 2 * 0.01))
-    assert finite_sample(simple(0.1), 0.95, True, None) == pytest.approx(0.1 + np.sqrt(np.log(6 / 0.05) / 2 * 0.01))
-    assert finite_sample(simple(), 0.95, False, 50) == pytest.approx(np.sqrt(np.log(2 / 0.05) / 2 * 0.03))
+    assert finite_sample(simple(0.1), np.ones(1), 0.95, True, None) == pytest.approx(
+        0.1 + np.sqrt(np.log(6 / 0.05) / 2 * 0.01)
+    )
+    assert finite_sample(simple(), np.ones(1), 0.95, False, 50) == pytest.approx(np.sqrt(np.log(2 / 0.05) / 2 * 0.03))
 
 
 def test_the_asymptotic_half_length_without_and_with_bias() -> None:
@@ -176,7 +181,7 @@ def test_intervals_cover_as_often_as_they_say(name: str, method: str) -> None:
     weights: dict[Settings, Any] = {}
     for _ in range(runs):
         made = federation(labels, world.draw(labels, generator), method == "poststratified")
-        fitted = fit(made.evidence)
+        fitted = fit(made.statistics)
         for settings in asked:
             if method == "poststratified" or settings not in weights:
                 answer = estimator(method)(made, target, settings)
@@ -238,7 +243,7 @@ def test_the_lower_end_allows_for_certificates_that_fail(method: str, interval: 
         assert answer.uncertainty is not None
         bounds = make_interval(answer.uncertainty, target, made, settings)
         covered += int(bounds.lower[4] <= truth[4])
-        naive += int(bounds.reach[0][4] <= truth[4])
+        naive += int(bounds.point_range[0][4] <= truth[4])
     assert stats.binomtest(covered, runs, 0.95, alternative="less").pvalue > 0.001
     assert naive == 0  # without the allowance it would hardly ever
 
@@ -267,7 +272,7 @@ def test_post_stratified_intervals_know_of_groups_that_span_classes(
 @pytest.mark.parametrize("mode", ["closed", "partly open"])
 @pytest.mark.parametrize("world", ["ordinary", "adversarial"])
 def test_what_if_intervals_cover(mode: str, world: str) -> None:
-    """The ridge rules look at labels alone: their intervals are honest for every mix, counts per class or not."""
+    """The weights look at labels alone: their intervals are honest for every mix, counts per class or not."""
     generator = np.random.default_rng(1)
     labels = dirichlet(0.5)(10, generator)[:25]
     labels = labels[labels.sum(axis=1) > 0]
@@ -283,10 +288,12 @@ def test_what_if_intervals_cover(mode: str, world: str) -> None:
         made = federation(labels, cells, False)
         if mode == "partly open":
             opens = np.arange(len(labels)) % 3 == 0
-            made = replace(made, opens=opens, class_rows=cells[opens])
-        curves = curves_for(made, mixes, "blup", Settings())
-        truth = mixes @ accuracy
-        covered += ((curves.lower <= truth + 1e-12) & (truth <= curves.upper + 1e-12))[:, 4]
+            made = replace(made, has_class_counts=opens, class_rows=cells[opens])
+        evaluator = MixEvaluator(PreparedClients.of(made, Settings()), METHODS["blup"])
+        for index, mix in enumerate(mixes):
+            interval, truth = evaluator.at(mix).interval, (mix @ accuracy)[4]
+            assert interval is not None
+            covered[index] += interval.lower[4] <= truth + 1e-12 and truth <= interval.upper[4] + 1e-12
     for count in covered:
         assert stats.binomtest(int(count), runs, 0.95, alternative="less").pvalue > 0.001
 

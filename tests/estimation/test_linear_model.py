@@ -14,8 +14,7 @@ from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.clients.statistics import SufficientStatistics
 from fedcert.estimation.methods.blup import blup
 from fedcert.estimation.methods.linear_model import Fit, decreasing, fit
-from fedcert.estimation.methods.linear_weights import MixEigenbasis
-from fedcert.estimation.methods.registry import Settings
+from fedcert.estimation.settings import Settings
 
 
 def made_up(seed: int, classes: int = 6, opens: bool = False, partition: object = None) -> ReportedClients:
@@ -52,14 +51,14 @@ def dense(made: ReportedClients, ratio: float) -> tuple[np.ndarray, float]:
 def test_class_accuracies_are_those_of_dense_gls(ratio: float) -> None:
     for seed in range(5):
         made = made_up(seed)
-        fitted = Fit(made.evidence, ratio, MixEigenbasis.of(made.evidence))
+        fitted = Fit(made.statistics, ratio)
         assert fitted.class_accuracy == pytest.approx(dense(made, ratio)[0], abs=1e-8)
 
 
 def test_the_ratio_minimises_the_dense_criterion() -> None:
     for seed in range(5):
         made = made_up(seed)
-        best = fit(made.evidence).ratio
+        best = fit(made.statistics).ratio
         here = dense(made, best)[1]
         for factor in (0.5, 0.9, 1.1, 2.0):
             assert dense(made, best * factor)[1] > here
@@ -71,7 +70,7 @@ def test_weights_reproduce_the_estimate_and_add_up_to_1() -> None:
     for seed in range(5):
         made = made_up(seed, classes=10)
         target = np.random.default_rng(seed).dirichlet(np.ones(10))
-        fitted = fit(made.evidence)
+        fitted = fit(made.statistics)
         weights = made.label_counts @ fitted.rule(target).coefficients
         assert weights.sum() == pytest.approx(1, abs=1e-10)
         assert weights @ made.certified_accuracy == pytest.approx(target @ fitted.class_accuracy, abs=1e-10)
@@ -112,8 +111,8 @@ def test_evidence_merges_and_reads_the_same_from_sums(make_report: Callable[...,
         labels = generator.multinomial(generator.integers(0, 80), [0.5, 0.3, 0.2])
         first = generator.binomial(labels.sum(), 0.6)
         reports.append(make_report(f"site {index:02d}", labels.tolist(), [int(first), int(first // 2)]))
-    whole = ReportedClients.of(reports).evidence
-    parts = ReportedClients.of(reports[:15]).evidence + ReportedClients.of(reports[15:]).evidence
+    whole = ReportedClients.of(reports).statistics
+    parts = ReportedClients.of(reports[:15]).statistics + ReportedClients.of(reports[15:]).statistics
     sums = Sums.of(reports)
     assert sums.moments is not None
     from_sums = SufficientStatistics.of_moments(sums.label_counts, sums.certified_counts, sums.moments)
@@ -160,6 +159,6 @@ def test_when_all_clients_agree_nothing_is_divided_by_zero(make_report: Callable
 
 def test_class_limited_clients_are_told_apart() -> None:
     made = made_up(3, classes=10, partition=limited(0.2))
-    fitted = fit(made.evidence)
+    fitted = fit(made.statistics)
     assert fitted.ratio > 1e-3
     assert np.ptp(fitted.class_accuracy[:, 0]) > 0.1

@@ -12,7 +12,7 @@ import pytest
 
 from fedcert import CallError, CannotCombine, Estimate, EstimationProblem, InvalidValue, Report, compare, estimate
 from fedcert.estimation.methods import registry as methods
-from fedcert.estimation.methods.registry import PointEstimate
+from fedcert.estimation.methods.point_estimate import PointEstimate
 
 
 @pytest.fixture

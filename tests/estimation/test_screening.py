@@ -11,7 +11,8 @@ from factories import RADII, TARGET_EXAMPLES, dirichlet, federation, limited, or
 from fedcert import EstimationProblem, Report, Sums, estimate
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.diagnostics.screening import deviations, screen
-from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.estimation.methods.registry import estimator
+from fedcert.estimation.settings import Settings
 
 PARTITIONS = {
     "Dirichlet 0.1": dirichlet(0.1),

@@ -10,8 +10,10 @@ import pytest
 
 from factories import dirichlet, federation, ordinary
 from fedcert.estimation.intervals.half_lengths import hoeffding_deviations
+from fedcert.estimation.methods import minimax_solver
 from fedcert.estimation.methods.minimax_solver import shortest, shortest_convex
-from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.estimation.methods.registry import estimator
+from fedcert.estimation.settings import Settings
 
 Z = hoeffding_deviations(0.95)
 
@@ -67,3 +69,22 @@ def test_weights_can_be_kept_non_negative(method: str) -> None:
     assert kept is not None
     assert free.min() < 0 <= kept.min()
     assert kept.sum() == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize(("classes", "clients"), [(3, 5), (10, 5), (10, 10), (12, 4), (30, 30), (10, 100)])
+def test_the_path_ends_where_the_barrier_does(classes: int, clients: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two ways to one solution, for targets of one class too; the path is given up in few cases."""
+    generator = np.random.default_rng([classes, clients])
+    labels = generator.multinomial(generator.integers(20, 500, clients), generator.dirichlet(np.ones(classes), clients))
+    matrix = (labels / labels.sum(axis=1, keepdims=True)).T @ labels
+    targets = [*np.eye(classes)[:5], *generator.dirichlet(np.ones(classes), 5)]
+    followed = 0
+    for target in targets:
+        fast = shortest(matrix, target, Z)
+        followed += minimax_solver._by_path(matrix, target, Z, None) is not None
+        with monkeypatch.context() as patch:
+            patch.setattr(minimax_solver, "_by_path", lambda *_: None)
+            slow = shortest(matrix, target, Z)
+        assert fast.half_length == pytest.approx(slow.half_length, abs=1e-9)
+        assert matrix @ fast.coefficients == pytest.approx(matrix @ slow.coefficients, abs=1e-6)
+    assert followed >= 8

@@ -64,16 +64,16 @@ def test_a_pool_by_reports_and_by_sums_say_the_same() -> None:
             "radii",
             "model",
             "smoothing",
-            "alike",
-            "reach",
+            "same_settings",
+            "max_radius_range",
             "count",
-            "open_count",
+            "n_with_class_counts",
             "largest_group",
         ):
             assert getattr(federation, name) == getattr(summed, name), name
-        for name in ("labels", "certified", "effects"):
+        for name in ("labels", "certified", "largest_design_effects"):
             assert getattr(federation, name) == pytest.approx(getattr(summed, name))
-        for name in ("curves", "evidence"):
+        for name in ("overall_statistics", "statistics"):
             first, second = getattr(federation, name), getattr(summed, name)
             assert first.clients == second.clients
             for part in ("labels", "certified", "labels_labels", "labels_certified", "certified_squared"):

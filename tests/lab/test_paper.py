@@ -7,7 +7,8 @@ import pytest
 
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.compare import compare
-from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.estimation.methods.registry import estimator
+from fedcert.estimation.settings import Settings
 from fedcert.estimation.target import distribution_of
 from fedcert.lab.experiment import Experiment
 from fedcert.lab.paper.evaluation import evaluate

@@ -14,7 +14,8 @@ import torch
 
 from fedcert import CallError, DataProblem, FileProblem, InvalidValue, Smoothing
 from fedcert.estimation.clients import reported as estimation
-from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.estimation.methods.registry import estimator
+from fedcert.estimation.settings import Settings
 from fedcert.estimation.target import distribution_of
 from fedcert.lab.architectures import build_network
 from fedcert.lab.datasets.dataset import Dataset

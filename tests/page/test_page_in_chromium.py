@@ -15,8 +15,10 @@ import fedcert
 from browsing import Opened
 from factories import drawn_reports
 from fedcert.cli.main import run
-from fedcert.estimation.methods.registry import Settings
-from fedcert.report import Report, Sums, load
+from fedcert.estimation.estimate import estimate_of
+from fedcert.estimation.prepared import PreparedClients, clients_of
+from fedcert.estimation.settings import Settings
+from fedcert.report import Report, Sums
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import rendered
 
@@ -25,9 +27,13 @@ ARTEFACTS = Path(__file__).parents[2] / "site" / "page-screenshots"
 Open = Callable[..., Opened]
 
 
+def contents_of(source: Any, target: object = "uniform", method: str = "auto", **settings: Any) -> Contents:
+    prepared = PreparedClients.of(clients_of(source), Settings(**settings))
+    return Contents.of_clients(prepared, estimate_of(prepared, target, method))
+
+
 def written(path: Path, source: Any, target: object = "uniform", method: str = "auto", **settings: Any) -> Path:
-    contents = Contents.of_reports(load(source), target, method, Settings(**settings))
-    path.write_text(rendered(contents), encoding="utf-8")
+    path.write_text(rendered(contents_of(source, target, method, **settings)), encoding="utf-8")
     return path
 
 
@@ -50,6 +56,8 @@ def slide(page: Opened, place: int, share: float) -> None:
 
 CASES = {
     "blup": ("blup", {"tells": 0.0}, {}),
+    "blup, fewer clients than classes": ("blup", {"tells": 0.0, "clients": 8}, {}),
+    "blup, as many clients as classes": ("blup", {"tells": 0.0, "clients": 10}, {}),
     "blup, asymptotic": ("blup", {"tells": 0.0}, {"interval": "asymptotic"}),
     "blup, all radii at once": ("blup", {"tells": 0.0}, {"simultaneous": True}),
     "blup, a finite target": ("blup", {"tells": 0.0}, {"target_examples": 500}),
@@ -95,6 +103,17 @@ def test_from_sums(tells: float, tmp_path: Path, opened: Open) -> None:
     assert agrees(page, source, "auto") < 1e-6
     assert "Single clients are not known" in page.tab.inner_text("#clients")
     assert page.said == []
+
+
+@pytest.mark.parametrize(
+    ("known", "unknown"), [('"interval":"finite-sample"', '"interval":"other"'), ('"by_client":{', '"by_other":{')]
+)
+def test_what_the_script_does_not_know_is_an_error(known: str, unknown: str, tmp_path: Path, opened: Open) -> None:
+    path = written(tmp_path / "page.html", drawn_reports(6, 3, 5, seed=1))
+    path.write_text(path.read_text().replace(known, unknown))
+    page = opened(path)
+    slide(page, 0, 90)
+    assert any("this page knows no" in word for word in page.said)
 
 
 def test_from_noisy_sums(tmp_path: Path, opened: Open) -> None:
@@ -167,7 +186,7 @@ def test_hostile_names_run_nothing(tmp_path: Path, opened: Open) -> None:
     from dataclasses import replace
 
     source = [replace(report, client=name) for report, name in zip(base, HOSTILE, strict=True)]
-    contents = Contents.of_reports(load(source), "uniform", "blup", Settings())
+    contents = contents_of(source, "uniform", "blup")
     path = tmp_path / "page.html"
     path.write_text(rendered(contents, title="<script>alert(0)</script>"), encoding="utf-8")
     page = opened(path)
@@ -283,12 +302,12 @@ def test_sums_of_fewer_clients_than_classes_agree_too(seed: int, tmp_path: Path,
 
 def test_what_missing_clients_could_change_is_told(tmp_path: Path, opened: Open) -> None:
     source = drawn_reports(4, 3, 5, seed=1)
-    contents = Contents.of_reports(load(source), "uniform", "auto", Settings())
-    made = contents.estimates[0]
+    prepared = PreparedClients.of(clients_of(source), Settings())
     worst = {"clients": 2, "examples_each": 50, "lower": [0.125] * 5, "upper": [0.875] * 5}
-    more = {**made.details, "missing": worst, "comparison": {"rmse": 0.0125, "mape": None}}
+    errors = {"rmse": 0.0125, "mape": None, "radii": 5, "left_out": 0}
+    made = replace(estimate_of(prepared, "uniform", "auto"), worst_case=worst, comparison=errors)
     path = tmp_path / "page.html"
-    path.write_text(rendered(contents.about(replace(made, details=more))), encoding="utf-8")
+    path.write_text(rendered(Contents.of_clients(prepared, made)), encoding="utf-8")
     page = opened(path)
     assert "each of the 2 missing clients held up to 50 examples, of whatever kind: between 12.5% and 87.5%" in (
         page.tab.inner_text("#curve")

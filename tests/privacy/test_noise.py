@@ -18,7 +18,8 @@ from fedcert.cli.main import run
 from fedcert.errors import EstimationProblem, InvalidValue, Refused
 from fedcert.estimation.clients.aggregated import AggregatedClients
 from fedcert.estimation.intervals.statement import make_interval
-from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.estimation.methods.registry import estimator
+from fedcert.estimation.settings import Settings
 from fedcert.privacy.dp.accounting import Share, epsilon_of, rho_of, rho_together, share_of
 from fedcert.privacy.dp.mechanism import cells_of, describe_budget, released, with_noise
 from fedcert.report.privacy import ALONE, TOGETHER, AddedNoise, PrivacyBudget

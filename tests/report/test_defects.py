@@ -549,6 +549,20 @@ def estimate() -> Iterator[Row]:
     yield from classes()
     yield from text("software", null=True, required=False)
     yield from moment("created")
+    yield from later_parts()
+
+
+def later_parts() -> Iterator[Row]:
+    """Parts that were added after the golden file: each is put in as a whole."""
+    yield from whole("chosen", "method, because")
+    yield from whole("worst_case", "clients, examples_each, lower, upper")
+    yield from whole("comparison", "rmse, radii, left_out")
+    for wrong, came in ((7, "7"), ([1], "a list of 1")):
+        yield "screened", came, wrong, "screened", f"an object from client names to reasons, or null, but is {came}"
+        yield "privacy", came, wrong, "privacy", f"an object, or null, but is {came}"
+    short = {"clients": 1, "examples_each": 5, "lower": [0.1], "upper": [0.9] * 3}
+    rule = "of the same length as radii (3), but is a list of 1"
+    yield "worst_case", "too short", short, "worst_case.lower", rule
 
 
 def what_if() -> Iterator[Row]:

@@ -33,8 +33,8 @@ def test_the_sandwich_is_that_of_the_reports_in_the_clear() -> None:
     assert sums.spread is not None
     moves = (
         ClassEffects.of(ReportedClients.of(__import__("fedcert.report", fromlist=["Table"]).Table.of(reports)))
-        .spread(np.array(TARGET), None)
-        .moves
+        .scores(np.array(TARGET), None)
+        .client_scores
     )
     assert np.abs(np.array(sums.spread.covariance) - moves.T @ moves).max() < 1e-11
     assert Sums.from_json(sums.to_json()) == sums

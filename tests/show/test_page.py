@@ -8,6 +8,7 @@ import html
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,12 @@ import fedcert
 from factories import drawn_reports
 from fedcert.cli.main import run
 from fedcert.errors import CallError
-from fedcert.estimation.methods.registry import Settings
-from fedcert.report import Sums, load
-from fedcert.show.page.contents import COMPARED, Contents
+from fedcert.estimation.estimate import estimate_of
+from fedcert.estimation.methods.registry import METHODS
+from fedcert.estimation.prepared import PreparedClients, clients_of
+from fedcert.estimation.settings import Settings
+from fedcert.report import Sums
+from fedcert.show.page.contents import Contents
 from fedcert.show.page.packing import as_script
 from fedcert.show.page.rendering import rendered
 from fedcert.show.sentences import at_radius, default_radius, verdict
@@ -25,8 +29,13 @@ from fedcert.show.sentences import at_radius, default_radius, verdict
 REPORTS = drawn_reports(6, 3, 5, seed=1)
 
 
-def page(**changes: object) -> str:
-    return rendered(Contents.of_reports(load(REPORTS), "uniform", "auto", Settings(**changes)))  # type: ignore[arg-type]
+def contents_of(source: object, method: str = "auto", **changes: Any) -> Contents:
+    prepared = PreparedClients.of(clients_of(source), Settings(**changes))  # type: ignore[arg-type]
+    return Contents.of_clients(prepared, estimate_of(prepared, "uniform", method))
+
+
+def page(**changes: Any) -> str:
+    return rendered(contents_of(REPORTS, **changes))
 
 
 def data_in(text: str) -> dict[str, object]:
@@ -69,22 +78,22 @@ def test_data_cannot_leave_its_script_tag() -> None:
 
 
 def test_all_methods_are_compared_or_their_absence_explained() -> None:
-    contents = Contents.of_reports(load(REPORTS), "uniform", "auto", Settings())
+    contents = contents_of(REPORTS)
     named = {one.method for one in contents.estimates} | set(contents.failed)
-    assert named == {"auto", *COMPARED}
+    assert named == {"auto", *(name for name, method in METHODS.items() if method.compared)}
     assert "no report has counts per class" in contents.failed["poststratified"]
-    assert set(contents.bases) == {"blup"}
-    sums = Contents.of_reports(load(Sums.of(REPORTS)), "uniform", "auto", Settings())
+    assert set(contents.evaluators) == {"blup"}
+    sums = contents_of(Sums.of(REPORTS))
     assert set(sums.failed) == {"ap", "ga", "poststratified"}
     assert sums.contributors is None
 
 
 def test_very_many_classes_leave_other_mixes_to_the_command() -> None:
     many = drawn_reports(3, 201, 2, seed=1)
-    contents = Contents.of_reports(load(many), "uniform", "auto", Settings())
-    assert contents.bases == {}
-    assert contents.no_basis is not None
-    assert "fedcert what-if" in contents.no_basis
+    contents = contents_of(many)
+    assert contents.evaluators == {}
+    assert contents.no_evaluator is not None
+    assert "fedcert what-if" in contents.no_evaluator
 
 
 def test_estimates_on_one_page_belong_together() -> None:
@@ -160,8 +169,6 @@ def test_estimates_that_differ_in_what_they_are_about_are_not_set_side_by_side()
 
 
 def test_with_non_negative_weights_other_mixes_are_left_to_the_command() -> None:
-    made = Contents.of_reports(
-        load(drawn_reports(6, 3, 5, seed=1, tells=0.0)), "uniform", "blup", Settings(non_negative=True)
-    )
-    assert not made.bases
-    assert made.no_basis == "With non-negative weights, use 'fedcert estimate' for other class mixes."
+    made = contents_of(drawn_reports(6, 3, 5, seed=1, tells=0.0), "blup", non_negative=True)
+    assert not made.evaluators
+    assert made.no_evaluator == "With non-negative weights, use 'fedcert estimate' for other class mixes."

@@ -18,8 +18,9 @@ from fedcert.engines.figure import draw_estimate
 from fedcert.engines.files import take_files
 from fedcert.errors import CallError, require
 from fedcert.estimation.files import weights_path, write_estimate
-from fedcert.estimation.methods.registry import Settings
+from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import Estimate
+from fedcert.estimation.settings import RECORDED, Settings
 from fedcert.report import Request, check_writable, load, read_record
 from fedcert.rounds import CertificationRound, RunFolder
 from fedcert.show.figures import FORMATS, plot
@@ -143,17 +144,16 @@ def _write(
 
 def page_of(collection: CertificationRound, result: Estimate) -> Contents:
     """What a page shows of a round."""
-    recorded = ("confidence", "interval", "simultaneous", "target_examples", "screen")
-    given = {name: result.settings[name] for name in recorded}
-    settings = Settings(**given, trusted=tuple(sorted(collection.vouched)))
+    recorded = {name: result.settings[name] for name in RECORDED}
+    settings = Settings(**recorded, trusted=tuple(sorted(collection.vouched)))
     reports = [collection.reports[client] for client in sorted(collection.reports)]
-    return Contents.of_reports(load(reports), result.target, result.method, settings).about(result)
+    return Contents.of_clients(PreparedClients.of(clients_of(reports), settings), result)
 
 
 def _show_worst_case(result: Estimate) -> None:
-    worst = result.details.get("missing")
+    worst = result.worst_case
     if worst is not None:
         results().print(
-            f"If each of the {worst['clients']} missing clients held up to {worst['examples_each']} examples, of "
-            f"whatever kind: between {worst['lower'][0]:.1%} and {worst['upper'][0]:.1%} at radius {result.radii[0]:g}."
+            f"If each of the {worst.clients} missing clients held up to {worst.examples_each} examples, of "
+            f"whatever kind: between {worst.lower[0]:.1%} and {worst.upper[0]:.1%} at radius {result.radii[0]:g}."
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -26,10 +26,11 @@ from fedcert.cli.options import (
 )
 from fedcert.errors import EstimationProblem, require
 from fedcert.estimation.compare import Comparison, compare
-from fedcert.estimation.estimate import estimate as run_estimate
+from fedcert.estimation.estimate import estimate_of
 from fedcert.estimation.files import weights_path, write_estimate
-from fedcert.estimation.methods.registry import Settings
+from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import Estimate
+from fedcert.estimation.settings import Settings
 from fedcert.report import LoadedReports, Report, check_compatible, check_writable, load, read_record
 from fedcert.show.figures import FORMATS, plot
 from fedcert.show.page.contents import Contents
@@ -77,16 +78,17 @@ def estimate(
         screen=screen,
     )  # fmt: skip
     with working("estimating"):
-        result = run_estimate(loaded, target, method, **asdict(settings))
+        prepared = PreparedClients.of(clients_of(loaded), settings)
+        result = estimate_of(prepared, target, method)
     if true is not None:
         errors = compare(result.certified_accuracy, true.certified_accuracy)
-        result = replace(result, details={**result.details, "comparison": asdict(errors)})
+        result = replace(result, details={**result.details, "comparison": errors.to_json()}, comparison=errors)
     written = write_estimate(result, out) if out is not None else []
     if figure is not None:
         plot(result, figure, truth=true.certified_accuracy if true is not None else None)
     if page is not None:
         with working("writing the page"):
-            write_page(Contents.of_reports(loaded, target, method, settings).about(result), page)
+            write_page(Contents.of_clients(prepared, result), page)
     if as_json:
         print_json(result)
     else:
@@ -146,12 +148,12 @@ def show_estimate(result: Estimate, true: Report | None = None, by_class: bool =
         console.print(printable(f"Left out: {client}, because {why}."))
     if len(result.excluded) > 10:
         console.print(f"Left out: {len(result.excluded) - 10} more.")
-    reduced = result.details.get("screened", {})
+    reduced = result.screened or {}
     for client, why in list(reduced.items())[:10]:
         console.print(printable(f"Counts for less: {client}, because {why}."))
     if len(reduced) > 10:
         console.print(f"Counts for less: {len(reduced) - 10} more.")
-    if "chosen" in result.details:
-        console.print(printable(f"Method {result.details['chosen']}, because {result.details['because']}."))
+    if result.chosen is not None:
+        console.print(printable(f"Method {result.chosen.method}, because {result.chosen.because}."))
     for line in check_lines(result):
         console.print(line)

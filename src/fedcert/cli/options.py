@@ -13,7 +13,9 @@ from typing import Annotated, Any
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from fedcert.estimation.methods.registry import method_names
+from fedcert._schema.registry import alternatives
+from fedcert.estimation.intervals.registry import INTERVALS
+from fedcert.estimation.methods.registry import AUTO, class_curve_methods, method_names, recommended
 
 
 class _WordedWhenShown:
@@ -58,7 +60,16 @@ class RegistryArgument(_WordedWhenShown, ArgumentInfo):  # type: ignore[misc]
 
 
 def _methods() -> str:
-    return f"One of {', '.join(method_names())}."
+    own = [method.name for method in recommended()]
+    return f"{alternatives([*own, *(name for name in method_names() if name not in own)])}."
+
+
+def _what_if_methods() -> str:
+    return f"{alternatives([AUTO, *(method.name for method in class_curve_methods())])}."
+
+
+def _intervals() -> str:
+    return f"{', or '.join(kind.title for kind in INTERVALS.values())}."
 
 
 Reports = Annotated[
@@ -66,8 +77,9 @@ Reports = Annotated[
 ]
 TargetMix = Annotated[str, typer.Option(help="uniform, a JSON file from class to weight, or class=weight,…")]
 MethodName = Annotated[str, RegistryOption(_methods)]
+WhatIfMethodName = Annotated[str, RegistryOption(_what_if_methods)]
 Confidence = Annotated[float, typer.Option(help="Of the interval.")]
-IntervalName = Annotated[str, typer.Option(help="finite-sample, or asymptotic (shorter).")]
+IntervalName = Annotated[str, RegistryOption(_intervals)]
 Simultaneous = Annotated[bool, typer.Option(help="An interval for all radii at once.")]
 TargetExamples = Annotated[int | None, typer.Option(help="The target is a set of so many examples.")]
 Screen = Annotated[bool, typer.Option(help="Leave out clients whose curves the others cannot explain.")]

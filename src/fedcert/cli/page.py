@@ -14,8 +14,10 @@ from fedcert.cli.console import results, working
 from fedcert.cli.inputs import files_among, from_options, text_of
 from fedcert.cli.options import Confidence, IntervalName, MethodName, Screen, Simultaneous, TargetExamples, TargetMix
 from fedcert.errors import CallError
-from fedcert.estimation.methods.registry import Settings
+from fedcert.estimation.estimate import estimate_of
+from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import Estimate
+from fedcert.estimation.settings import Settings
 from fedcert.report import check_writable, load
 from fedcert.report.report import Report
 from fedcert.report.sums.values import Sums
@@ -56,7 +58,8 @@ def page(
             target_examples=target_examples, screen=screen,
         )  # fmt: skip
         with working("reading and estimating"):
-            contents = Contents.of_reports(load(files), target, method, settings)
+            prepared = PreparedClients.of(clients_of(load(files)), settings)
+            contents = Contents.of_clients(prepared, estimate_of(prepared, target, method))
     write_page(contents, out, None if title is None else text_of(title))
     results().print(printable(f"Wrote {out}: open it in any browser; it needs no network."))
 

@@ -12,8 +12,8 @@ from fedcert.cli.inputs import files_among, text_of
 from fedcert.cli.options import TargetMix
 from fedcert.errors import CallError
 from fedcert.estimation.clients.reported import ReportedClients
-from fedcert.estimation.comparable import check_comparable
-from fedcert.estimation.estimate import pool_of
+from fedcert.estimation.compare import check_comparable
+from fedcert.estimation.prepared import clients_of
 from fedcert.estimation.result import Estimate
 from fedcert.report import check_writable, load, read_record
 from fedcert.show.figures import FORMATS, plot, plot_learning, plot_mixes, plot_partition, plot_weights
@@ -42,7 +42,7 @@ def curve(
     read: list[Estimate] = [read_record(path, Estimate) for path in estimates]
     check_comparable(read)
     band = next(
-        (estimate.method for estimate in read if band in (estimate.method, estimate.details.get("chosen"))), band
+        (estimate.method for estimate in read if band in (estimate.method, estimate.used_method)), band
     )
     if band is not None and band not in [estimate.method for estimate in read]:
         raise CallError(
@@ -85,10 +85,10 @@ def partition(
     """Draw who holds how many test examples of which class."""
     check_writable(out, FORMATS, reports)
     with working("reading reports"):
-        pool = pool_of(load(reports))
-    if not isinstance(pool, ReportedClients):
+        clients = clients_of(load(reports))
+    if not isinstance(clients, ReportedClients):
         raise CallError("sums do not tell who holds what; give the clients' reports")
-    plot_partition(pool.label_counts, pool.classes, out, title=None if title is None else text_of(title))
+    plot_partition(clients.label_counts, clients.classes, out, title=None if title is None else text_of(title))
     _wrote(out)
 
 

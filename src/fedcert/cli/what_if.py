@@ -12,11 +12,12 @@ import typer
 from fedcert._files.paths import check_readable
 from fedcert.cli.console import print_json, results, working
 from fedcert.cli.inputs import files_among, from_options
-from fedcert.cli.options import AsJson, Confidence, IntervalName, Reports, Simultaneous, TargetExamples
+from fedcert.cli.options import WhatIfMethodName, AsJson, Confidence, IntervalName, Reports, Simultaneous, TargetExamples
 from fedcert.errors import CallError, InvalidValue
-from fedcert.estimation.estimate import what_if as run_what_if
-from fedcert.estimation.methods.registry import Settings
+from fedcert.estimation.estimate import what_if_of
+from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import WhatIf
+from fedcert.estimation.settings import Settings
 from fedcert.report import check_writable, load, read_documents, write_whole
 from fedcert.show.sentences import share
 from fedcert.show.terminal import printable, target_table
@@ -31,7 +32,7 @@ def what_if(
         list[str] | None, typer.Option(help="A target as for 'fedcert estimate'; may be given many times.")
     ] = None,
     targets: Annotated[Path | None, typer.Option(help="A JSON file from names to targets (class to weight).")] = None,
-    method: Annotated[str, typer.Option(help="auto, poststratified or blup.")] = "auto",
+    method: WhatIfMethodName = "auto",
     out: Annotated[Path | None, typer.Option(help="The table to write (.json or .csv).")] = None,
     confidence: Confidence = 0.95,
     interval: IntervalName = "finite-sample",
@@ -53,10 +54,7 @@ def what_if(
         Settings, confidence=confidence, interval=interval, simultaneous=simultaneous, target_examples=target_examples
     )
     with working("reading and estimating"):
-        result = run_what_if(
-            load(reports), wanted, method,
-            **settings.used("confidence", "interval", "simultaneous", "target_examples"),
-        )  # fmt: skip
+        result = what_if_of(PreparedClients.of(clients_of(load(reports)), settings), wanted, method)
     if out is not None:
         write_whole(out, _as_csv(result) if out.suffix == ".csv" else result.dumps())
     if as_json:

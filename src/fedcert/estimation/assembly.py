@@ -1,8 +1,9 @@
-"""An estimate from its parts: the curve, its interval, the checks, what it rests on."""
+"""Estimates and what-ifs from their parts: curves and intervals, checks, and the record of what they rest on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -14,173 +15,123 @@ from fedcert.errors import EstimationProblem, preview
 from fedcert.estimation.clients.aggregated import AggregatedClients
 from fedcert.estimation.clients.protocol import examples, pooled_mix
 from fedcert.estimation.clients.reported import ReportedClients
-from fedcert.estimation.diagnostics.checks import (
-    Check,
-    allowed_for,
-    consistency,
-    influence,
-    information,
-    label_shift,
-    missing_classes,
-    privacy_noise,
-    radii_in_reach,
-    reach,
-    same_settings,
-    screening,
-    thin_classes,
-)
-from fedcert.estimation.diagnostics.label_shift import ShiftTest, label_shift_test
-from fedcert.estimation.diagnostics.screening import Screened
-from fedcert.estimation.intervals.cluster_robust import ClientEffects, SummedEffects, effects_of
-from fedcert.estimation.intervals.ingredients import Uncertainty, of_weights
-from fedcert.estimation.intervals.statement import IntervalStatement, interval_statement, make_interval
-from fedcert.estimation.methods.minimax import minimax_weights
+from fedcert.estimation.diagnostics import checks
+from fedcert.estimation.diagnostics.checks import Check
+from fedcert.estimation.intervals.cluster_robust import SummedEffects
+from fedcert.estimation.intervals.statement import IntervalStatement
 from fedcert.estimation.methods.paper.estimators import worst_spread
-from fedcert.estimation.methods.registry import PointEstimate, Settings
+from fedcert.estimation.methods.point_estimate import PointEstimate
+from fedcert.estimation.methods.registry import Method
+from fedcert.estimation.mix_evaluator import MixEstimate, MixEvaluator
+from fedcert.estimation.prepared import AnyClients, PreparedClients
 from fedcert.estimation.result import BiasBound, ClassCurves, Estimate, Interval, Mismatch, TargetCurve, WhatIf
+from fedcert.estimation.settings import OF_INTERVALS, RECORDED
+from fedcert.estimation.target import distribution_of
 from fedcert.estimation.weights import Weights
-from fedcert.estimation.what_if import curves_for
 from fedcert.report import Target
 from fedcert.report.privacy import AddedNoise
 from fedcert.version import __version__
 
-WITH_CLASS_CURVES = ("poststratified", "blup")
-"""Methods that know the curve of each class."""
-
-_RECORDED = ("confidence", "interval", "simultaneous", "target_examples", "screen")
 _ROUNDING = 1e-9
-_SHIFT = 3
-"""The place of the check of label shift."""
+"""Weights that add up to 1 within this do so up to rounding, for millions of clients."""
 _MOST_NAMED = 1000
-"""Of more clients that count for less, only the first are named."""
+"""Clients reduced by screening that an estimate names: its file must stay readable."""
 _MOST_CLASSES = 200
 """Of more classes, the curves are left out of the estimate: `what_if` gives them."""
 
 
-def assemble(
-    method: str,
-    answer: PointEstimate,
-    pool: ReportedClients | AggregatedClients,
-    target: Target,
-    distribution: Floats,
-    settings: Settings,
-    screened: Screened | None = None,
-) -> Estimate:
-    """The estimate, whole.
-
-    Args:
-        method: the estimator's name.
-        answer: what it gave.
-        pool: what it was given, after screening.
-        target: the target population.
-        distribution: its class mix.
-        settings: what was asked for.
-        screened: what screening did.
+def assemble(prepared: PreparedClients, method: Method, target: Target) -> Estimate:
+    """The estimate of a method for a target.
 
     Raises:
-        EstimationProblem: the weights of another package's method do not add up to 1.
+        CallError: the method cannot be loaded.
+        EstimationProblem: the method needs more than is known, or its weights do not add up to 1.
     """
-    whole = pool if screened is None else screened.kept
-    test = shift_test(whole, settings)
-    checks: list[Check] = [
-        missing_classes(whole, distribution),
-        thin_classes(whole, distribution),
-        same_settings(whole),
-        label_shift(test, answer.uncertainty is not None),
-    ]
-    details = dict(answer.details)
-    chosen = str(details.get("chosen", method))
-    if screened is not None:
-        checks.append(screening(len(screened.dropped), len(screened.reduced), whole.count))
-        details["screened"] = dict(islice(screened.reduced.items(), _MOST_NAMED))
-    parts: dict[str, Any] = {"guarantee": answer.guarantee or "A point estimate. Its method states no guarantee."}
-    curve = answer.certified_accuracy
-    reached = _reached(method, answer, pool)
-    if reached is not None:
-        parts |= _distances(*reached, distribution)
-        # BLUP's own weights miss on purpose what they would have to pay for in chance; its interval's do not.
-        missed = parts["mismatch"].tv if answer.uncertainty is None else answer.uncertainty.bias
-        whose = "the interval's weights" if chosen == "blup" else "the weighted clients"
-        checks += [reach(missed, whose), information(parts["effective_examples"], examples(whole))]
-    if answer.weights is not None and isinstance(pool, ReportedClients):
-        parts["weights"] = Weights(pool.clients, answer.weights)
-        checks.append(influence(pool, answer.weights))
-    if answer.uncertainty is not None:
-        uncertainty, effects = allowing_for_shift(chosen, answer.uncertainty, pool, distribution, settings, test)
-        bounds = make_interval(uncertainty, distribution, pool, settings, effects)
-        if bounds.contradicted:
-            checks.append(consistency())
-        if isinstance(effects, SummedEffects):
-            checks[_SHIFT] = allowed_for()
-        curve = np.clip(curve, *bounds.reach)
-        parts |= {
-            "lower": tuple(bounds.lower.tolist()),
-            "upper": tuple(bounds.upper.tolist()),
-            "confidence": settings.confidence,
-            "interval": _interval(bounds.statement),
-            "guarantee": answer.guarantee or bounds.statement.guarantee,
-            # A second sum tells of one target alone.
-            "by_class": _by_class(
-                chosen, uncertainty, None if isinstance(effects, SummedEffects) else effects, pool, settings
-            ),
-        }
-    checks.append(radii_in_reach(pool))
-    if isinstance(pool, AggregatedClients) and pool.sums.private is not None:
-        checks.append(privacy_noise(pool.sums.noise or ""))
-        details["privacy"] = _privacy(pool.sums.private)
+    clients, settings = prepared.clients, prepared.settings
+    evaluator = MixEvaluator(prepared, method)
+    evaluation = evaluator.at(distribution_of(target, clients.classes))
+    point, interval = evaluation.point, evaluation.interval
+    reached = _Reached.of(method.name, evaluation, clients)
+    screened = None
+    if prepared.screened is not None:
+        screened = dict(islice(prepared.screened.reduced.items(), _MOST_NAMED))
+    privacy = _privacy(clients)
+    recorded = {"screened": screened, "privacy": privacy}
+    guarantee = point.guarantee or "A point estimate. Its method states no guarantee."
+    if interval is not None:
+        guarantee = point.guarantee or interval.statement.guarantee
     return Estimate(
-        method=method,
+        method=method.name,
         target=target,
-        radii=pool.radii,
-        # Rounding may leave a weighted mean a hair outside.
-        certified_accuracy=tuple(np.clip(curve, 0.0, 1.0).tolist()),
-        weights_note=answer.weights_note,
-        largest_radius=pool.reach[1],
-        clients=pool.count,
-        examples=examples(whole),
-        excluded=dict(pool.excluded),
-        checks=tuple(checks),
-        details=details,
-        settings={**answer.settings, **settings.used(*_RECORDED)},
-        model=pool.model,
-        smoothing=pool.smoothing,
-        classes=pool.classes,
+        radii=clients.radii,
+        certified_accuracy=_row(evaluation.curve),
+        lower=None if interval is None else _row(interval.lower),
+        upper=None if interval is None else _row(interval.upper),
+        confidence=None if interval is None else settings.confidence,
+        interval=None if interval is None else _interval(interval.statement),
+        guarantee=guarantee,
+        by_class=None if interval is None else _class_curves(evaluator, point),
+        mismatch=None if reached is None else reached.mismatch,
+        bias_bound=None if reached is None else reached.bias_bound,
+        weights=_weights(point, clients),
+        weights_note=point.weights_note,
+        effective_examples=None if reached is None else 1 / reached.squares,
+        largest_radius=clients.max_radius_range[1],
+        clients=clients.count,
+        examples=examples(prepared.whole),
+        excluded=dict(clients.excluded),
+        checks=tuple(_checks(prepared, evaluation, reached)),
+        details={**point.details, **{name: value for name, value in recorded.items() if value is not None}},
+        settings={**point.settings, **settings.used(*RECORDED)},
+        model=clients.model,
+        smoothing=clients.smoothing,
+        classes=clients.classes,
+        chosen=point.chosen,
+        screened=screened,
+        privacy=privacy,
         **_origin(),
-        **parts,
     )
 
 
-def assemble_what_if(
-    method: str, pool: ReportedClients | AggregatedClients, targets: Sequence[Target], mixes: Floats, settings: Settings
-) -> WhatIf:
-    """The estimates of many targets, whole."""
-    test = shift_test(pool, settings)
-    effects = None
-    if test is not None and test.rejects and isinstance(pool, ReportedClients):
-        effects = effects_of(pool, method == "poststratified" and pool.open_count == pool.count, settings.seed)
-    curves = curves_for(pool, mixes, method, settings, effects=effects)
-    promised = interval_statement(pool, settings, effects is not None)
+def assemble_what_if(prepared: PreparedClients, method: Method, targets: Sequence[Target]) -> WhatIf:
+    """The estimates of a method for many targets.
+
+    Raises:
+        EstimationProblem: the method needs more than is known.
+    """
+    clients, settings = prepared.clients, prepared.settings
+    evaluator = MixEvaluator(prepared, method)
+    evaluations = [evaluator.at(distribution_of(target, clients.classes)) for target in targets]
+    statement = _common_statement(evaluator, evaluations)
     return WhatIf(
-        method=method,
-        radii=pool.radii,
-        classes=pool.classes,
+        method=method.name,
+        radii=clients.radii,
+        classes=clients.classes,
         targets=tuple(
-            TargetCurve(target=target, certified_accuracy=accuracy, lower=lower, upper=upper)
-            for target, accuracy, lower, upper in zip(
-                targets, _rows(curves.certified_accuracy), _rows(curves.lower), _rows(curves.upper), strict=True
-            )
+            TargetCurve(target=target, certified_accuracy=curve, lower=lower, upper=upper)
+            for target, curve, lower, upper in zip(targets, *_rows(evaluations), strict=True)
         ),
         confidence=settings.confidence,
-        interval=_interval(promised),
-        guarantee=promised.guarantee,
-        checks=(same_settings(pool), label_shift(test, True), radii_in_reach(pool)),
-        clients=pool.count,
-        examples=examples(pool),
-        settings=settings.used("confidence", "interval", "simultaneous", "target_examples"),
-        model=pool.model,
-        smoothing=pool.smoothing,
+        interval=_interval(statement),
+        guarantee=statement.guarantee,
+        checks=(
+            checks.same_settings(clients),
+            checks.label_shift(prepared.shift_test, True),
+            checks.certifiable_radii(clients),
+        ),
+        clients=clients.count,
+        examples=examples(clients),
+        settings=settings.used(*OF_INTERVALS),
+        model=clients.model,
+        smoothing=clients.smoothing,
         **_origin(),
     )
+
+
+def _common_statement(evaluator: MixEvaluator, evaluations: Sequence[MixEstimate]) -> IntervalStatement:
+    """What the intervals say of themselves; of several that differ, those without a second sum say less."""
+    statements = {evaluation.interval.statement for evaluation in evaluations if evaluation.interval is not None}
+    return statements.pop() if len(statements) == 1 else evaluator.statement
 
 
 def _origin() -> dict[str, Any]:
@@ -191,89 +142,119 @@ def _interval(statement: IntervalStatement) -> Interval:
     return Interval(kind=statement.kind, scope=statement.scope, estimand=statement.estimand)
 
 
-def _by_class(
-    method: str,
-    uncertainty: Uncertainty,
-    effects: ClientEffects | None,
-    pool: ReportedClients | AggregatedClients,
-    settings: Settings,
-) -> ClassCurves | None:
-    if method not in WITH_CLASS_CURVES or len(pool.classes) > _MOST_CLASSES:
+def _row(curve: Floats) -> tuple[float, ...]:
+    return tuple(curve.tolist())
+
+
+def _rows(evaluations: Sequence[MixEstimate]) -> tuple[tuple[tuple[float, ...], ...], ...]:
+    """Curves, lower and upper ends, one row per evaluation."""
+    bounded = [(each.curve, each.interval.lower, each.interval.upper) for each in evaluations if each.interval]
+    if len(bounded) < len(evaluations):
+        raise EstimationProblem("a what-if needs a method with intervals, and this one gives none")
+    return tuple(tuple(map(_row, column)) for column in zip(*bounded, strict=True))
+
+
+def _class_curves(evaluator: MixEvaluator, point: PointEstimate) -> ClassCurves | None:
+    known = evaluator.method.class_curves or point.chosen is not None
+    if not known or len(evaluator.prepared.clients.classes) > _MOST_CLASSES:
         return None
-    curves = curves_for(pool, np.eye(len(pool.classes)), method, settings, uncertainty, effects)
-    return ClassCurves(
-        certified_accuracy=_rows(curves.certified_accuracy), lower=_rows(curves.lower), upper=_rows(curves.upper)
-    )
+    curves, lower, upper = _rows(evaluator.by_class())
+    return ClassCurves(certified_accuracy=curves, lower=lower, upper=upper)
 
 
-def _rows(matrix: Floats) -> tuple[tuple[float, ...], ...]:
-    return tuple(map(tuple, matrix.tolist()))
+def _weights(point: PointEstimate, clients: AnyClients) -> Weights | None:
+    if point.weights is None or not isinstance(clients, ReportedClients):
+        return None
+    return Weights(clients.clients, point.weights)
 
 
-def shift_test(pool: ReportedClients | AggregatedClients, settings: Settings) -> ShiftTest | None:
-    """The test of label shift; None where only sums are known."""
-    return label_shift_test(pool, settings.seed) if isinstance(pool, ReportedClients) else None
+def _checks(prepared: PreparedClients, evaluation: MixEstimate, reached: _Reached | None) -> list[Check]:
+    """All checks, in the order in which people read them."""
+    clients, whole, point, interval = prepared.clients, prepared.whole, evaluation.point, evaluation.interval
+    passed = [
+        checks.missing_classes(whole, evaluation.mix),
+        checks.thin_classes(whole, evaluation.mix),
+        checks.same_settings(whole),
+        checks.shift_allowed_for()
+        if isinstance(evaluation.effects, SummedEffects)
+        else checks.label_shift(prepared.shift_test, interval is not None),
+    ]
+    if prepared.screened is not None:
+        dropped, reduced = prepared.screened.dropped, prepared.screened.reduced
+        passed.append(checks.screening(len(dropped), len(reduced), whole.count))
+    if reached is not None:
+        passed.append(checks.mix_reached(reached.missed, reached.whose))
+        passed.append(checks.information(1 / reached.squares, examples(whole)))
+    if point.weights is not None and isinstance(clients, ReportedClients):
+        passed.append(checks.influence(clients, point.weights))
+    if interval is not None and interval.contradicted:
+        passed.append(checks.consistency())
+    passed.append(checks.certifiable_radii(clients))
+    if isinstance(clients, AggregatedClients) and clients.sums.private is not None:
+        passed.append(checks.privacy_noise(clients.sums.noise or ""))
+    return passed
 
 
-def allowing_for_shift(
-    method: str,
-    uncertainty: Uncertainty,
-    pool: ReportedClients | AggregatedClients,
-    distribution: Floats,
-    settings: Settings,
-    test: ShiftTest | None,
-) -> tuple[Uncertainty, ClientEffects | None]:
-    """What an interval is made of, and how clients differ, where the test of label shift rejects.
+@dataclass(frozen=True)
+class _Reached:
+    """What the weights of a method reach.
 
-    Clients that differ are told apart by their weights. Where counts of some clients enter by class, the interval is
-    then that of the minimax weights of everybody's curves.
+    Attributes:
+        difference: the target's class mix less theirs.
+        squares: Σ a²/n.
+        missed: the total variation that the interval's weights miss, or the method's own where it has no interval.
+        whose: in words, whose weights these are.
     """
-    if isinstance(pool, AggregatedClients):
-        return uncertainty, _summed_effects(method, pool, distribution)
-    if test is None or not test.rejects:
-        return uncertainty, None
-    by_class = method == "poststratified" and pool.open_count == pool.count
-    if uncertainty.weights is None and not by_class:
-        weights = minimax_weights(pool, distribution, settings)
-        uncertainty = of_weights(pool, distribution, weights)
-    return uncertainty, effects_of(pool, by_class, settings.seed)
+
+    difference: Floats
+    squares: float
+    missed: float
+    whose: str
+
+    @classmethod
+    def of(cls, method: str, evaluation: MixEstimate, clients: AnyClients) -> _Reached | None:
+        """Of a method's estimate; None for methods without weights."""
+        point = evaluation.point
+        reached = _mix_and_squares(method, point, clients)
+        if reached is None:
+            return None
+        difference = evaluation.mix - reached[0]
+        # BLUP's own weights miss on purpose what they would have to pay for in chance; its interval's do not.
+        own = float(np.abs(difference).sum() / 2)
+        missed = own if point.uncertainty is None else point.uncertainty.bias
+        used = method if point.chosen is None else point.chosen.method
+        return cls(
+            difference, reached[1], missed, "the interval's weights" if used == "blup" else "the weighted clients"
+        )
+
+    @property
+    def mismatch(self) -> Mismatch:
+        return Mismatch(l2=float(np.linalg.norm(self.difference)), tv=float(np.abs(self.difference).sum() / 2))
+
+    @property
+    def bias_bound(self) -> BiasBound:
+        spread = worst_spread(len(self.difference))
+        return BiasBound(theorem_1=self.mismatch.l2 * spread, spread=spread, sharp=self.mismatch.tv)
 
 
-def _summed_effects(method: str, pool: AggregatedClients, distribution: Floats) -> SummedEffects | None:
-    """How clients differ, where a second sum tells that for this target."""
-    told = pool.sums.spread
-    if told is None or method != "poststratified" or np.abs(np.subtract(told.target, distribution)).max() > _ROUNDING:
-        return None
-    return SummedEffects(np.array(told.covariance), told.freedom)
-
-
-def _reached(
-    method: str, answer: PointEstimate, pool: ReportedClients | AggregatedClients
-) -> tuple[Floats, float] | None:
+def _mix_and_squares(method: str, point: PointEstimate, clients: AnyClients) -> tuple[Floats, float] | None:
     """The class mix that the weights make of the clients', and Σ a²/n; None for methods without weights."""
-    if answer.weights is not None and isinstance(pool, ReportedClients):
-        total = float(answer.weights.sum())
+    if point.weights is not None and isinstance(clients, ReportedClients):
+        total = float(point.weights.sum())
         if not abs(total - 1) <= _ROUNDING:
             raise EstimationProblem(f"the weights of {preview(method)} must add up to 1, but add up to {total}")
-        return answer.weights @ pool.mixes, float(np.sum(answer.weights**2 / pool.sizes))
-    if answer.rule is None:
+        return point.weights @ clients.mixes, float(np.sum(point.weights**2 / clients.sizes))
+    if point.rule is None:
         return None
-    if pool.curves is None:  # totals alone: only weights by volume are known
-        return pooled_mix(pool), 1 / examples(pool)
-    return answer.rule.mix(pool.curves), answer.rule.squares(pool.curves)
+    statistics = clients.overall_statistics
+    if statistics is None:  # totals alone: only weights by volume are known
+        return pooled_mix(clients), 1 / examples(clients)
+    return point.rule.mix(statistics), point.rule.sum_squared_weights(statistics)
 
 
-def _distances(mix: Floats, squares: float, distribution: Floats) -> dict[str, Any]:
-    difference = distribution - mix
-    l2, tv = float(np.linalg.norm(difference)), float(np.abs(difference).sum() / 2)
-    spread = worst_spread(len(distribution))
-    return {
-        "mismatch": Mismatch(l2=l2, tv=tv),
-        "bias_bound": BiasBound(theorem_1=l2 * spread, spread=spread, sharp=tv),
-        "effective_examples": 1 / squares,
-    }
-
-
-def _privacy(noise: AddedNoise) -> dict[str, Any]:
-    """What was done to the counts before they left."""
+def _privacy(clients: AnyClients) -> Mapping[str, Any] | None:
+    """What was done to the counts before they left the clients; None where they are exact."""
+    noise: AddedNoise | None = clients.sums.private if isinstance(clients, AggregatedClients) else None
+    if noise is None:
+        return None
     return noise.budget.to_json() | {"rho": noise.rho}

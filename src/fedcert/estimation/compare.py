@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fedcert._schema.declare import optional, required
+from fedcert._schema.field_types import Number, Whole
+from fedcert._schema.record import Record
 from fedcert.errors import CallError
 
+if TYPE_CHECKING:
+    from fedcert.estimation.result import Estimate
 
-@dataclass(frozen=True)
-class Comparison:
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(Record):
     """Errors of an estimated curve over the radii.
 
     Attributes:
@@ -25,10 +32,12 @@ class Comparison:
         True
     """
 
-    rmse: float
-    mape: float | None
-    radii: int
-    left_out: int
+    NOUN: ClassVar[str] = "comparison with the truth"
+
+    rmse: float = required(Number(least=0))
+    mape: float | None = optional(Number(least=0))
+    radii: int = required(Whole(least=1))
+    left_out: int = required(Whole())
 
 
 def compare(estimated: Sequence[float], truth: Sequence[float]) -> Comparison:
@@ -54,4 +63,26 @@ def compare(estimated: Sequence[float], truth: Sequence[float]) -> Comparison:
     error = curve - true
     known = true > 0
     mape = float(np.mean(np.abs(error[known]) / true[known])) if known.any() else None
-    return Comparison(float(np.sqrt(np.mean(error**2))), mape, len(curve), int((~known).sum()))
+    rmse = float(np.sqrt(np.mean(error**2)))
+    return Comparison(rmse=rmse, mape=mape, radii=len(curve), left_out=int((~known).sum()))
+
+
+def check_comparable(estimates: Sequence[Estimate]) -> None:
+    """Check that estimates are about the same model, target and radii, smoothed alike.
+
+    Raises:
+        CallError: they are not.
+    """
+    first = estimates[0]
+    for other in estimates[1:]:
+        for name in ("model", "classes", "radii", "smoothing"):
+            if getattr(other, name) != getattr(first, name):
+                raise CallError(
+                    f"estimates side by side must have the same {name}, but those by {first.method} and {other.method} "
+                    "do not; show each by itself"
+                )
+        if other.target.distribution != first.target.distribution:
+            raise CallError(
+                f"estimates side by side must be for the same target, but those by {first.method} and {other.method} "
+                f"are for {first.target.name!r} and {other.target.name!r}, which differ; show each by itself"
+            )

@@ -1,23 +1,20 @@
-"""The server's work: reports or sums and targets in, estimates out."""
+"""The coordinator's work: reports or sums and targets in, estimates out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import replace
 
 from fedcert.errors import CallError, EstimationProblem, preview
-from fedcert.estimation.assembly import WITH_CLASS_CURVES, assemble, assemble_what_if
-from fedcert.estimation.clients.aggregated import AggregatedClients
-from fedcert.estimation.clients.reported import ReportedClients
-from fedcert.estimation.diagnostics.screening import Screened
-from fedcert.estimation.diagnostics.screening import screen as screen_clients
+from fedcert.estimation.assembly import assemble, assemble_what_if
+from fedcert.estimation.methods.auto import choose_method
 from fedcert.estimation.methods.poststratified import NO_CLASS_COUNTS
-from fedcert.estimation.methods.registry import Settings, check_knows, estimator
+from fedcert.estimation.methods.registry import AUTO, check_knows, class_curve_methods, find_method
+from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import Estimate, WhatIf
-from fedcert.estimation.target import distribution_of, target_of
-from fedcert.report import LoadedReports, Target, load
+from fedcert.estimation.settings import Settings
+from fedcert.estimation.target import target_of
+from fedcert.report import LoadedReports, Target
 from fedcert.report.load import Source
 
 
@@ -44,7 +41,7 @@ def estimate(
         reports: reports or sums, or paths of files, folders and Parquet tables that hold them.
         target: the target's class mix: "uniform", a mapping from class name to weight, a list of weights
             in class order, a JSON file's name, or "class=weight,…".
-        method: "auto" (post-stratified where clients tell counts per class, else BLUP), "poststratified", "blup",
+        method: "auto" (post-stratified where clients disclose counts per class, else BLUP), "poststratified", "blup",
             "minimax", the paper's "vw", "ap" and "ga", or one that another package registers.
         subsets: random subsets of clients to draw (T; AP and GA).
         subset_size: clients in each (E; AP and GA).
@@ -62,7 +59,7 @@ def estimate(
         CannotCombine: reports or sums that do not belong together.
         CallError: an unknown method, a setting or target of the wrong form.
         InvalidValue: a report or a target that breaks a rule.
-        EstimationProblem: no client has any test example, or the method needs more than sums tell.
+        EstimationProblem: no client has any test example, or the method needs more than sums hold.
 
     Examples:
         >>> from fedcert.report import Report
@@ -80,72 +77,20 @@ def estimate(
         subsets, subset_size, threshold, seed, confidence, interval, simultaneous, target_examples, non_negative,
         screen, tuple(trusted),
     )  # fmt: skip
-    return estimate_of(Prepared.of(pool_of(reports), settings), target, method, settings)
+    return estimate_of(PreparedClients.of(clients_of(reports), settings), target, method)
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What estimates are made from.
-
-    Attributes:
-        pool: what is known of the clients, after screening.
-        screened: what screening did; None where there was none.
-    """
-
-    pool: ReportedClients | AggregatedClients
-    screened: Screened | None
-
-    @classmethod
-    def of(cls, pool: ReportedClients | AggregatedClients, settings: Settings) -> Prepared:
-        """A pool, screened where the settings ask for it.
-
-        Raises:
-            EstimationProblem: sums are to be screened.
-        """
-        if not settings.screen:
-            return cls(pool, None)
-        screened = _screened(pool, settings)
-        return cls(screened.federation, screened)
-
-    @property
-    def whole(self) -> ReportedClients | AggregatedClients:
-        """The clients that screening kept, as they reported."""
-        return self.pool if self.screened is None else self.screened.kept
-
-
-def estimate_of(given: Prepared, target: object, method: str, settings: Settings) -> Estimate:
-    """The estimate of one method; several may be made from what was prepared once.
+def estimate_of(prepared: PreparedClients, target: object, method: str) -> Estimate:
+    """The estimate of one method; several may be made of clients that were prepared once.
 
     Raises:
         CallError: an unknown method, or a target of the wrong form.
         InvalidValue: a target that breaks a rule.
         EstimationProblem: the method needs more than is known.
     """
-    function = estimator(method)
-    check_knows(method, given.pool)
-    wanted = target_of(target, given.pool.classes)
-    distribution = distribution_of(wanted, given.pool.classes)
-    answer = function(given.pool, distribution, settings)
-    return assemble(method, answer, given.pool, wanted, distribution, settings, given.screened)
-
-
-def _screened(pool: ReportedClients | AggregatedClients, settings: Settings) -> Screened:
-    if not isinstance(pool, ReportedClients):
-        raise EstimationProblem("sums cannot be screened: they tell no client apart; give the clients' reports")
-    return screen_clients(pool, settings.seed, frozenset(settings.trusted))
-
-
-def pool_of(reports: Source | Iterable[Source] | LoadedReports) -> ReportedClients | AggregatedClients:
-    """Reports as a federation; with sums among them, everything as sums.
-
-    Raises:
-        CannotCombine: they do not belong together.
-        EstimationProblem: no client has any test example.
-    """
-    gathered = reports if isinstance(reports, LoadedReports) else load(reports)
-    if gathered.reports is not None and gathered.sums is None:
-        return ReportedClients.of(gathered.reports)
-    return AggregatedClients(gathered.whole)
+    known = find_method(method)
+    check_knows(known, prepared.clients)
+    return assemble(prepared, known, target_of(target, prepared.clients.classes))
 
 
 def what_if(
@@ -183,27 +128,37 @@ def what_if(
     settings = Settings(
         confidence=confidence, interval=interval, simultaneous=simultaneous, target_examples=target_examples
     )
-    pool = pool_of(reports)
-    wanted = _targets(targets, pool.classes)
-    if method not in ("auto", *WITH_CLASS_CURVES):
-        raise CallError(
-            f"method must be auto, {' or '.join(WITH_CLASS_CURVES)} for a what-if, but is {preview(method)}"
-        )
-    check_knows(method, pool)
-    if method == "poststratified" and pool.class_totals is None:
+    return what_if_of(PreparedClients.of(clients_of(reports), settings), targets, method)
+
+
+def what_if_of(prepared: PreparedClients, targets: Sequence[object] | Mapping[str, object], method: str) -> WhatIf:
+    """The estimates for many targets, of clients that were prepared once.
+
+    Raises:
+        CallError: another method, no target, or a target of the wrong form.
+        InvalidValue: a target that breaks a rule.
+        EstimationProblem: the method needs more than is known.
+    """
+    clients = prepared.clients
+    wanted = _targets(targets, clients.classes)
+    able = [known.name for known in class_curve_methods()]
+    if method not in (AUTO, *able):
+        *most, last = (AUTO, *able)
+        raise CallError(f"method must be {', '.join(most)} or {last} for a what-if, but is {preview(method)}")
+    check_knows(find_method(method), clients)
+    if method == "poststratified" and clients.class_totals is None:
         raise EstimationProblem(NO_CLASS_COUNTS)
-    chosen = ("poststratified" if pool.open_count else "blup") if method == "auto" else method
-    mixes = np.array([distribution_of(target, pool.classes) for target in wanted])
-    return assemble_what_if(chosen, pool, wanted, mixes, settings)
+    chosen = choose_method(clients).method if method == AUTO else method
+    return assemble_what_if(prepared, find_method(chosen), wanted)
 
 
 def _targets(targets: object, classes: tuple[str, ...]) -> list[Target]:
     if isinstance(targets, Mapping):
-        made = [replace(target_of(target, classes), name=name) for name, target in targets.items()]
+        wanted = [replace(target_of(target, classes), name=name) for name, target in targets.items()]
     elif isinstance(targets, Iterable) and not isinstance(targets, (str, bytes)):
-        made = [target_of(target, classes) for target in targets]
+        wanted = [target_of(target, classes) for target in targets]
     else:
         raise CallError(f"targets must be a list of targets or a mapping from names to them, but is {preview(targets)}")
-    if not made:
+    if not wanted:
         raise CallError("there are no targets; give at least one")
-    return made
+    return wanted

@@ -12,7 +12,12 @@ from fedcert.errors import EstimationProblem
 from fedcert.estimation.intervals.half_lengths import hoeffding_deviations
 from fedcert.estimation.methods.minimax_solver import shortest
 
-_LARGEST_GROWTH = 1e6
+_LARGEST_GROWTH, _SMALLEST_GROWTH = 1e6, 1e-6
+"""Factors of the clients' sizes that are considered: from one example to more than any client will have."""
+_BISECTIONS, _CLOSE_ENOUGH = 40, 1.001
+"""Halvings at most, and the ratio of the ends at which they stop: three digits of a plan are plenty."""
+_GROWTH = 0.01
+"""The growth whose effect is reported."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +26,10 @@ class PrecisionPlan:
 
     Attributes:
         half_length: without counts per class, with the minimax weights.
-        class_half_length: with counts per class from everybody (post-stratified), missing classes included.
+        class_half_length: with counts per class from all clients (post-stratified), missing classes included.
         clients: client -> how much of the half-length 1% more examples of its mix would take off.
         classes: class -> the same for 1% more examples of that class, with counts per class.
-        missing: classes of the target that nobody holds, and their share.
+        missing: classes of the target that no client holds, and their share.
         examples: how many there are.
         needed: how many examples of the same mixes would reach the wanted half-length without counts per class; None
             where none was wanted, infinity where no number would.
@@ -58,7 +63,7 @@ def plan_precision(
         wanted: a half-length to reach.
 
     Raises:
-        EstimationProblem: nobody has any example.
+        EstimationProblem: no client has any example.
     """
     counts = np.array([[row.get(name, 0) for name in classes] for row in histograms.values()], dtype=np.float64)
     held = counts.sum(axis=1) > 0
@@ -73,12 +78,12 @@ def plan_precision(
     weights = sizes * (mixes @ best.coefficients)
     chance = float(np.sqrt(np.sum(weights**2 / sizes)))
     # By the envelope theorem the weights may stay as they are while a client grows a little.
-    gains = 0.01 * z * weights**2 / sizes / (2 * chance)
+    gains = _GROWTH * z * weights**2 / sizes / (2 * chance)
     some = totals > 0
-    loads = np.where(some, target**2 / np.where(some, totals, 1.0), 0.0)
+    squares = np.where(some, target**2 / np.where(some, totals, 1.0), 0.0)
     share = float(target[~some].sum())
-    class_chance = float(np.sqrt(loads.sum()))
-    class_gains = 0.01 * z * loads / (2 * class_chance) if class_chance > 0 else loads
+    class_chance = float(np.sqrt(squares.sum()))
+    class_gains = _GROWTH * z * squares / (2 * class_chance) if class_chance > 0 else squares
     return PrecisionPlan(
         half_length=best.half_length,
         class_half_length=share / 2 + z * class_chance,
@@ -98,13 +103,13 @@ def _class_growth(ignorance: float, chance: float, wanted: float) -> float:
 
 
 def _growth(matrix: Floats, target: Floats, z: float, wanted: float) -> float:
-    """By which factor all clients must grow; the half-length falls with it, so bisection finds it."""
-    low, high = 1e-6, _LARGEST_GROWTH
+    """By which factor all clients must grow; the half-length falls with it, which bisection inverts."""
+    low, high = _SMALLEST_GROWTH, _LARGEST_GROWTH
     if shortest(matrix * high, target, z).half_length > wanted:
         return float("inf")
-    for _ in range(40):
+    for _ in range(_BISECTIONS):
         middle = float(np.sqrt(low * high))
         low, high = (low, middle) if shortest(matrix * middle, target, z).half_length <= wanted else (middle, high)
-        if high / low < 1.001:
+        if high / low < _CLOSE_ENOUGH:
             break
     return high

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -19,13 +20,18 @@ from fedcert._schema.field_types import (
 )
 from fedcert._schema.frozen import frozen
 from fedcert._schema.record import Nested, Record
+from fedcert.errors import InvalidValue
+from fedcert.estimation.compare import Comparison
 from fedcert.estimation.diagnostics.checks import Check
+from fedcert.estimation.methods.point_estimate import Chosen
 from fedcert.estimation.weights import WEIGHTS
 from fedcert.report import Smoothing, Target
 from fedcert.report.fields import CLASSES, MOST_CLASSES, MOST_RADII, RADII, check_same_length
 
 MOST_WEIGHTS = 10_000
-"""More of them go to a file of their own."""
+"""More of them go to a file of their own: a document stays below a megabyte."""
+_ROUNDING = 1e-9
+"""A radius this little above one of the grid is that one."""
 
 _CURVE = ListOf(Number(least=0, most=1), "numbers from 0 to 1, one per radius", most=MOST_RADII)
 _ROWS = ListOf(_CURVE, "rows, one per class", most=MOST_CLASSES)
@@ -42,8 +48,8 @@ class _Anything(FieldType):
     def validate(self, value: Any, field: str) -> Mapping[str, Any]:
         if not isinstance(value, Mapping):
             raise self.error(value, field)
-        taken: Mapping[str, Any] = frozen(value)
-        return taken
+        kept: Mapping[str, Any] = frozen(value)
+        return kept
 
     def schema(self) -> dict[str, Any]:
         return {"type": "object"}
@@ -81,7 +87,7 @@ class Interval(Record):
     """What an interval is.
 
     Attributes:
-        kind: how it was made.
+        kind: how it is computed.
         scope: at one radius, or at all at once.
         estimand: about what.
     """
@@ -108,13 +114,31 @@ class ClassCurves(Record):
     lower: tuple[tuple[float, ...], ...] = required(_ROWS)
     upper: tuple[tuple[float, ...], ...] = required(_ROWS)
 
-    def fit(self, classes: Sequence[str], radii: Sequence[float]) -> None:
+    def check_shape(self, classes: Sequence[str], radii: Sequence[float]) -> None:
         """Check that there is one row per class and one point per radius."""
         for name in ("certified_accuracy", "lower", "upper"):
             rows = getattr(self, name)
             check_same_length(f"by_class.{name}", rows, "classes", classes)
             for index, row in enumerate(rows):
                 check_same_length(f"by_class.{name}[{index}]", row, "radii", radii)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorstCase(Record):
+    """The interval if missing clients had held the worst that they could.
+
+    Attributes:
+        clients: how many are missing.
+        examples_each: the most that each of them may hold.
+        lower, upper: its ends at each radius.
+    """
+
+    NOUN: ClassVar[str] = "worst case"
+
+    clients: int = required(Whole())
+    examples_each: int = required(Whole())
+    lower: tuple[float, ...] = required(_CURVE)
+    upper: tuple[float, ...] = required(_CURVE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +152,7 @@ class Estimate(Record):
         certified_accuracy: the estimate at each.
         lower, upper: ends of the interval; null where the method has none.
         confidence: of the interval.
-        interval: what kind of interval.
+        interval: its kind, scope and estimand.
         guarantee: in words, what holds and under which assumptions.
         by_class: the curve of each class, as a by-product; null for methods that know none, and for very many classes.
         mismatch: between the target's mix and the one that the weights reach.
@@ -140,18 +164,23 @@ class Estimate(Record):
         largest_radius: the largest radius that any client's settings can certify; beyond it accuracy is 0.
         clients, examples: how many took part.
         excluded: client -> why it did not.
-        checks: what to know before relying on it.
-        details: the method's own (subset, groups, ties).
+        checks: to be read before relying on it.
+        details: the method's own (subset, groups, ties), and what has fields of its own below.
         settings: what to give the method to get the same again.
         model, smoothing, classes: what the reports share.
         software, created: what wrote it, and when.
+        chosen: the method behind it and why, where it was chosen automatically.
+        screened: client -> why screening reduced it; null without screening.
+        worst_case: the interval with missing clients at their worst; null where that was not asked for.
+        comparison: errors against the truth, where that is known.
+        privacy: the noise or rounding that protects the clients' counts; null for exact counts.
 
     Examples:
         >>> import fedcert
         >>> site = fedcert.Report(client="a", model="demo", smoothing={"sigma": 0.25}, radii=[0, 0.5], classes=["cat"],
         ...                       label_counts=[100], certified_counts=[90, 40])
-        >>> made = fedcert.estimate(site)
-        >>> made.at(0.3), made.largest_radius > 0.5, made.checks[0].verdict
+        >>> result = fedcert.estimate(site)
+        >>> result.at(0.3), result.largest_radius > 0.5, result.checks[0].verdict
         (0.4, True, 'ok')
     """
 
@@ -187,6 +216,11 @@ class Estimate(Record):
     classes: tuple[str, ...] = required(CLASSES)
     software: str | None = optional(Text())
     created: str | None = optional(Timestamp())
+    chosen: Chosen | None = optional(Nested(Chosen), later=True)
+    screened: Mapping[str, str] | None = optional(MappingOf(Text(longest=2000), "client names to reasons"), later=True)
+    worst_case: WorstCase | None = optional(Nested(WorstCase), later=True)
+    comparison: Comparison | None = optional(Nested(Comparison), later=True)
+    privacy: Mapping[str, Any] | None = optional(_Anything(), later=True)
 
     def check_consistency(self) -> None:
         """Check that the curves have one point per radius."""
@@ -195,7 +229,31 @@ class Estimate(Record):
             if getattr(self, name) is not None:
                 check_same_length(name, getattr(self, name), "radii", self.radii)
         if self.by_class is not None:
-            self.by_class.fit(self.classes, self.radii)
+            self.by_class.check_shape(self.classes, self.radii)
+        if self.worst_case is not None:
+            for name in ("lower", "upper"):
+                check_same_length(f"worst_case.{name}", getattr(self.worst_case, name), "radii", self.radii)
+
+    @property
+    def used_method(self) -> str:
+        """The method behind the estimate: the chosen one where it was chosen automatically."""
+        chosen = self.upgraded().chosen
+        return self.method if chosen is None else chosen.method
+
+    def upgraded(self) -> Estimate:
+        """The same, with the fields filled that an earlier fedcert wrote to `details` alone."""
+        earlier: dict[str, Any] = {
+            "chosen": {"method": self.details.get("chosen"), "because": self.details.get("because")},
+            "worst_case": self.details.get("missing"),
+            **{name: self.details.get(name) for name in ("screened", "comparison", "privacy")},
+        }
+        upgraded = self
+        for name, value in earlier.items():
+            if getattr(self, name) is None and value is not None:
+                with contextlib.suppress(InvalidValue):  # the details of another package's method may be of any form
+                    filled: dict[str, Any] = {name: value}
+                    upgraded = replace(upgraded, **filled)
+        return upgraded
 
     def to_json(self) -> dict[str, Any]:
         """The estimate as plain JSON types; many weights are left to a file of their own."""
@@ -211,7 +269,7 @@ class Estimate(Record):
             ValueError: the radius is beyond the grid.
         """
         for point, accuracy in zip(self.radii, self.certified_accuracy, strict=True):
-            if point >= radius - 1e-9:
+            if point >= radius - _ROUNDING:
                 return accuracy
         raise ValueError(f"radius must be at most {self.radii[-1]}, the last of the estimate, but is {radius}")
 
@@ -243,9 +301,9 @@ class WhatIf(Record):
         classes: class names in index order.
         targets: one curve per target mix.
         confidence: of each interval.
-        interval: what kind of interval.
+        interval: its kind, scope and estimand.
         guarantee: in words, what holds of each of them and under which assumptions.
-        checks: what to know before relying on any of them.
+        checks: to be read before relying on any of them.
         clients, examples: how many took part.
         settings: what to give to get the same again.
         model, smoothing: what the reports share.
@@ -256,8 +314,8 @@ class WhatIf(Record):
         >>> site = fedcert.Report(client="a", model="demo", smoothing={"sigma": 0.25}, radii=[0],
         ...                       classes=["cat", "dog"], label_counts=[80, 20], certified_counts=[70],
         ...                       class_certified_counts=[[60], [10]])
-        >>> made = fedcert.what_if(site, ["uniform"])
-        >>> made.method, made.targets[0].certified_accuracy
+        >>> result = fedcert.what_if(site, ["uniform"])
+        >>> result.method, result.targets[0].certified_accuracy
         ('poststratified', (0.625,))
     """
 

@@ -97,13 +97,13 @@ def _normalised(name: str, weights: Mapping[str, Any], classes: Sequence[str]) -
     taken: dict[str, float] = {}
     for key, weight in weights.items():
         if key not in known:
-            some = ", ".join(preview(one) for one in classes[:10]) + (", …" if len(classes) > 10 else "")
+            some = ", ".join(preview(name) for name in classes[:10]) + (", …" if len(classes) > 10 else "")
             raise InvalidValue("each class of the target", f"one of {some}", key)
         taken[key] = kind.validate(weight, f"the target's weight of {preview(key)}")
     largest = max(taken.values(), default=0.0)
     if not largest > 0:
         raise InvalidValue("the target", "at least one class of weight above 0", dict(weights))
     # Divided by the largest first, so that huge weights do not overflow when they are added.
-    parts = {one: taken.get(one, 0.0) / largest for one in classes}
+    parts = {known: taken.get(known, 0.0) / largest for known in classes}
     total = math.fsum(parts.values())
-    return Target(name=name, distribution={one: part / total for one, part in parts.items()})
+    return Target(name=name, distribution={known: part / total for known, part in parts.items()})

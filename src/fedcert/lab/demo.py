@@ -15,14 +15,15 @@ from fedcert._files.paths import kind_of_path, make_folder
 from fedcert.certification.run import certify
 from fedcert.errors import CallError, require
 from fedcert.estimation.compare import Comparison, compare
-from fedcert.estimation.estimate import estimate
-from fedcert.estimation.methods.registry import Settings
+from fedcert.estimation.estimate import estimate_of
+from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import Estimate
+from fedcert.estimation.settings import Settings
 from fedcert.lab.datasets.dataset import Images, Labels, as_floats
 from fedcert.lab.datasets.digits import CLASSES, load_digits
 from fedcert.lab.populations.mixes import draw_mix
 from fedcert.lab.populations.partition import Dirichlet, Indices
-from fedcert.report import Report, Request, Smoothing, Target, load, write_whole
+from fedcert.report import Report, Request, Smoothing, Target, write_whole
 from fedcert.report.provenance import provenance
 from fedcert.show.figures import plot
 from fedcert.show.page.contents import Contents
@@ -113,8 +114,9 @@ def run_demo(folder: Path, seed: int, on_progress: StageListener) -> Demo:
     network = _train(population, folder, seed, on_progress)
     request = _write_request(network, population, folder, generator)
     reports, truth = _certify(network, population, request, folder, seed, on_progress)
-    estimates = tuple(estimate(reports, request.target, method, seed=seed) for method in METHODS)
-    _write_estimates(estimates, reports, truth, request, folder, seed)
+    prepared = PreparedClients.of(clients_of(reports), Settings(seed=seed))
+    estimates = tuple(estimate_of(prepared, request.target, method) for method in METHODS)
+    _write_estimates(prepared, estimates, truth, folder)
     errors = {each.method: compare(each.certified_accuracy, truth.certified_accuracy) for each in estimates}
     return Demo(folder, tuple(reports), truth, estimates, errors)
 
@@ -184,15 +186,12 @@ def _certify(
     return reports, truth
 
 
-def _write_estimates(
-    estimates: Sequence[Estimate], reports: Sequence[Report], truth: Report, request: Request, folder: Path, seed: int
-) -> None:
+def _write_estimates(prepared: PreparedClients, estimates: Sequence[Estimate], truth: Report, folder: Path) -> None:
     for each in estimates:
         write_whole(folder / f"estimate-{each.method}.json", each.dumps())
     title = "Certified accuracy of the target, with BLUP's 95% interval"
     plot(estimates, folder / "curve.png", truth=truth.certified_accuracy, title=title, interval_of=BEST)
-    contents = Contents.of_reports(load(reports), request.target, BEST, Settings(seed=seed))
-    write_page(contents, folder / "page.html")
+    write_page(Contents.of_clients(prepared, estimates[METHODS.index(BEST)]), folder / "page.html")
 
 
 def check_folder(folder: Path) -> None:

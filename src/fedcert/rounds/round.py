@@ -259,6 +259,7 @@ class CertificationRound:
                 *([] if self.trusted is None else [check_signatures(len(reports), unsigned, screened)]),
             ),
             details=details,
+            worst_case=details.get("missing"),
         )
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from fedcert.errors import CallError, preview
-from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.estimation.methods.registry import estimator
+from fedcert.estimation.settings import Settings
 from fedcert.estimation.target import target_of
 from fedcert.report import DEFAULT_RADII, Release, Smoothing
 from fedcert.report.fields import CLASSES, RADII, ROSTER

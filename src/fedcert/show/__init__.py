@@ -1,1 +1,1 @@
-"""What people see: figures and terminal tables."""
+"""What people see: figures, terminal tables, the page, and metrics for training dashboards."""

@@ -6,21 +6,21 @@ from fedcert.estimation.diagnostics.checks import DO_NOT_RELY, LOOK, OK
 from fedcert.estimation.result import Estimate
 
 
-def at_radius(one: Estimate, index: int = 0) -> str:
+def at_radius(estimate: Estimate, index: int = 0) -> str:
     """The certified accuracy at a radius, in one sentence.
 
     Args:
-        one: the estimate.
+        estimate: the estimate.
         index: of the radius.
     """
-    accuracy, radius = one.certified_accuracy[index], one.radii[index]
+    accuracy, radius = estimate.certified_accuracy[index], estimate.radii[index]
     unchanged = "as they are" if radius == 0 else f"however they are changed within an L2 distance of {radius:g}"
-    if one.smoothing.norm != "l2" and radius:
-        unchanged = unchanged.replace("L2", one.smoothing.norm.upper())
+    if estimate.smoothing.norm != "l2" and radius:
+        unchanged = unchanged.replace("L2", estimate.smoothing.norm.upper())
     between = ""
-    if one.lower is not None and one.upper is not None and one.confidence is not None:
-        ends = f"{100 * one.lower[index]:.1f} and {100 * one.upper[index]:.1f}"
-        between = f" (between {ends}, confidence {share(one.confidence)})"
+    if estimate.lower is not None and estimate.upper is not None and estimate.confidence is not None:
+        ends = f"{100 * estimate.lower[index]:.1f} and {100 * estimate.upper[index]:.1f}"
+        between = f" (between {ends}, confidence {share(estimate.confidence)})"
     return (
         f"Of 100 examples of the target, about {100 * accuracy:.1f}{between} are certified to be classified right, "
         f"{unchanged}."
@@ -37,21 +37,21 @@ def share(value: float) -> str:
     return f"{100 * value:.10g}%"
 
 
-def method_of(one: Estimate) -> str:
-    """The method's name as tables have it; where it was chosen automatically, the one that was."""
-    return str(one.details.get("chosen", one.method)).upper()
+def method_of(estimate: Estimate) -> str:
+    """The method's name as tables have it; where it was chosen automatically, the chosen one."""
+    return estimate.used_method.upper()
 
 
-def default_radius(one: Estimate) -> int:
-    """The index of a radius to begin with: about a quarter of the way, where robustness begins to tell."""
-    wanted = one.radii[0] + (one.radii[-1] - one.radii[0]) / 4
-    return min(range(len(one.radii)), key=lambda index: abs(one.radii[index] - wanted))
+def default_radius(estimate: Estimate) -> int:
+    """The index of a radius to begin with: about a quarter of the way, where robustness begins to matter."""
+    wanted = estimate.radii[0] + (estimate.radii[-1] - estimate.radii[0]) / 4
+    return min(range(len(estimate.radii)), key=lambda index: abs(estimate.radii[index] - wanted))
 
 
-def verdict(one: Estimate) -> tuple[str, str]:
+def verdict(estimate: Estimate) -> tuple[str, str]:
     """Whether to rely on an estimate: the gravest of its checks, and that in words."""
-    wrong = [check for check in one.checks if check.verdict == DO_NOT_RELY]
-    odd = [check for check in one.checks if check.verdict == LOOK]
+    wrong = [check for check in estimate.checks if check.verdict == DO_NOT_RELY]
+    odd = [check for check in estimate.checks if check.verdict == LOOK]
     if wrong:
         return DO_NOT_RELY, f"Do not rely on it: {_first(wrong[0].sentence)}"
     if odd:

@@ -17,10 +17,14 @@ from fedcert.estimation.weights import heaviest
 from fedcert.report import Report
 from fedcert.show.sentences import method_of
 
-_SHOWN_RADII = 11
+_SHOWN_RADII, _SHOWN_INTERVALS = 11, 5
+"""Columns of curves and of intervals, which are wider: they fit a terminal of 100 characters."""
 _LONGEST_NAME = 40
+"""Characters before a name is folded: it leaves half of a terminal to the numbers."""
 _SHOWN_CLIENTS = 10
-_SHOWN_INTERVALS = 5
+"""Rows of the table of weights: one screen with all the rest."""
+_ANY_WIDTH = 10_000
+"""Wider than any table: what a table would take if it could."""
 
 
 def printable(text: str) -> Text:
@@ -47,7 +51,7 @@ class Fitting:
         table = self.build([0])
         for count in range(min(self.most, self.radii), 1, -1):
             wider = self.build(_spread(self.radii, count))
-            if Measurement.get(console, options.update(max_width=10_000), wider).maximum <= options.max_width:
+            if Measurement.get(console, options.update(max_width=_ANY_WIDTH), wider).maximum <= options.max_width:
                 table = wider
                 break
         yield table
@@ -65,10 +69,10 @@ def curve_table(estimates: Sequence[Estimate], truth: Sequence[float] | None = N
     """Certified accuracy at some radii, one row per method."""
     radii = estimates[0].radii
     rows = []
-    for one in estimates:
-        rows.append((method_of(one), one.certified_accuracy))
-        if one.lower is not None and one.upper is not None and len(estimates) == 1:
-            rows += [("  lower end", one.lower), ("  upper end", one.upper)]
+    for estimate in estimates:
+        rows.append((method_of(estimate), estimate.certified_accuracy))
+        if estimate.lower is not None and estimate.upper is not None and len(estimates) == 1:
+            rows += [("  lower end", estimate.lower), ("  upper end", estimate.upper)]
     if truth is not None:
         rows.append(("truth", tuple(truth)))
 
@@ -86,14 +90,14 @@ def error_table(comparisons: Mapping[str, Comparison], estimates: Sequence[Estim
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("method", "RMSE", "MAPE", "mismatch (L2)", "effective examples"):
         table.add_column(name, justify="left" if name == "method" else "right")
-    for one in estimates:
-        errors = comparisons[one.method]
+    for estimate in estimates:
+        errors = comparisons[estimate.method]
         table.add_row(
-            printable(method_of(one)),
+            printable(method_of(estimate)),
             f"{errors.rmse:.4f}",
             "–" if errors.mape is None else f"{errors.mape:.3f}",
-            "–" if one.mismatch is None else f"{one.mismatch.l2:.4f}",
-            "–" if one.effective_examples is None else f"{one.effective_examples:,.0f}",
+            "–" if estimate.mismatch is None else f"{estimate.mismatch.l2:.4f}",
+            "–" if estimate.effective_examples is None else f"{estimate.effective_examples:,.0f}",
         )
     return table
 
@@ -115,11 +119,11 @@ def weight_table(estimate: Estimate) -> Table | None:
     return table
 
 
-def target_table(made: WhatIf) -> Fitting:
+def target_table(what_if: WhatIf) -> Fitting:
     """Curves with intervals, one row per target."""
-    names = [curve.target.name for curve in made.targets]
-    curves = [(curve.certified_accuracy, curve.lower, curve.upper) for curve in made.targets]
-    return _interval_table("target", names, curves, made.radii)
+    names = [curve.target.name for curve in what_if.targets]
+    curves = [(curve.certified_accuracy, curve.lower, curve.upper) for curve in what_if.targets]
+    return _interval_table("target", names, curves, what_if.radii)
 
 
 def class_table(estimate: Estimate) -> Fitting | None:

@@ -13,21 +13,24 @@ from fedcert.estimation.diagnostics.checks import OK
 from fedcert.estimation.result import Estimate
 
 _SHOWN = 6
+"""Radii that are logged by default: as many curves as a dashboard shows legibly."""
+_ROUNDING = 1e-9
+"""As in `Estimate.at`."""
 
 
 class Writer(Protocol):
     """What writes scalars: torch's `SummaryWriter`, TensorBoard's own, or anything alike."""
 
     def add_scalar(self, tag: str, scalar_value: float, global_step: int, /) -> None:
-        """Write one."""
+        """Write a scalar."""
 
 
-def metrics_of(one: Estimate, radii: Sequence[float] | None = None) -> dict[str, float]:
-    """The figures of an estimate that are worth watching, by name.
+def metrics_of(estimate: Estimate, radii: Sequence[float] | None = None) -> dict[str, float]:
+    """The numbers of an estimate that are worth watching, by name.
 
     Args:
-        one: the estimate.
-        radii: at which certified accuracy is told, as `Estimate.at` reads them; six of the estimate's own where None.
+        estimate: the estimate.
+        radii: at which certified accuracy is logged, as `Estimate.at` reads them; six of the estimate's own where None.
 
     Raises:
         CallError: a radius is beyond the estimate's.
@@ -37,29 +40,31 @@ def metrics_of(one: Estimate, radii: Sequence[float] | None = None) -> dict[str,
         >>> from fedcert.report import Report
         >>> site = Report(client="a", model="demo", smoothing={"sigma": 0.25}, radii=[0, 0.5], classes=["cat", "dog"],
         ...               label_counts=[80, 20], certified_counts=[90, 40])
-        >>> made = metrics_of(estimate(site, "cat=4,dog=1"), radii=[0.5])
-        >>> [name for name in made if name.startswith("certified")]  # doctest: +NORMALIZE_WHITESPACE
+        >>> metrics = metrics_of(estimate(site, "cat=4,dog=1"), radii=[0.5])
+        >>> [name for name in metrics if name.startswith("certified")]  # doctest: +NORMALIZE_WHITESPACE
         ['certified_accuracy/radius_0.5', 'certified_accuracy_lower/radius_0.5',
          'certified_accuracy_upper/radius_0.5']
-        >>> round(made["certified_accuracy/radius_0.5"], 3)
+        >>> round(metrics["certified_accuracy/radius_0.5"], 3)
         0.4
     """
-    chosen = _spread(one.radii) if radii is None else list(radii)
-    made: dict[str, float] = {}
+    chosen = _spread(estimate.radii) if radii is None else list(radii)
+    metrics: dict[str, float] = {}
     for radius in chosen:
-        index = next((place for place, point in enumerate(one.radii) if point >= radius - 1e-9), None)
+        index = next((place for place, point in enumerate(estimate.radii) if point >= radius - _ROUNDING), None)
         if index is None:
-            raise CallError(f"radius must be at most {one.radii[-1]:g}, the last of the estimate, but is {radius:g}")
-        for name, curve in (("", one.certified_accuracy), ("_lower", one.lower), ("_upper", one.upper)):
+            raise CallError(
+                f"radius must be at most {estimate.radii[-1]:g}, the last of the estimate, but is {radius:g}"
+            )
+        for name, curve in (("", estimate.certified_accuracy), ("_lower", estimate.lower), ("_upper", estimate.upper)):
             if curve is not None:
-                made[f"certified_accuracy{name}/radius_{radius:g}"] = curve[index]
-    made |= {"estimate/clients": float(one.clients), "estimate/examples": float(one.examples)}
-    made["estimate/checks_not_ok"] = float(sum(check.verdict != OK for check in one.checks))
-    if one.mismatch is not None:
-        made["estimate/mismatch"] = one.mismatch.tv
-    if one.effective_examples is not None:
-        made["estimate/effective_examples"] = one.effective_examples
-    return made
+                metrics[f"certified_accuracy{name}/radius_{radius:g}"] = curve[index]
+    metrics |= {"estimate/clients": float(estimate.clients), "estimate/examples": float(estimate.examples)}
+    metrics["estimate/checks_not_ok"] = float(sum(check.verdict != OK for check in estimate.checks))
+    if estimate.mismatch is not None:
+        metrics["estimate/mismatch"] = estimate.mismatch.tv
+    if estimate.effective_examples is not None:
+        metrics["estimate/effective_examples"] = estimate.effective_examples
+    return metrics
 
 
 def _spread(radii: Sequence[float]) -> list[float]:
@@ -74,7 +79,7 @@ def tensorboard(where: str | Path | Writer, radii: Sequence[float] | None = None
 
     Args:
         where: a folder, or a writer that is there already (torch's `SummaryWriter`); the latter is left open.
-        radii: at which certified accuracy is told; six of the estimate's own where None.
+        radii: at which certified accuracy is logged; six of the estimate's own where None.
 
     Returns:
         A function of an estimate and the training round that it is of.
@@ -96,12 +101,12 @@ def tensorboard(where: str | Path | Writer, radii: Sequence[float] | None = None
         ...
     """
     if not isinstance(where, (str, Path)):
-        yield lambda one, step: _written(where, metrics_of(one, radii), step)
+        yield lambda estimate, step: _written(where, metrics_of(estimate, radii), step)
         return
     summary = require("tensorboard.summary", "logging to TensorBoard", "tensorboard")
     writer = summary.Writer(str(where))
     try:
-        yield lambda one, step: _written(writer, metrics_of(one, radii), step)
+        yield lambda estimate, step: _written(writer, metrics_of(estimate, radii), step)
     finally:
         writer.close()
 
@@ -118,8 +123,8 @@ def mlflow(run: str | None = None, radii: Sequence[float] | None = None, *, clie
 
     Args:
         run: the run's id; the active run where None.
-        radii: at which certified accuracy is told; six of the estimate's own where None.
-        client: an `MlflowClient`; one for MLflow's usual tracking place where None.
+        radii: at which certified accuracy is logged; six of the estimate's own where None.
+        client: an `MlflowClient`; one for MLflow's default tracking server where None.
 
     Returns:
         A function of an estimate and the training round that it is of.
@@ -147,11 +152,11 @@ def mlflow(run: str | None = None, radii: Sequence[float] | None = None, *, clie
         if active is None:
             raise CallError("no run of MLflow is active; start one (mlflow.start_run), or give its id")
         run = active.info.run_id
-    teller = client if client is not None else tracking.MlflowClient()
+    logger = client if client is not None else tracking.MlflowClient()
 
-    def log(one: Estimate, step: int) -> None:
+    def log(estimate: Estimate, step: int) -> None:
         now = int(1000 * time.time())
-        told = metrics_of(one, radii)
-        teller.log_batch(run, metrics=[entities.Metric(name, value, now, step) for name, value in told.items()])
+        metrics = metrics_of(estimate, radii)
+        logger.log_batch(run, metrics=[entities.Metric(name, value, now, step) for name, value in metrics.items()])
 
     yield log

@@ -17,12 +17,16 @@ from fedcert.report.privacy import AddedNoise
 from fedcert.report.sums.groups import effect_bound, group_bound
 
 _CLEAR = 4.0
-"""A class counts as held if its noisy count is so many standard deviations of the noise."""
+"""A class counts as held if its noisy count is so many standard deviations of the noise: by chance alone that happens
+once in 30,000 classes."""
+
+_TINY = 1e-9
+"""Stands in for a noisy total that is not positive, so that the division is defined."""
 
 
 @dataclass(frozen=True)
 class AggregatedClients:
-    """A pool that sums tell of: see `Clients`."""
+    """`Clients` of whom only sums are known."""
 
     sums: Sums
 
@@ -50,7 +54,7 @@ class AggregatedClients:
 
     @property
     def model(self) -> str:
-        """What all of them certified."""
+        """The model that all of them certified."""
         return self.sums.model
 
     @property
@@ -59,29 +63,29 @@ class AggregatedClients:
         return self.sums.smoothing
 
     @property
-    def alike(self) -> bool:
+    def same_settings(self) -> bool:
         """Whether all of them drew the same samples at the same failure probability."""
         return self.sums.alike
 
     @property
     def fewest_holders(self) -> int:
-        """Classes that fewer of them hold were left out of the sums; 1 where none were."""
+        """Classes that fewer clients hold were left out of the sums; 1 where none were."""
         return self.sums.fewest_holders or 1
 
     @property
-    def reach(self) -> tuple[float, float]:
-        """The largest radius of the fewest samples, twice: sums tell of no others."""
+    def max_radius_range(self) -> tuple[float, float]:
+        """The largest radius of the fewest samples, twice: sums hold no others."""
         return (self.sums.smoothing.largest_radius,) * 2
 
     @property
     def count(self) -> int:
-        """How many clients hold examples, or, where that is not told, how many there are."""
+        """Number of clients that hold examples; of all contributors where that is not known."""
         moments = self.sums.moments
         return max(moments.clients if moments is not None else self.sums.contributors, 1)
 
     @property
-    def open_count(self) -> int:
-        """How many of them tell counts per class."""
+    def n_with_class_counts(self) -> int:
+        """Number of clients that disclose counts per class."""
         totals = self.sums.by_class
         if totals is None or not sum(totals.label_counts):
             return 0
@@ -101,16 +105,16 @@ class AggregatedClients:
 
     @cached_property
     def class_totals(self) -> tuple[Floats, Floats] | None:
-        """Examples per class and certified ones, classes x radii, of those who tell; None if nobody does."""
+        """Examples per class and certified ones (classes x radii), of clients that disclose them; None if none does."""
         if self.sums.private is not None:
             return self._noisy_totals(self.sums.private)
         totals = self.sums.by_class
-        if totals is None or not self.open_count:
+        if totals is None or not self.n_with_class_counts:
             return None
         return np.array(totals.label_counts, dtype=np.float64), np.array(totals.certified_counts, dtype=np.float64)
 
     def _noisy_totals(self, noise: AddedNoise) -> tuple[Floats, Floats] | None:
-        """Totals as noisy as they are; of a class whose count is within the noise, nothing is known."""
+        """The noisy totals; those of a class whose count is not clearly above the noise are set to 0."""
         cells = np.array(noise.cells, dtype=np.float64) / noise.scale
         labels = cells.sum(axis=1)
         known = labels > _CLEAR * np.sqrt(noise.variance * cells.shape[1])
@@ -120,58 +124,58 @@ class AggregatedClients:
         return np.where(known, labels, 0.0), np.where(known[:, None], certified, 0.0)
 
     @cached_property
-    def drowned(self) -> Floats | None:
-        """What is likeliest of classes whose counts are within the noise: all classes' pooled curve, which is not."""
+    def fallback_curve(self) -> Floats | None:
+        """Fallback for classes whose noisy count is not clearly above zero: the curve pooled over all classes."""
         if self.sums.private is None:
             return None
         cells = np.array(self.sums.private.cells, dtype=np.float64).sum(axis=0)
         certified = np.cumsum(cells[:0:-1])[::-1]
-        return np.asarray(np.clip(certified / max(cells.sum(), 1e-9), 0.0, 1.0), dtype=np.float64)
+        return np.asarray(np.clip(certified / max(cells.sum(), _TINY), 0.0, 1.0), dtype=np.float64)
 
     @cached_property
-    def noise(self) -> Floats | None:
-        """The variances of the noise in an example's count, where it is certified at a radius and where not."""
+    def noise_variance(self) -> Floats | None:
+        """Variance of the noise in a class's certified and uncertified examples (2 x radii); None without noise."""
         if self.sums.private is None:
             return None
         above = np.arange(len(self.radii), 0, -1.0)
         return self.sums.private.variance * np.stack([above, len(self.radii) + 1 - above])
 
     @cached_property
-    def curves(self) -> SufficientStatistics | None:
-        """Sums over all clients as the paper's protocol knows them; None where only totals are known."""
+    def overall_statistics(self) -> SufficientStatistics | None:
+        """Sufficient statistics of the clients' mixes and overall counts; None where only totals are known."""
         sums = self.sums
         if sums.moments is None:
             return None
         return SufficientStatistics.of_moments(sums.label_counts, sums.certified_counts, sums.moments)
 
     @cached_property
-    def evidence(self) -> SufficientStatistics | None:
-        """All that is told: counts per class of those who tell, curves of the others; None where not known."""
+    def statistics(self) -> SufficientStatistics | None:
+        """Sufficient statistics: counts per class where disclosed, overall counts otherwise; None if totals alone."""
         totals = self.class_totals
         if totals is None or self.sums.by_class is None:
-            return self.curves
-        if self.open_count == self.count:
+            return self.overall_statistics
+        if self.n_with_class_counts == self.count:
             return SufficientStatistics.of_classes(*totals)
         moments = self.sums.by_class.moments
-        if self.curves is None or moments is None:
-            return self.curves
-        opened = SufficientStatistics.of_moments(
+        if self.overall_statistics is None or moments is None:
+            return self.overall_statistics
+        disclosing = SufficientStatistics.of_moments(
             self.sums.by_class.label_counts, np.sum(self.sums.by_class.certified_counts, axis=0).tolist(), moments
         )
-        return SufficientStatistics.of_both(self.curves - opened, totals)
+        return SufficientStatistics.of_both(self.overall_statistics - disclosing, totals)
 
     @property
-    def effects(self) -> Floats:
+    def largest_design_effects(self) -> Floats:
         """The largest design effect of any client at each radius."""
-        told = effect_bound(self.sums.design_effect, self.sums.largest_group, len(self.radii))
-        return np.asarray(told or [1.0] * len(self.radii), dtype=np.float64)
+        bound = effect_bound(self.sums.design_effect, self.sums.largest_group, len(self.radii))
+        return np.asarray(bound or [1.0] * len(self.radii), dtype=np.float64)
 
     @property
     def largest_group(self) -> int:
-        """Examples in the largest group of any client, at most; 1 where all are independent."""
+        """An upper bound on the examples in any client's largest group; 1 where all are independent."""
         return group_bound(self.sums.examples, self.sums.design_effect, self.sums.largest_group)
 
     @property
     def excluded(self) -> Mapping[str, str]:
-        """Nobody: sums name no client."""
+        """Empty: sums name no client."""
         return {}

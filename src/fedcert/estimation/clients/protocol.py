@@ -1,4 +1,4 @@
-"""What clients add up to: all that estimators may know where no client's own numbers are told."""
+"""What estimators may know of the clients, whether each is known by its report or all of them by their sums."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fedcert.report import Smoothing
 
 
 class Clients(Protocol):
-    """Clients together: `ReportedClients` are known one by one, `AggregatedClients` by their sums alone."""
+    """All clients together: `ReportedClients` are known one by one, `AggregatedClients` by their sums alone."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -26,31 +26,31 @@ class Clients(Protocol):
 
     @property
     def model(self) -> str:
-        """What all of them certified."""
+        """The model that all of them certified."""
 
     @property
     def smoothing(self) -> Smoothing:
         """How; the smallest n and the largest failure probability among them."""
 
     @property
-    def alike(self) -> bool:
+    def same_settings(self) -> bool:
         """Whether all of them drew the same samples at the same failure probability."""
 
     @property
     def fewest_holders(self) -> int:
-        """Classes that fewer of them hold were left out of what is known; 1 where none were."""
+        """Classes that fewer clients hold were left out; 1 where none were."""
 
     @property
-    def reach(self) -> tuple[float, float]:
+    def max_radius_range(self) -> tuple[float, float]:
         """The least and the most of the largest radii that the clients' settings can certify."""
 
     @property
     def count(self) -> int:
-        """How many clients hold examples."""
+        """Number of clients that hold examples."""
 
     @property
-    def open_count(self) -> int:
-        """How many of them tell counts per class."""
+    def n_with_class_counts(self) -> int:
+        """Number of clients that disclose counts per class."""
 
     @property
     def labels(self) -> Floats:
@@ -62,60 +62,76 @@ class Clients(Protocol):
 
     @property
     def class_totals(self) -> tuple[Floats, Floats] | None:
-        """Examples per class and certified ones, classes x radii, of those who tell; None if nobody does."""
+        """Examples per class and certified ones (classes x radii), of clients that disclose them; None if none does."""
 
     @property
-    def curves(self) -> SufficientStatistics | None:
-        """Sums over all clients as the paper's protocol knows them; None where only totals are known."""
+    def noise_variance(self) -> Floats | None:
+        """Variance of the noise added for privacy, in a class's certified and uncertified examples (2 x radii).
+
+        None where the counts are exact.
+        """
 
     @property
-    def evidence(self) -> SufficientStatistics | None:
-        """All that is told: counts per class of those who tell, curves of the others; None where not known."""
+    def fallback_curve(self) -> Floats | None:
+        """Stands in for the curve of a class whose noisy count is not clearly above zero; None without noise."""
 
     @property
-    def effects(self) -> Floats:
+    def overall_statistics(self) -> SufficientStatistics | None:
+        """Sufficient statistics of the clients' mixes and overall counts; None where only totals are known."""
+
+    @property
+    def statistics(self) -> SufficientStatistics | None:
+        """Sufficient statistics: counts per class where disclosed, overall counts otherwise; None if totals alone."""
+
+    @property
+    def largest_design_effects(self) -> Floats:
         """The largest design effect of any client at each radius."""
 
     @property
     def largest_group(self) -> int:
-        """Examples in the largest group of any client, at most; 1 where all are independent."""
+        """An upper bound on the examples in any client's largest group; 1 where all are independent."""
 
     @property
     def excluded(self) -> Mapping[str, str]:
         """Client -> why it is left out."""
 
 
-def examples(pool: Clients) -> int:
+def examples(clients: Clients) -> int:
     """All examples together."""
-    return int(pool.labels.sum())
+    return int(clients.labels.sum())
 
 
-def curves_of(pool: Clients) -> SufficientStatistics:
-    """The sums over clients' curves.
-
-    Raises:
-        EstimationProblem: only totals are known.
-    """
-    return _known(pool.curves)
+def all_disclose(clients: Clients) -> bool:
+    """Whether every client discloses counts per class."""
+    return clients.n_with_class_counts == clients.count
 
 
-def evidence_of(pool: Clients) -> SufficientStatistics:
-    """All that is told.
+def overall_statistics_of(clients: Clients) -> SufficientStatistics:
+    """The statistics of mixes and overall counts.
 
     Raises:
         EstimationProblem: only totals are known.
     """
-    return _known(pool.evidence)
+    return _known(clients.overall_statistics)
 
 
-def pooled_mix(pool: Clients) -> Floats:
-    """Class distribution of all clients' examples together."""
-    return np.asarray(pool.labels / pool.labels.sum(), dtype=np.float64)
+def statistics_of(clients: Clients) -> SufficientStatistics:
+    """The statistics of everything that the clients disclose.
+
+    Raises:
+        EstimationProblem: only totals are known.
+    """
+    return _known(clients.statistics)
 
 
-def _known(evidence: SufficientStatistics | None) -> SufficientStatistics:
-    if evidence is None:
+def pooled_mix(clients: Clients) -> Floats:
+    """Class mix of all clients' examples together."""
+    return np.asarray(clients.labels / clients.labels.sum(), dtype=np.float64)
+
+
+def _known(statistics: SufficientStatistics | None) -> SufficientStatistics:
+    if statistics is None:
         raise EstimationProblem(
             "these sums have totals but no moments, which BLUP and minimax need; use --method vw or poststratified"
         )
-    return evidence
+    return statistics

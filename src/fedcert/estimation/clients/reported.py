@@ -1,4 +1,4 @@
-"""The reports of a federation as arrays: what every estimator starts from."""
+"""Clients known by their reports, as arrays."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from fedcert.report import Report, Smoothing, Table
 from fedcert.report.compatibility import joint
 
 _CELLS_AT_ONCE = 2**24
+"""Counts converted to floats at once: 128 MB."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReportedClients:
-    """Clients that hold test examples, and their counts. It is a `Clients` whose clients are known.
+    """Clients that hold test examples, and their counts: `Clients` that are known one by one.
 
-    Counts are whole numbers, unless screening made a client count for less.
+    Counts are whole numbers, unless screening reduced a client.
 
     Attributes:
         clients: names, sorted.
@@ -32,15 +33,15 @@ class ReportedClients:
         radii: increasing radii.
         label_counts: clients x classes.
         certified_counts: clients x radii.
-        model: what all of them certified.
+        model: the model that all of them certified.
         smoothing: how; the smallest n and the largest failure probability among them.
-        opens: which clients tell counts per class.
-        class_rows: these, open clients x classes x radii, before any screening.
-        factors: what screening leaves of each client; None where it left all of everybody.
+        has_class_counts: which clients disclose counts per class.
+        class_rows: these counts, disclosing clients x classes x radii, before any screening.
+        factors: the share of each client that screening leaves; None without screening.
         design_effects: variance inflation, clients x radii; None where all examples are independent.
-        largest_groups: examples in each client's largest group, at most; None where all are independent.
-        alike: whether all of them drew the same samples at the same failure probability.
-        reach: the least and the most of the largest radii that the clients' settings can certify.
+        largest_groups: upper bound on the examples in each client's largest group; None where all are independent.
+        same_settings: whether all of them drew the same samples at the same failure probability.
+        max_radius_range: the least and the most of the largest radii that the clients' settings can certify.
         excluded: client -> why it is left out.
     """
 
@@ -51,10 +52,10 @@ class ReportedClients:
     certified_counts: Floats
     model: str
     smoothing: Smoothing
-    opens: npt.NDArray[np.bool_]
+    has_class_counts: npt.NDArray[np.bool_]
     class_rows: npt.NDArray[Any]
-    alike: bool
-    reach: tuple[float, float]
+    same_settings: bool
+    max_radius_range: tuple[float, float]
     excluded: Mapping[str, str]
     factors: Floats | None = None
     design_effects: Floats | None = None
@@ -77,7 +78,7 @@ class ReportedClients:
         total = int(sizes.sum(dtype=np.float64))
         if total > LARGEST_COUNT:
             raise EstimationProblem(f"the clients claim {total} examples together, more than can be counted (2^53)")
-        position = np.cumsum(table.has_class_counts) - 1  # of each open row among the open ones
+        position = np.cumsum(table.has_class_counts) - 1  # of each disclosing row among them
         occurring = [table.smoothings[index] for index in np.unique(table.settings[order])]
         caps = [smoothing.largest_radius for smoothing in occurring]
         return cls(
@@ -88,33 +89,41 @@ class ReportedClients:
             certified_counts=table.certified_counts[order].astype(np.float64),
             model=table.model,
             smoothing=joint(occurring),
-            opens=table.has_class_counts[order],
+            has_class_counts=table.has_class_counts[order],
             class_rows=table.class_rows[[position[row] for row in order if table.has_class_counts[row]]],
-            alike=len(occurring) == 1,
-            reach=(min(caps), max(caps)),
+            same_settings=len(occurring) == 1,
+            max_radius_range=(min(caps), max(caps)),
             excluded={table.clients[row]: "it has no test examples" for row in np.flatnonzero(sizes == 0)},
             design_effects=None if table.design_effects is None else table.design_effects[order],
             largest_groups=None if table.largest_groups is None else table.largest_groups[order],
         )
 
-    def closed(self) -> ReportedClients:
-        """The same clients, none of whom tells counts per class: what the paper's reports say."""
-        return replace(self, opens=np.zeros(self.count, dtype=np.bool_), class_rows=self.class_rows[:0])
+    def without_class_counts(self) -> ReportedClients:
+        """The same clients with what the paper's reports say: no counts per class."""
+        return replace(self, has_class_counts=np.zeros(self.count, dtype=np.bool_), class_rows=self.class_rows[:0])
 
     @property
     def fewest_holders(self) -> int:
-        """Nothing was left out of reports."""
+        """1: reports leave no class out."""
         return 1
 
     @property
+    def noise_variance(self) -> None:
+        """None: reports are exact."""
+
+    @property
+    def fallback_curve(self) -> None:
+        """None: without noise no count is below it."""
+
+    @property
     def count(self) -> int:
-        """How many clients hold examples."""
+        """Number of clients that hold examples."""
         return len(self.clients)
 
     @property
-    def open_count(self) -> int:
-        """How many of them tell counts per class."""
-        return int(self.opens.sum())
+    def n_with_class_counts(self) -> int:
+        """Number of clients that disclose counts per class."""
+        return int(self.has_class_counts.sum())
 
     @cached_property
     def sizes(self) -> Floats:
@@ -143,34 +152,33 @@ class ReportedClients:
 
     @cached_property
     def class_totals(self) -> tuple[Floats, Floats] | None:
-        """Examples per class and certified ones, classes x radii, of those who tell; None if nobody does."""
-        if not self.opens.any():
+        """Examples per class and certified ones (classes x radii), of clients that disclose them; None if none does."""
+        if not self.has_class_counts.any():
             return None
-        factors = np.ones(len(self.class_rows)) if self.factors is None else self.factors[self.opens]
+        factors = np.ones(len(self.class_rows)) if self.factors is None else self.factors[self.has_class_counts]
         certified = np.zeros(self.class_rows.shape[1:])
         step = max(1, _CELLS_AT_ONCE // certified.size)
-        for start in range(0, len(factors), step):  # some at a time: in full precision they may not fit
+        for start in range(0, len(factors), step):
             piece = slice(start, start + step)
             certified += np.tensordot(factors[piece], self.class_rows[piece].astype(np.float64), axes=1)
-        return np.asarray(self.label_counts[self.opens].sum(axis=0), dtype=np.float64), certified
+        return np.asarray(self.label_counts[self.has_class_counts].sum(axis=0), dtype=np.float64), certified
 
     @cached_property
-    def curves(self) -> SufficientStatistics:
-        """Sums over all clients as the paper's protocol knows them."""
+    def overall_statistics(self) -> SufficientStatistics:
+        """Sufficient statistics of the clients' mixes and overall counts, as in the paper's protocol."""
         return SufficientStatistics.of_clients(self.label_counts, self.certified_counts)
 
     @cached_property
-    def evidence(self) -> SufficientStatistics:
-        """All that is told: counts per class of those who tell, curves of the others."""
+    def statistics(self) -> SufficientStatistics:
+        """Sufficient statistics: counts per class where disclosed, overall counts otherwise."""
         if self.class_totals is None:
-            return self.curves
-        closed = ~self.opens
-        return SufficientStatistics.of_both(
-            SufficientStatistics.of_clients(self.label_counts[closed], self.certified_counts[closed]), self.class_totals
-        )
+            return self.overall_statistics
+        rest = ~self.has_class_counts
+        others = SufficientStatistics.of_clients(self.label_counts[rest], self.certified_counts[rest])
+        return SufficientStatistics.of_both(others, self.class_totals)
 
     @property
-    def effects(self) -> Floats:
+    def largest_design_effects(self) -> Floats:
         """The largest design effect of any client at each radius."""
         if self.design_effects is None:
             return np.ones(len(self.radii))
@@ -178,7 +186,7 @@ class ReportedClients:
 
     @property
     def largest_group(self) -> int:
-        """Examples in the largest group of any client, at most; 1 where all are independent."""
+        """An upper bound on the examples in any client's largest group; 1 where all are independent."""
         return 1 if self.largest_groups is None else int(self.largest_groups.max())
 
     def part(
@@ -189,7 +197,7 @@ class ReportedClients:
         Args:
             chosen: which clients stay, by a mask.
             excluded: the others -> why.
-            factors: what is left of each client that stays; None for all of everybody.
+            factors: the share of each client that stays; None for all of it.
         """
         kept = np.flatnonzero(chosen)
         scale = np.ones(len(kept)) if factors is None else factors
@@ -198,8 +206,8 @@ class ReportedClients:
             clients=tuple(self.clients[index] for index in kept),
             label_counts=self.label_counts[kept] * scale[:, None],
             certified_counts=self.certified_counts[kept] * scale[:, None],
-            opens=self.opens[kept],
-            class_rows=self.class_rows[chosen[self.opens]],
+            has_class_counts=self.has_class_counts[kept],
+            class_rows=self.class_rows[chosen[self.has_class_counts]],
             factors=factors,
             design_effects=None if self.design_effects is None else self.design_effects[kept],
             largest_groups=None if self.largest_groups is None else self.largest_groups[kept],

@@ -1,4 +1,4 @@
-"""What a reader must know before relying on an estimate: one sentence and one verdict each."""
+"""Checks that a reader needs before relying on an estimate: one sentence and one verdict each."""
 
 from __future__ import annotations
 
@@ -17,9 +17,17 @@ from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.diagnostics.label_shift import ShiftTest
 
 OK, LOOK, DO_NOT_RELY = "ok", "look", "don't rely on it"
-_NOTABLE = 0.02
-_THIN, _MANY, _FEW_CLIENTS, _DOMINANT = 30, 200, 3, 0.5
+_NOTABLE, _SERIOUS = 0.02, 0.1
+"""Shares of the target: below the first they are within what a typical interval allows for, above the second they
+decide the estimate."""
+_THIN, _MANY = 30, 200
+"""Examples: the interval of a proportion is ±18 and ±7 percentage points wide with so many."""
+_FEW_CLIENTS, _DOMINANT = 3, 0.5
+"""With so few clients each one counts; beyond, a client that carries half of the weight is worth a look."""
 _TOO_MANY = 0.3
+"""Share of clients that screening may leave out: its fit tolerates nearly half, less a margin."""
+_MOST_LISTED = 10
+"""Classes that a sentence names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +35,7 @@ class Check(Record):
     """One check.
 
     Attributes:
-        name: what was looked at.
+        name: what was checked.
         verdict: "ok", "look" or "don't rely on it".
         figure: the number behind it.
         sentence: the same in words.
@@ -41,16 +49,18 @@ class Check(Record):
     sentence: str = required(Text(longest=2000))
 
 
-def missing_classes(pool: Clients, target: Floats) -> Check:
+def missing_classes(clients: Clients, target: Floats) -> Check:
     """How much of the target consists of classes that no client has test examples of."""
-    missing = np.flatnonzero((pool.labels == 0) & (target > 0))
+    missing = np.flatnonzero((clients.labels == 0) & (target > 0))
     share = float(target[missing].sum())
     if not len(missing):
         sentence = "Every class of the target has test examples at some client."
         return Check(name="missing classes", verdict=OK, figure=0.0, sentence=sentence)
-    named = ", ".join(preview(pool.classes[index]) for index in missing[:10])
-    named += f" and {len(missing) - 10} more" if len(missing) > 10 else ""
-    who = "No client has" if pool.fewest_holders == 1 else f"Fewer than {pool.fewest_holders} clients, if any, have"
+    named = ", ".join(preview(clients.classes[index]) for index in missing[:_MOST_LISTED])
+    named += f" and {len(missing) - _MOST_LISTED} more" if len(missing) > _MOST_LISTED else ""
+    who = (
+        "No client has" if clients.fewest_holders == 1 else f"Fewer than {clients.fewest_holders} clients, if any, have"
+    )
     return Check(
         name="missing classes",
         verdict=LOOK if share <= _NOTABLE else DO_NOT_RELY,
@@ -59,9 +69,9 @@ def missing_classes(pool: Clients, target: Floats) -> Check:
     )
 
 
-def same_settings(pool: Clients) -> Check:
-    """Whether all clients spent the same samples at the same failure probability."""
-    if pool.alike:
+def same_settings(clients: Clients) -> Check:
+    """Whether all clients drew the same samples at the same failure probability."""
+    if clients.same_settings:
         sentence = "All clients certified with the same samples and failure probability."
         return Check(name="same settings", verdict=OK, figure=None, sentence=sentence)
     sentence = (
@@ -71,23 +81,23 @@ def same_settings(pool: Clients) -> Check:
     return Check(name="same settings", verdict=LOOK, figure=None, sentence=sentence)
 
 
-def reach(total_variation: float, whose: str = "the weighted clients") -> Check:
+def mix_reached(total_variation: float, whose: str = "the weighted clients") -> Check:
     """How far the mix that the weights reach is from the target's."""
-    verdict = OK if total_variation <= _NOTABLE else LOOK if total_variation <= 0.1 else DO_NOT_RELY
+    verdict = OK if total_variation <= _NOTABLE else LOOK if total_variation <= _SERIOUS else DO_NOT_RELY
     sentence = f"The class mix of {whose} differs from the target's in {total_variation:.1%} of the examples"
     sentence += "." if verdict == OK else f": the estimate may be off by up to {total_variation:.3f} for that alone."
     return Check(name="reach", verdict=verdict, figure=total_variation, sentence=sentence)
 
 
-def thin_classes(pool: Clients, target: Floats) -> Check:
+def thin_classes(clients: Clients, target: Floats) -> Check:
     """Whether some class matters to the target but has few test examples."""
-    totals = pool.labels
+    totals = clients.labels
     thin = np.flatnonzero((totals > 0) & (totals < _THIN) & (target >= _NOTABLE))
     least = float(totals[(totals > 0) & (target > 0)].min(initial=totals.max()))
     if not len(thin):
         sentence = f"Every held class that is at least {_NOTABLE:.0%} of the target has {_THIN} test examples or more."
         return Check(name="thin classes", verdict=OK, figure=float(least), sentence=sentence)
-    named = ", ".join(f"{preview(pool.classes[index])} ({totals[index]:.0f})" for index in thin[:10])
+    named = ", ".join(f"{preview(clients.classes[index])} ({totals[index]:.0f})" for index in thin[:_MOST_LISTED])
     sentence = f"Few test examples, all clients together, of {named}: little is known about them."
     return Check(name="thin classes", verdict=LOOK, figure=float(least), sentence=sentence)
 
@@ -105,8 +115,8 @@ def information(effective: float, total: int) -> Check:
     return Check(name="information", verdict=verdict, figure=effective, sentence=sentence)
 
 
-def allowed_for() -> Check:
-    """Clients may differ, and the interval knows by how much."""
+def shift_allowed_for() -> Check:
+    """Clients may differ, and the interval allows for it by a second sum."""
     sentence = (
         "Sums do not tell whether each class is the same at all clients (label shift); the interval allows for clients "
         "that differ, by a second sum."
@@ -115,7 +125,7 @@ def allowed_for() -> Check:
 
 
 def privacy_noise(words: str) -> Check:
-    """What noise protects, and that the interval knows of it."""
+    """Noise that was added for privacy, which the interval allows for."""
     sentence = f"The sums hold {words}. The interval allows for it; a class within the noise counts as held by nobody."
     return Check(name="privacy noise", verdict=OK, figure=None, sentence=sentence)
 
@@ -157,10 +167,10 @@ def screening(dropped: int, reduced: int, kept: int) -> Check:
 
 
 def label_shift(test: ShiftTest | None, allowed_for: bool) -> Check:
-    """What the test of the assumption behind everything says.
+    """The result of the test of label shift, the assumption behind everything.
 
     Args:
-        test: its outcome; None where only sums are known, which do not allow it.
+        test: its result; None where only sums are known, which do not allow it.
         allowed_for: whether there is an interval, which then allows for clients that differ.
     """
     if test is None:
@@ -186,14 +196,14 @@ def label_shift(test: ShiftTest | None, allowed_for: bool) -> Check:
     return Check(name="label shift", verdict=DO_NOT_RELY, figure=test.probability, sentence=sentence)
 
 
-def radii_in_reach(pool: Clients) -> Check:
+def certifiable_radii(clients: Clients) -> Check:
     """Whether the clients' settings can certify all of the radii."""
-    least, most = pool.reach
-    beyond = sum(radius > most for radius in pool.radii)
-    partly = sum(least < radius <= most for radius in pool.radii)
+    least, most = clients.max_radius_range
+    beyond = sum(radius > most for radius in clients.radii)
+    partly = sum(least < radius <= most for radius in clients.radii)
     if beyond:
         sentence = (
-            f"{beyond} of {len(pool.radii)} radii are above {most:.3f}, the largest that these settings can "
+            f"{beyond} of {len(clients.radii)} radii are above {most:.3f}, the largest that these settings can "
             "certify: certified accuracy is 0 there by construction, more samples (n) would tell."
         )
     else:

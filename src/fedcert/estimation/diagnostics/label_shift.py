@@ -12,22 +12,35 @@ import numpy as np
 
 from fedcert._arrays import Floats, Integers
 from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.reml import CLASS_VARIANCES, RestrictedLikelihood
 
 LEVEL = 0.03
-"""Below the usual 5%, because accuracies are estimated: so that the size stays at or below 5%."""
+"""Nominal level; the accuracies are estimated, and in simulations the size of the test is then at most 5%."""
 _REPLICATES = 499
+"""Simulated federations: the p-value of a test at 3% is then known to 0.8%."""
 _FEWEST_CLIENTS = 3
+"""With two clients, an effect of each cannot be distinguished from their mixes."""
 _MOST_CELLS = 20_000
-"""Clients x classes that are simulated; of more clients, a random part is looked at, which is plenty."""
+"""Clients x classes that are simulated, which bounds the work; of more clients, a random part is tested."""
 _CELLS_AT_ONCE = 2**22
+"""Simulated counts held at once: 32 MB."""
 _MOST_EXAMPLES = 10**9
 """Of a class, that numpy's hypergeometric draws allow."""
-_CLASS_GRID = np.concatenate([[0.0], np.geomspace(1e-4, 0.25, 16)])
-"""Variances between classes that are tried; accuracies in [0, 1] have no larger one."""
-_CLIENT_GRID = np.concatenate([[0.0], np.geomspace(1e-5, 0.25, 16)])
-"""Variances between clients that are tried."""
-_CLOSEST_TO_CERTAIN = 0.02
+_CLIENT_VARIANCES = np.concatenate([[0.0], np.geomspace(1e-5, 0.25, 16)])
+"""Values of τ² that are tried: none, and standard deviations from 0.003 to ½; a factor of two apart."""
+_FINE_CLASS_VARIANCES = np.concatenate([[0.0], np.geomspace(1e-5, 0.25, 60)])
+"""Values of σ² for the fit that federations are simulated from, which is made once and can afford a fine grid."""
+_FROM_CERTAIN = 0.02
+"""Accuracies of simulated classes are kept this far from 0 and 1: twice as far as those of intervals, because too
+little noise in the simulation would let the test reject too often."""
 _ROUNDS = 3
+"""Fits of the classes' accuracies and of the noise in turn, each of which changes less than the one before."""
+_LARGEST_VARIANCE = 0.25
+"""Of an example that is certified or not."""
+_ROUNDING = 1e-9
+"""Statistics this close are tied."""
+_JITTER = 1e-12
+"""Added to a covariance matrix so that its Cholesky factor exists."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +48,9 @@ class ShiftTest:
     """A test of label shift.
 
     Attributes:
-        probability: the p-value; None where the clients are too few to tell, or nothing differs at any radius.
-        radius: the radius whose counts were looked at.
-        clients: how many clients were looked at.
+        probability: the p-value; None where the clients are too few, or nothing differs at any radius.
+        radius: the radius whose counts were tested.
+        clients: how many clients were tested.
     """
 
     probability: float | None
@@ -53,8 +66,8 @@ class ShiftTest:
 def label_shift_test(federation: ReportedClients, seed: int = 0, replicates: int = _REPLICATES) -> ShiftTest:
     """Test label shift at the radius where the clients' pooled accuracy is closest to one half.
 
-    Where clients tell counts per class, those clients are tested by them; otherwise all clients by their curves. Where
-    only some tell, both tests are made, and the smaller p-value is doubled.
+    Clients that disclose counts per class are tested by them; otherwise all clients by their curves. Where only some
+    disclose them, both tests are made, and the smaller p-value is doubled.
 
     Args:
         federation: clients whose counts are whole (not screened ones).
@@ -66,18 +79,18 @@ def label_shift_test(federation: ReportedClients, seed: int = 0, replicates: int
     radius = federation.radii[index]
     generator = np.random.default_rng(seed)
     most = max(_MOST_CELLS // len(federation.classes), _FEWEST_CLIENTS)
-    everyone = _some(np.arange(federation.count), most, generator)
-    tellers = _some(np.flatnonzero(federation.opens), most, generator)
-    if len(everyone) < _FEWEST_CLIENTS or not 0 < pooled[index] < 1:
-        return ShiftTest(None, radius, len(everyone))
-    found = []
-    if federation.class_totals is not None and len(tellers) >= _FEWEST_CLIENTS:
+    chosen = _some(np.arange(federation.count), most, generator)
+    disclosing = _some(np.flatnonzero(federation.has_class_counts), most, generator)
+    if len(chosen) < _FEWEST_CLIENTS or not 0 < pooled[index] < 1:
+        return ShiftTest(None, radius, len(chosen))
+    probabilities = []
+    if federation.class_totals is not None and len(disclosing) >= _FEWEST_CLIENTS:
         examples, certified = federation.class_totals
-        rows = _counts(federation, tellers, index)
-        found.append(probability_from_class_counts(*rows, examples, certified[:, index], generator, replicates))
-    if not found or not federation.opens.all():
-        found.append(probability_from_curves(*_counts(federation, everyone, index), generator, replicates))
-    return ShiftTest(min(1.0, len(found) * min(found)), radius, len(everyone))
+        rows = _counts(federation, disclosing, index)
+        probabilities.append(probability_from_class_counts(*rows, examples, certified[:, index], generator, replicates))
+    if not probabilities or not federation.has_class_counts.all():
+        probabilities.append(probability_from_curves(*_counts(federation, chosen, index), generator, replicates))
+    return ShiftTest(min(1.0, len(probabilities) * min(probabilities)), radius, len(chosen))
 
 
 def _counts(federation: ReportedClients, chosen: Integers, index: int) -> tuple[Integers, Integers, Floats]:
@@ -104,8 +117,8 @@ def probability_from_curves(
     federations simulated without client effects: the classes' accuracies are drawn from what the fit without client
     effects leaves possible, counts from them.
 
-    Guarantee: approximate. Var e is taken large rather than small, so the test errs towards not rejecting where clients
-    do not tell the classes apart.
+    Guarantee: approximate. Var e is taken large rather than small, so the test errs towards not rejecting where the
+    clients' mixes do not distinguish the classes.
 
     Args:
         labels: clients x classes; every client holds an example.
@@ -121,19 +134,19 @@ def probability_from_curves(
     noise = pooled * (1 - pooled) * effects / sizes
     for _ in range(_ROUNDS):
         accuracy, uncertain = _class_accuracy(observed, mixes, noise)
-        inside = np.clip(accuracy, _CLOSEST_TO_CERTAIN, 1 - _CLOSEST_TO_CERTAIN)
+        inside = np.clip(accuracy, _FROM_CERTAIN, 1 - _FROM_CERTAIN)
         # L(1 - L) of an estimate that is hardly shrunk is too small by its variance, on average; else this is too much.
-        spread = np.minimum(inside * (1 - inside) + np.diag(uncertain), 0.25)
+        spread = np.minimum(inside * (1 - inside) + np.diag(uncertain), _LARGEST_VARIANCE)
         noise = mixes @ spread * effects / sizes
-    root = np.linalg.cholesky(uncertain + 1e-12 * np.eye(len(accuracy)))
+    root = np.linalg.cholesky(uncertain + _JITTER * np.eye(len(accuracy)))
     drawn = accuracy + generator.standard_normal((replicates, len(accuracy))) @ root.T
-    drawn = np.clip(drawn, _CLOSEST_TO_CERTAIN, 1 - _CLOSEST_TO_CERTAIN)
+    drawn = np.clip(drawn, _FROM_CERTAIN, 1 - _FROM_CERTAIN)
     expected = drawn @ mixes.T
     simulated = _simulated(labels, drawn, generator) / sizes
     # Replicates have independent examples; they are spread about their mean as wide as the clients' may be.
     simulated = expected + np.sqrt(noise * sizes / ((drawn * (1 - drawn)) @ mixes.T)) * (simulated - expected)
     statistics = _ratio(np.vstack([observed, simulated]), mixes, noise)
-    return float(np.mean(statistics >= statistics[0] - 1e-9))
+    return float(np.mean(statistics >= statistics[0] - _ROUNDING))
 
 
 def probability_from_class_counts(
@@ -170,79 +183,48 @@ def probability_from_class_counts(
     # Variance of a residual given the totals.
     scale = share * (1 - share) * examples / np.maximum(examples - 1, 1)
     variance = (labels * (1 - labels / examples)) @ scale * effects / sizes**2
-    told = variance > 0
-    if not told.any():
+    informative = variance > 0
+    if not informative.any():
         return 1.0
     placed = np.zeros((replicates, len(labels)))
     for column, total, right in zip(labels.T, examples.astype(np.int64), successes.astype(np.int64), strict=True):
-        who = np.flatnonzero(column)
+        holders = np.flatnonzero(column)
         if 0 < right < total:
-            placed[:, who] += _placed(column[who], int(total), int(right), replicates, generator)
+            placed[:, holders] += _placed(column[holders], int(total), int(right), replicates, generator)
     residuals = np.vstack([certified - labels @ share, np.sqrt(effects) * placed]) / sizes
-    squares, variance = residuals[:, told] ** 2, variance[told]
+    squares, variance = residuals[:, informative] ** 2, variance[informative]
     deviance = np.stack([
-        np.log(variance + extra).sum() + squares @ (1 / (variance + extra)) for extra in _CLIENT_GRID
+        np.log(variance + extra).sum() + squares @ (1 / (variance + extra)) for extra in _CLIENT_VARIANCES
     ])  # fmt: skip
     statistics = deviance[0] - deviance.min(axis=0)
-    return float(np.mean(statistics >= statistics[0] - 1e-9))
+    return float(np.mean(statistics >= statistics[0] - _ROUNDING))
 
 
 def _placed(held: Integers, total: int, right: int, replicates: int, generator: np.random.Generator) -> Floats:
     """Of a class's certified examples, placed at random: how many more than expected each client gets."""
-    everyone = np.append(held, total - held.sum())
+    parts = np.append(held, total - held.sum())
     share = right / total
     if total < _MOST_EXAMPLES:
-        drawn = generator.multivariate_hypergeometric(everyone, right, size=replicates, method="marginals")
+        drawn = generator.multivariate_hypergeometric(parts, right, size=replicates, method="marginals")
         return np.asarray(drawn[:, :-1] - held * share, dtype=np.float64)
-    more = generator.binomial(everyone, share, size=(replicates, len(everyone))) - everyone * share
+    more = generator.binomial(parts, share, size=(replicates, len(parts))) - parts * share
     return np.asarray(more[:, :-1] - more.sum(axis=1, keepdims=True) * (held / total), dtype=np.float64)
 
 
 def _class_accuracy(observed: Floats, mixes: Floats, noise: Floats) -> tuple[Floats, Floats]:
     """Mean and covariance of the classes' accuracies given the clients', without client effects; σ² by REML."""
-    weighted = mixes / noise[:, None]
-    matrix, plain = mixes.T @ weighted, weighted.sum(axis=0)
-    values, vectors = np.linalg.eigh(matrix)
-    values = np.maximum(values, 0.0)
-    ones, cross = vectors.T @ plain, vectors.T @ (weighted.T @ observed)
-    total, first, second = (1 / noise).sum(), (observed / noise).sum(), (observed**2 / noise).sum()
-
-    def deviance(variance: float) -> float:
-        shrink = variance / (1 + variance * values)
-        left = total - shrink @ ones**2
-        rest = first - shrink @ (ones * cross)
-        return float(second - shrink @ cross**2 - rest**2 / left + np.log1p(variance * values).sum() + np.log(left))
-
-    grid = np.concatenate([[0.0], np.geomspace(1e-5, 0.25, 60)])
-    variance = float(grid[int(np.argmin([deviance(point) for point in grid]))])
-    shrink = variance / (1 + variance * values)
-    left = total - shrink @ ones**2
-    mean = (first - shrink @ (ones * cross)) / left
-    pulled = vectors @ (shrink * ones)
-    accuracy = mean + vectors @ (shrink * (cross - ones * mean))
-    sway = 1 - pulled  # how a class's accuracy moves with the mean
-    covariance = (vectors * shrink) @ vectors.T + np.outer(sway, sway) / left
-    return np.asarray(accuracy, dtype=np.float64), np.asarray(covariance, dtype=np.float64)
+    likelihood = RestrictedLikelihood.of(observed[None, :], mixes, 1 / noise)
+    best = int(np.argmin(likelihood.deviance(_FINE_CLASS_VARIANCES)[:, 0]))
+    return likelihood.class_accuracy(float(_FINE_CLASS_VARIANCES[best]))
 
 
 def _ratio(curves: Floats, mixes: Floats, noise: Floats) -> Floats:
     """Twice the log restricted likelihood ratio of τ² = 0 for each row of curves."""
-    best = []
-    for client in _CLIENT_GRID:
-        weights = 1 / (noise + client)
-        weighted = mixes * weights[:, None]
-        values, vectors = np.linalg.eigh(mixes.T @ weighted)
-        values = np.maximum(values, 0.0)
-        ones = vectors.T @ weighted.sum(axis=0)
-        cross = (curves @ weighted) @ vectors
-        total, first, second = weights.sum(), curves @ weights, curves**2 @ weights
-        shrink = _CLASS_GRID[:, None] / (1 + _CLASS_GRID[:, None] * values)
-        left = total - shrink @ ones**2
-        rest = first - (shrink * ones) @ cross.T
-        quadratic = second - shrink @ (cross**2).T - rest**2 / left[:, None]
-        determinant = np.log1p(_CLASS_GRID[:, None] * values).sum(axis=1) + np.log(left) - np.log(weights).sum()
-        best.append(np.min(quadratic + determinant[:, None], axis=0))
-    return np.asarray(best[0] - np.min(best, axis=0), dtype=np.float64)
+    least = [
+        RestrictedLikelihood.of(curves, mixes, 1 / (noise + variance)).deviance(CLASS_VARIANCES).min(axis=0)
+        for variance in _CLIENT_VARIANCES
+    ]
+    return np.asarray(least[0] - np.min(least, axis=0), dtype=np.float64)
 
 
 def _simulated(labels: Integers, accuracy: Floats, generator: np.random.Generator) -> Integers:

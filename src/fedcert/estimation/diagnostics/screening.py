@@ -1,4 +1,7 @@
-"""Screening: clients whose curves the others cannot explain lose their weight, and huge ones are cut to size."""
+"""Screening: clients whose curves the others do not explain lose their weight, and huge ones are cut to size.
+
+The method is fedcert's own and unpublished; `tests/estimation/test_screening.py` holds what its constants achieve.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +15,31 @@ from fedcert._arrays import Floats
 from fedcert.estimation.clients.reported import ReportedClients
 
 _CAP = 3.0
-"""No client weighs more than so many clients of median size."""
+"""No client weighs more than so many clients of median size: one client must not dominate the fit."""
 _FLAT, _CUT, _FIRST_CUT = 1.0, 4.0, 2.0
-"""In standard deviations: full weight up to the first, none from the second. The fit itself is stricter: Tukey's
-biweight without a flat part, and at its start with the third."""
+"""In standard deviations: full weight up to the first, none from the second, at which Tukey's biweight is about 90%
+efficient. The fit itself is stricter: no flat part, and at its start the third in place of the second."""
 _RATIO = 0.1
-"""λ of the linear model, as expected before looking: it matters only where classes are as many as clients."""
-_USUAL, _UNUSUAL = 0.8, 1.0
+"""λ of the linear model, at its prior mean: it matters only where classes are as many as clients."""
+_TYPICAL, _LARGE = 0.8, 1.0
 """The median deviation of honest clients (the root of χ²/df has 0.67 at 1 and 0.83 at 2 df); and one that chance
 hardly leads to, from which on clients are taken to differ for other reasons than sampling."""
-_UNLIKELY = 0.02
-"""Accuracies are kept so far from 0 and 1 in the variances."""
-_ONE_EXAMPLE = 1.5
-"""A single example, however unlikely, is at most so many standard deviations."""
+_FROM_CERTAIN = 0.02
+"""Accuracies are kept so far from 0 and 1 in the variances, as in the test of label shift."""
+_SINGLE_EXAMPLE = 1.5
+"""A single example, however unlikely, is at most so many standard deviations: it alone never drops a client."""
 _FEWEST = 3
+"""With fewer clients there is no majority."""
 _ROWS_FITTED, _ROWS_PER_STEP = 20_000, 50_000
+"""Clients that the model is fitted to, plenty for its coefficients; clients judged at once, to bound the memory."""
 _STEPS, _SETTLED = 40, 1e-3
+"""Iterations of a fit at most, and the change of the weights at which it ends; a dozen are typical."""
+_LEAST_LEFT = 1e-6
+"""Of a client's residual after its own leverage, so that the division is defined."""
+_CHANCE_ONLY = 1.05
+"""Tolerances below it are called chance in words."""
 _DROPPED, _NOTED = 0.01, 0.9
-"""Below the first a client is left out; below the second what is left of it is told."""
+"""Below the first share a client is left out; below the second the estimate names it as reduced."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,7 @@ class Screened:
     """A federation after screening.
 
     Attributes:
-        federation: the clients that stay, each counting for as much as is left of it.
+        federation: the clients that stay, each reduced to the share that screening leaves.
         kept: the same clients with all of their examples.
         dropped: client -> why it was left out.
         reduced: client -> why it counts for less.
@@ -70,11 +80,11 @@ class Screened:
 def screen(federation: ReportedClients, seed: int = 0, trusted: Collection[str] = ()) -> Screened:
     """Leave out clients whose curves do not fit the others', and cut huge ones to three times the median size.
 
-    A trusted client is never left out, and counts for as much as its size, cut like anybody's, allows: what one of them
-    makes up moves the estimate by its weight at most.
+    A trusted client is never left out, and is only cut to size: false counts of one of them move the estimate by its
+    weight at most.
 
-    Not found: what a client of its size could report by chance (with fewer than some twenty examples each, that is
-    much), false label counts, and lies of nearly half of the clients. An interval made after screening is
+    Not detected: counts that a client of its size could report by chance (with fewer than some twenty examples each,
+    that is much), false label counts, and lies of nearly half of the clients. An interval made after screening is
     approximate, since what stays was chosen by its accuracies.
 
     Args:
@@ -82,38 +92,38 @@ def screen(federation: ReportedClients, seed: int = 0, trusted: Collection[str] 
         seed: of the choice among more than 20,000 clients for the fit; all of them are judged.
         trusted: names of clients that stay.
     """
-    found = deviations(federation.label_counts, federation.certified_counts, federation.design_effects, seed)
+    screened = deviations(federation.label_counts, federation.certified_counts, federation.design_effects, seed)
     if trusted:
         known = np.array([client in trusted for client in federation.clients])
-        found = replace(found, fitting=np.where(known, 1.0, found.fitting))
-    stays = found.fitting >= _DROPPED
-    factors = found.cap * found.fitting
-    if not stays.any():  # nobody fits anybody: there is nothing to go by
-        stays, factors = np.ones(len(stays), dtype=np.bool_), found.cap
+        screened = replace(screened, fitting=np.where(known, 1.0, screened.fitting))
+    stays = screened.fitting >= _DROPPED
+    factors = screened.cap * screened.fitting
+    if not stays.any():  # no client fits any other: there is nothing to judge by
+        stays, factors = np.ones(len(stays), dtype=np.bool_), screened.cap
     dropped, reduced = {}, {}
-    for index in np.flatnonzero((found.fitting < _NOTED) | (found.cap < 1)):
+    for index in np.flatnonzero((screened.fitting < _NOTED) | (screened.cap < 1)):
         client = federation.clients[index]
         if not stays[index]:
-            dropped[client] = f"it was screened out: {_apart(found, int(index))}"
+            dropped[client] = f"it was screened out: {_apart(screened, int(index))}"
             continue
         reasons = []
-        if found.fitting[index] < _NOTED:
-            reasons.append(_apart(found, int(index)))
-        if found.cap[index] < 1:
+        if screened.fitting[index] < _NOTED:
+            reasons.append(_apart(screened, int(index)))
+        if screened.cap[index] < 1:
             reasons.append(f"it has more than {_CAP:g} times the median client's examples")
         reduced[client] = f"it counts for {factors[index]:.0%} of its examples: {' and '.join(reasons)}"
     kept = federation.part(stays, dropped)
     return Screened(federation.part(stays, dropped, factors[stays]), kept, dropped, reduced)
 
 
-def _apart(found: Deviations, index: int) -> str:
-    measure = "of chance" if found.tolerance[index] < 1.05 else "of the clients' spread"
-    times = found.deviation[index] / found.tolerance[index]
+def _apart(screened: Deviations, index: int) -> str:
+    measure = "of chance" if screened.tolerance[index] < _CHANCE_ONLY else "of the clients' spread"
+    times = screened.deviation[index] / screened.tolerance[index]
     return f"its curve is {times:.1f} standard deviations {measure} from what the other clients say of its class mix"
 
 
 def deviations(labels: Floats, certified: Floats, design_effects: Floats | None = None, seed: int = 0) -> Deviations:
-    """Find clients whose curves do not fit the others'.
+    """How far each client's curve is from what the others' explain.
 
     A linear model, c = p·L with the differences between classes shrunk a little, is fitted with Tukey's biweight of
     the clients' deviations and sizes up to the cap. It is fitted from two starts, and that one is taken which more
@@ -124,8 +134,8 @@ def deviations(labels: Floats, certified: Floats, design_effects: Floats | None 
     by that wider measure: a federation without label shift is not thinned.
 
     Guarantees: factors are in [0, 1]; up to 20,000 clients nothing depends on their order beyond rounding, and of more
-    than that all are judged, by a fit to a random 20,000 of them. A client without examples, and everyone among fewer
-    than three clients, has deviation 0 and factor 1.
+    than that all are judged, by a fit to a random 20,000 of them. A client without examples, and every client among
+    fewer than three, has deviation 0 and factor 1.
 
     Args:
         labels: clients x classes.
@@ -147,7 +157,7 @@ def deviations(labels: Floats, certified: Floats, design_effects: Floats | None 
     model, spread = _robust_fit(rows, cap[chosen])
     contained = np.zeros(len(sizes))
     contained[chosen] = model.factors
-    for start in range(0, len(held), _ROWS_PER_STEP):  # a few rows at a time: memory stays small
+    for start in range(0, len(held), _ROWS_PER_STEP):
         part = held[start : start + _ROWS_PER_STEP]
         rows = _Rows.of(labels, certified, design_effects, part)
         deviation[part] = model.deviations(rows, contained[part])
@@ -195,11 +205,11 @@ class _Model:
     def deviations(self, rows: _Rows, factors: Floats) -> Floats:
         """Each client's deviation from the fit without it; `factors` says how much of it the fit contains."""
         uncertain = rows.worth * np.einsum("ij,ij->i", rows.design @ self.covariance, rows.design)
-        left = np.maximum(1 - factors * uncertain, 1e-6)
+        left = np.maximum(1 - factors * uncertain, _LEAST_LEFT)
         off = np.sum((rows.curves - rows.design @ self.coefficients) ** 2, axis=1) / left**2
-        accuracy = np.clip(self.coefficients[0] + self.coefficients[1:], _UNLIKELY, 1 - _UNLIKELY)
+        accuracy = np.clip(self.coefficients[0] + self.coefficients[1:], _FROM_CERTAIN, 1 - _FROM_CERTAIN)
         sampling = rows.design[:, 1:] @ np.sum(accuracy * (1 - accuracy), axis=1) / rows.worth
-        single = rows.curves.shape[1] / (_ONE_EXAMPLE * rows.worth) ** 2
+        single = rows.curves.shape[1] / (_SINGLE_EXAMPLE * rows.worth) ** 2
         return np.asarray(np.sqrt(off / (sampling * (1 + uncertain / left) + single)), dtype=np.float64)
 
 
@@ -217,9 +227,9 @@ class _Spread:
 
     @classmethod
     def of(cls, deviations: Floats, worth: Floats) -> _Spread:
-        factor = max(1.0, float(np.median(deviations)) / _USUAL) ** 2
-        # With this much added, exactly half of the deviations are above _UNUSUAL.
-        return cls(factor, max(0.0, float(np.median(((deviations / _UNUSUAL) ** 2 - 1) / worth))))
+        factor = max(1.0, float(np.median(deviations)) / _TYPICAL) ** 2
+        # With this much added, exactly half of the deviations are above _LARGE.
+        return cls(factor, max(0.0, float(np.median(((deviations / _LARGE) ** 2 - 1) / worth))))
 
     def tolerance(self, worth: Floats) -> Floats:
         """What to divide deviations by: the more lenient of the two."""
@@ -228,21 +238,21 @@ class _Spread:
 
 def _robust_fit(rows: _Rows, cap: Floats) -> tuple[_Model, _Spread]:
     """The model that the more clients fit, of two starts, and the spread of the clients that have a weight in it."""
-    found = [_biweight_fit(rows, cap, start) for start in (_common_curve(rows), _gentle_fit(rows))]
-    deviations = [model.deviations(rows, model.factors) for model in found]
+    models = [_biweight_fit(rows, cap, start) for start in (_common_curve(rows), _gentle_fit(rows))]
+    deviations = [model.deviations(rows, model.factors) for model in models]
     best = int(np.argmin([np.sum(np.minimum(some / _CUT, 1.0) ** 2) for some in deviations]))
-    kept = found[best].factors > 0
+    kept = models[best].factors > 0
     if not kept.any():
         kept[:] = True
-    return found[best], _Spread.of(deviations[best][kept], rows.worth[kept])
+    return models[best], _Spread.of(deviations[best][kept], rows.worth[kept])
 
 
 def _biweight_fit(rows: _Rows, cap: Floats, model: _Model) -> _Model:
-    """Iterated from a model; the median deviation is the scale if above the usual, so most clients keep a weight."""
+    """Iterated from a model. The median deviation, if large, is the scale, so that most clients keep a weight."""
     fitting, cut = np.ones(len(rows.worth)), _FIRST_CUT
     for _ in range(_STEPS):
         deviations = model.deviations(rows, model.factors)
-        scale = max(1.0, float(np.median(deviations)) / _USUAL)
+        scale = max(1.0, float(np.median(deviations)) / _TYPICAL)
         before, fitting = fitting, _biweight(deviations / scale, cut)
         model = _Model.fitted(rows, cap * fitting)
         cut = _CUT

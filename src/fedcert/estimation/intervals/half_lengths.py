@@ -1,4 +1,4 @@
-"""Intervals around linear estimates: what chance and a mismatch of class mixes can do to them.
+"""Half-lengths of intervals around linear estimates: what chance and a mismatch of class mixes can do to them.
 
 For weights a that add up to 1 and any accuracies L in [0, 1], the bias is at most ½‖d‖₁ with d the difference between
 the target's mix and the one that the weights reach, and that is sharp. What is left is chance: each client's count is
@@ -7,21 +7,19 @@ a sum of independent examples.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
-from scipy import special
+from scipy import stats
 
 from fedcert._arrays import Floats
 from fedcert.estimation.intervals.ingredients import Uncertainty
+from fedcert.estimation.intervals.quantiles import folded_quantile, largest_deviations
 
-FINITE, ASYMPTOTIC = "finite-sample", "asymptotic"
-POINTWISE, SIMULTANEOUS = "each radius", "all radii at once"
-
-_DRAWS = 10_000
-_MANY_FREEDOM = 1e6
-_SUREST = 1 - 1e-15
-"""Beyond it a normal quantile is no number any more."""
+LEAST_VARIANCE = 1e-300
+"""Keeps divisions by a standard error defined where the variance is exactly 0."""
+_LARGEST_VARIANCE = 0.25
+"""Of an example that is certified or not: that of a fair coin."""
+_ROUNDING = 1e-12
+"""Ends that cross by no more than this do so by rounding."""
 
 
 def hoeffding_deviations(confidence: float, radii: int = 1) -> float:
@@ -29,7 +27,21 @@ def hoeffding_deviations(confidence: float, radii: int = 1) -> float:
     return float(np.sqrt(np.log(2 * radii / (1 - confidence)) / 2))
 
 
-def finite_sample(of: Uncertainty, confidence: float, simultaneous: bool, target_examples: int | None) -> Floats:
+def normal_deviations(confidence: float, radii: int = 1) -> float:  # noqa: ARG001
+    """z as for `hoeffding_deviations`, of a normal estimate whose standard error is the largest possible.
+
+    Weights are chosen for one radius: the radii's deviations hang together, so their number hardly matters.
+    """
+    return float(np.sqrt(_LARGEST_VARIANCE) * stats.norm.ppf(0.5 + confidence / 2))
+
+
+def finite_sample(
+    of: Uncertainty,
+    target: Floats,  # noqa: ARG001
+    confidence: float,
+    simultaneous: bool,
+    target_examples: int | None,
+) -> Floats:
     """Half-lengths by Hoeffding's inequality plus the bias.
 
     Guarantee: conditional on the labels, for any accuracies in [0, 1] and any number of examples, the interval
@@ -38,13 +50,14 @@ def finite_sample(of: Uncertainty, confidence: float, simultaneous: bool, target
 
     Args:
         of: the estimate's ingredients.
+        target: the target's class mix, which plays no part.
         confidence: above 0, below 1.
         simultaneous: for all radii at once.
         target_examples: size of the finite set that the target is; None for the population it is drawn from.
     """
-    squares = of.squares + (1 / target_examples if target_examples else 0.0)
+    squares = of.sum_squared_weights + (1 / target_examples if target_examples else 0.0)
     if of.noise is not None:  # a bounded example has at most the sub-Gaussian variance 1/4, this noise its own
-        squares = squares + 4 * of.noise[0]
+        squares = squares + of.noise[0] / _LARGEST_VARIANCE
     radii = len(of.centre) if simultaneous else 1
     return np.asarray(of.bias + hoeffding_deviations(confidence, radii) * np.sqrt(squares), dtype=np.float64)
 
@@ -58,78 +71,39 @@ def asymptotic(
     the largest of the radii's deviations, which are correlated: an example certified to a radius is certified to all
     smaller ones.
 
-    Sums do not tell how chance is spread over the classes: the class of largest variance then stands for all, and radii
-    are taken as if they were unrelated, which is longer.
+    Where the variance of each class is not known (sums), the class of largest variance stands for all, and radii are
+    taken as if they were unrelated, which is longer.
     """
-    accuracy, loads = of.class_accuracy, of.loads
-    if loads is None or accuracy is None:
-        return _from_squares(of, confidence, simultaneous, target_examples)
+    accuracy, variance_weights = of.class_accuracy, of.class_variance_weights
+    each = 1 - (1 - confidence) / len(of.centre) if simultaneous else confidence
+    if variance_weights is None or accuracy is None:
+        largest = _LARGEST_VARIANCE if accuracy is None else (accuracy * (1 - accuracy)).max(axis=0)
+        return _around(of, (of.sum_squared_weights + (1 / target_examples if target_examples else 0.0)) * largest, each)
     if target_examples:
-        loads = loads + (target / target_examples)[:, None]
-    variance = np.sum(loads * accuracy * (1 - accuracy), axis=0)
+        variance_weights = variance_weights + (target / target_examples)[:, None]
+    variance = np.sum(variance_weights * accuracy * (1 - accuracy), axis=0)
     if of.noise is not None:
-        errors = np.sqrt(np.maximum(variance + of.noise[1], 1e-300))
-        each = 1 - (1 - confidence) / len(of.centre) if simultaneous else confidence
-        return np.asarray(folded_quantile(of.bias / errors, each) * errors, dtype=np.float64)
-    errors = np.sqrt(np.maximum(variance, 1e-300))
+        return _around(of, variance + of.noise[1], each)
     if simultaneous:
-        return np.asarray(of.bias + _largest_deviation(loads, accuracy, errors, confidence) * errors, dtype=np.float64)
+        errors = np.sqrt(np.maximum(variance, LEAST_VARIANCE))
+        largest = _largest_deviation(variance_weights, accuracy, errors, confidence)
+        return np.asarray(of.bias + largest * errors, dtype=np.float64)
+    return _around(of, variance, confidence)
+
+
+def _around(of: Uncertainty, variance: Floats, confidence: float) -> Floats:
+    """Half-lengths of a normal estimate of this variance and of the bias, at each radius by itself."""
+    errors = np.sqrt(np.maximum(variance, LEAST_VARIANCE))
     return np.asarray(folded_quantile(of.bias / errors, confidence) * errors, dtype=np.float64)
 
 
-def _from_squares(of: Uncertainty, confidence: float, simultaneous: bool, target_examples: int | None) -> Floats:
-    largest = np.full(len(of.centre), 0.25)
-    if of.class_accuracy is not None:
-        largest = (of.class_accuracy * (1 - of.class_accuracy)).max(axis=0)
-    errors = np.sqrt(np.maximum((of.squares + (1 / target_examples if target_examples else 0.0)) * largest, 1e-300))
-    each = 1 - (1 - confidence) / len(of.centre) if simultaneous else confidence
-    return np.asarray(folded_quantile(of.bias / errors, each) * errors, dtype=np.float64)
-
-
-def folded_quantile(shift: Floats, confidence: float) -> Floats:
-    """The quantile of |N(shift, 1)|: c with Φ(c - shift) - Φ(-c - shift) = confidence, by bisection."""
-    confidence = min(confidence, _SUREST)
-    low = shift + special.ndtri(confidence)  # one side alone: exact for a large shift
-    high = shift + special.ndtri(0.5 + confidence / 2)  # both sides: exact without one
-    for _ in range(60):
-        middle = (low + high) / 2
-        above = special.ndtr(middle - shift) - special.ndtr(-middle - shift) > confidence
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
-    return np.asarray(high, dtype=np.float64)
-
-
-def _largest_deviation(loads: Floats, accuracy: Floats, errors: Floats, confidence: float) -> float:
+def _largest_deviation(variance_weights: Floats, accuracy: Floats, errors: Floats, confidence: float) -> float:
     """The quantile of max |Z| over the radii, Z with the estimate's correlations (sup-t)."""
-    # Both load and accuracy fall with the radius within a class: min(L, L') is that of the larger radius.
-    root = np.sqrt(loads)
+    # Within a class accuracy falls with the radius: min(L, L') is that of the larger radius.
+    root = np.sqrt(variance_weights)
     smaller = np.minimum(accuracy[:, :, None], accuracy[:, None, :]) - accuracy[:, :, None] * accuracy[:, None, :]
     covariance = np.einsum("jr,js,jrs->rs", root, root, smaller)
     return largest_deviations(covariance / np.outer(errors, errors), confidence)[0]
-
-
-def largest_deviations(correlation: Floats, confidence: float, freedom: float = np.inf) -> tuple[float, float]:
-    """Quantiles of max |Z| over the radii, Z with these correlations, and of the same over an estimated scale.
-
-    Args:
-        correlation: radii x radii.
-        confidence: above 0, below 1.
-        freedom: Student's degrees of freedom of the scale.
-    """
-    values, vectors = np.linalg.eigh(correlation)
-    draws = _standard_normal(len(values)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
-    largest = np.abs(draws).max(axis=1)
-    scale = np.sqrt(_chi_square(freedom) / freedom) if freedom < _MANY_FREEDOM else np.ones(_DRAWS)
-    return float(np.quantile(largest, confidence)), float(np.quantile(largest / scale, confidence))
-
-
-@lru_cache(maxsize=4)
-def _standard_normal(radii: int) -> Floats:
-    """The same draws for every estimate: what is simulated must not add noise from one call to the next."""
-    return np.random.default_rng(0).standard_normal((_DRAWS, radii))
-
-
-def _chi_square(freedom: float) -> Floats:
-    return np.random.default_rng(1).chisquare(freedom, _DRAWS)
 
 
 def ends(centre: Floats, half: Floats, failure_probability: float, monotone: bool) -> tuple[Floats, Floats]:
@@ -161,4 +135,4 @@ def contradicted(centre: Floats, half: Floats, monotone: bool) -> bool:
     lower, upper = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
     if monotone:
         lower, upper = np.maximum.accumulate(lower[::-1])[::-1], np.minimum.accumulate(upper)
-    return bool(np.any(lower > upper + 1e-12))
+    return bool(np.any(lower > upper + _ROUNDING))

@@ -1,4 +1,4 @@
-"""An estimate's interval, and what it promises in words."""
+"""An estimate's interval, and its guarantee in words."""
 
 from __future__ import annotations
 
@@ -9,20 +9,14 @@ import numpy as np
 from fedcert._arrays import Floats
 from fedcert.estimation.clients.protocol import Clients
 from fedcert.estimation.intervals.cluster_robust import ClientEffects, half_lengths
-from fedcert.estimation.intervals.half_lengths import (
-    FINITE,
-    POINTWISE,
-    SIMULTANEOUS,
-    asymptotic,
-    contradicted,
-    ends,
-    finite_sample,
-)
+from fedcert.estimation.intervals.half_lengths import contradicted, ends
 from fedcert.estimation.intervals.ingredients import Uncertainty
-from fedcert.estimation.methods.registry import Settings
+from fedcert.estimation.intervals.registry import interval_kind
+from fedcert.estimation.settings import Settings
 
 CLUSTERED = "cluster-robust"
 SCREENED = ", after screening"
+POINTWISE, SIMULTANEOUS = "each radius", "all radii at once"
 
 
 @dataclass(frozen=True)
@@ -48,45 +42,48 @@ class IntervalResult:
 
     Attributes:
         lower, upper: its ends at each radius, the lower one less the failure probability of certificates.
-        reach: the ends without that, into which the point is clipped.
+        point_range: the ends without that allowance, into which the point estimate is clipped.
         statement: what it says of itself.
-        contradicted: whether nothing that can be lies within it.
+        contradicted: whether no possible accuracies lie within it.
     """
 
     lower: Floats
     upper: Floats
-    reach: tuple[Floats, Floats]
+    point_range: tuple[Floats, Floats]
     statement: IntervalStatement
     contradicted: bool
 
 
 def make_interval(
-    uncertainty: Uncertainty, target: Floats, pool: Clients, settings: Settings, effects: ClientEffects | None = None
+    uncertainty: Uncertainty, target: Floats, clients: Clients, settings: Settings, effects: ClientEffects | None = None
 ) -> IntervalResult:
     """The interval that the settings ask for.
 
     Args:
-        uncertainty: what it is made of.
-        target: the target's class distribution.
-        pool: what is known of the clients.
+        uncertainty: its ingredients.
+        target: the target's class mix.
+        clients: what is known of the clients.
         settings: confidence and kind.
-        effects: how clients differ, where they do by more than their class mixes and chance explain.
+        effects: client effects, where clients differ by more than their class mixes and chance explain.
+
+    Raises:
+        CallError: an unknown kind of interval.
     """
-    asked = (settings.confidence, settings.simultaneous, settings.target_examples)
-    finite = settings.interval == FINITE
-    half = finite_sample(uncertainty, *asked) if finite else asymptotic(uncertainty, target, *asked)
+    kind = interval_kind(settings.interval)
+    at_once = settings.simultaneous
+    half = kind.half_lengths(uncertainty, target, settings.confidence, at_once, settings.target_examples)
     if effects is not None:
-        spread = effects.spread(target, uncertainty.weights)
-        further = _of_target(uncertainty, target, settings)
-        half = half_lengths(spread, uncertainty.bias, settings.confidence, settings.simultaneous, half, further)
-    failure = pool.smoothing.failure_probability
-    lower, upper = ends(uncertainty.centre, half, failure, settings.simultaneous)
-    reach = ends(uncertainty.centre, half, 0.0, settings.simultaneous)
-    impossible = contradicted(uncertainty.centre, half, settings.simultaneous)
-    return IntervalResult(lower, upper, reach, interval_statement(pool, settings, effects is not None), impossible)
+        scores = effects.scores(target, uncertainty.weights)
+        extra = _variance_of_target(uncertainty, target, settings)
+        half = half_lengths(scores, uncertainty.bias, settings.confidence, at_once, half, extra)
+    lower, upper = ends(uncertainty.centre, half, clients.smoothing.failure_probability, at_once)
+    point_range = ends(uncertainty.centre, half, 0.0, at_once)
+    impossible = contradicted(uncertainty.centre, half, at_once)
+    statement = interval_statement(clients, settings, effects is not None)
+    return IntervalResult(lower, upper, point_range, statement, impossible)
 
 
-def _of_target(uncertainty: Uncertainty, target: Floats, settings: Settings) -> Floats:
+def _variance_of_target(uncertainty: Uncertainty, target: Floats, settings: Settings) -> Floats:
     """The variance that a finite target set adds."""
     accuracy = uncertainty.class_accuracy
     if settings.target_examples is None or accuracy is None:
@@ -94,18 +91,18 @@ def _of_target(uncertainty: Uncertainty, target: Floats, settings: Settings) -> 
     return np.asarray(target @ (accuracy * (1 - accuracy)) / settings.target_examples, dtype=np.float64)
 
 
-def interval_statement(pool: Clients, settings: Settings, clustered: bool = False) -> IntervalStatement:
+def interval_statement(clients: Clients, settings: Settings, clustered: bool = False) -> IntervalStatement:
     """What the intervals that the settings ask for say of themselves."""
     scope = SIMULTANEOUS if settings.simultaneous else POINTWISE
     size = settings.target_examples
     estimand = "population" if size is None else f"a set of {size} examples from the population"
-    failure = pool.smoothing.failure_probability
     kind = (CLUSTERED if clustered else settings.interval) + (SCREENED if settings.screen else "")
-    return IntervalStatement(kind, scope, estimand, _guarantee(pool, settings, scope, estimand, failure, clustered))
+    return IntervalStatement(kind, scope, estimand, _guarantee(clients, settings, scope, estimand, clustered))
 
 
-def _guarantee(pool: Clients, settings: Settings, scope: str, estimand: str, failure: float, clustered: bool) -> str:
-    if not pool.alike:
+def _guarantee(clients: Clients, settings: Settings, scope: str, estimand: str, clustered: bool) -> str:
+    failure = clients.smoothing.failure_probability
+    if not clients.same_settings:
         return (
             "None: the clients certified with different samples or failure probabilities, and those with fewer samples "
             "certify less of the same examples. The interval accounts for chance and class mixes only."
@@ -118,8 +115,8 @@ def _guarantee(pool: Clients, settings: Settings, scope: str, estimand: str, fai
             "class as it is on average over such clients; the lower end also allows for certificates that fail "
             f"(probability {failure:g} each). Assumes that the target is like the average client, class by class."
         )
-    strength = "at least" if settings.interval == FINITE else "approximately, for many examples,"
-    if getattr(pool, "noise", None) is not None:
+    strength = interval_kind(settings.interval).strength
+    if clients.noise_variance is not None:
         strength = "approximately, to first order in the noise that was added for privacy,"
     if settings.screen:
         strength = "approximately, because clients were screened by what they report,"

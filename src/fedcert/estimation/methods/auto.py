@@ -1,4 +1,4 @@
-"""The method to use when nobody says which."""
+"""The method that is used where none is named."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ from dataclasses import replace
 
 from fedcert._arrays import Floats
 from fedcert.estimation.clients.protocol import Clients
-from fedcert.estimation.methods.blup import blup
-from fedcert.estimation.methods.poststratified import poststratified
-from fedcert.estimation.methods.registry import PointEstimate, Settings
+from fedcert.estimation.methods.point_estimate import Chosen, PointEstimate
+from fedcert.estimation.methods.registry import estimator
+from fedcert.estimation.settings import Settings
 
 
-def auto(pool: Clients, target: Floats, settings: Settings) -> PointEstimate:
-    """Post-stratified where clients tell counts per class, else BLUP; the answer says which and why."""
-    told = pool.open_count
-    if told:
-        answer, name = poststratified(pool, target, settings), "poststratified"
-        why = f"{told} of {pool.count} clients tell counts per class"
-    else:
-        answer, name = blup(pool, target, settings), "blup"
-        why = "no client tells counts per class"
-    return replace(answer, details={**answer.details, "chosen": name, "because": why})
+def auto(clients: Clients, target: Floats, settings: Settings) -> PointEstimate:
+    """Post-stratified where clients disclose counts per class, else BLUP; the estimate says which and why."""
+    chosen = choose_method(clients)
+    point = estimator(chosen.method)(clients, target, settings)
+    details = {**point.details, "chosen": chosen.method, "because": chosen.because}
+    return replace(point, details=details, chosen=chosen)
+
+
+def choose_method(clients: Clients) -> Chosen:
+    """The method that makes most of what the clients disclose, and why."""
+    disclosing = clients.n_with_class_counts
+    if disclosing:
+        because = f"{disclosing} of {clients.count} clients tell counts per class"
+        return Chosen(method="poststratified", because=because)
+    return Chosen(method="blup", because="no client tells counts per class")

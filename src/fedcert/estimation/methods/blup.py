@@ -8,15 +8,16 @@ import numpy as np
 from scipy.optimize import nnls
 
 from fedcert._arrays import Floats
-from fedcert.estimation.clients.protocol import Clients, curves_of, evidence_of
+from fedcert.estimation.clients.protocol import Clients, overall_statistics_of, statistics_of
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.methods.linear_model import Fit, decreasing, fit
 from fedcert.estimation.methods.linear_weights import NO_WEIGHTS
 from fedcert.estimation.methods.minimax import honest
-from fedcert.estimation.methods.registry import PointEstimate, Settings
+from fedcert.estimation.methods.point_estimate import PointEstimate
+from fedcert.estimation.settings import Settings
 
 
-def blup(pool: Clients, target: Floats, settings: Settings) -> PointEstimate:
+def blup(clients: Clients, target: Floats, settings: Settings) -> PointEstimate:
     """The best linear unbiased predictor, from class mixes and curves; counts per class are used where given.
 
     The point is BLUP's; the interval is that of the minimax weights, into which the point is clipped: BLUP's weights
@@ -25,23 +26,22 @@ def blup(pool: Clients, target: Floats, settings: Settings) -> PointEstimate:
     Raises:
         EstimationProblem: only totals are known.
     """
-    fitted = fit(evidence_of(pool))
+    fitted = fit(statistics_of(clients))
     details: dict[str, Any] = {"ratio": fitted.ratio}
     weights, rule, note = None, None, None
-    if pool.class_totals is not None and pool.evidence is not pool.curves:
+    if clients.class_totals is not None and clients.statistics is not clients.overall_statistics:
         note = "counts per class enter the estimate directly, not through clients' curves"
         curve = target @ fitted.class_accuracy
-    elif isinstance(pool, ReportedClients):
-        weights = _blup_weights(pool, target, fitted, settings.non_negative)
+    elif isinstance(clients, ReportedClients):
+        weights = _blup_weights(clients, target, fitted, settings.non_negative)
         details["non_negative"] = bool(np.all(weights >= 0))
-        curve = (weights / pool.sizes) @ pool.certified_counts
+        curve = (weights / clients.sizes) @ clients.certified_counts
     else:
         rule, note = fitted.rule(target), NO_WEIGHTS
-        curve = rule.curve(curves_of(pool))
-    uncertainty = honest(pool, target, settings, fitted)
+        curve = rule.curve(overall_statistics_of(clients))
     return PointEstimate(
-        decreasing(curve), weights, weights_note=note, rule=rule, uncertainty=uncertainty,
-        settings=settings.used("non_negative"), details=details,
+        decreasing(curve), weights, weights_note=note, rule=rule,
+        uncertainty=honest(clients, target, settings, fitted), settings=settings.used("non_negative"), details=details,
     )  # fmt: skip
 
 

@@ -1,168 +1,217 @@
 """Estimators by name: fedcert's own, and those that other packages register.
 
-An estimator is a function of a federation, a target distribution and settings that gives an `PointEstimate`. Other
-packages' estimators are found by their entry points in the group `fedcert.estimators`.
+An estimator is a function of the clients, a target's class mix and settings that gives a `PointEstimate`. A `Method`
+says what it takes; every list of methods, in help texts, messages, comparisons and pages, is computed from these. Other
+packages' estimators are found by their entry points in the group `fedcert.estimators`, each a function of
+`ReportedClients` or a `Method`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from fedcert._arrays import Floats
-from fedcert._schema.checked import Checked
-from fedcert._schema.declare import defaulting, optional
-from fedcert._schema.field_types import Enumerated, Flag, ListOf, Number, Text, Whole
 from fedcert.errors import CallError, EstimationProblem, FedcertError, preview
 from fedcert.estimation.clients.protocol import Clients
 from fedcert.estimation.clients.reported import ReportedClients
-from fedcert.estimation.intervals.ingredients import Uncertainty
-from fedcert.estimation.methods.linear_weights import LinearWeights
+from fedcert.estimation.methods.point_estimate import PointEstimate
+from fedcert.estimation.settings import Settings
 
 GROUP = "fedcert.estimators"
-
-_OWN = {
-    "vw": "fedcert.estimation.methods.paper.estimators:volume_weighted",
-    "ap": "fedcert.estimation.methods.paper.estimators:approximation",
-    "ga": "fedcert.estimation.methods.paper.estimators:grouped_approximation",
-    "blup": "fedcert.estimation.methods.blup:blup",
-    "poststratified": "fedcert.estimation.methods.poststratified:poststratified",
-    "minimax": "fedcert.estimation.methods.minimax:minimax",
-    "auto": "fedcert.estimation.methods.auto:auto",
-}
-
-
-@dataclass(frozen=True)
-class Settings(Checked):
-    """What estimators may be told; each uses what it needs. Defaults are the paper's.
-
-    Attributes:
-        subsets: how many random subsets of clients Algorithm 2 draws (T).
-        subset_size: clients in each (E).
-        threshold: examples below which a client is small (τ).
-        seed: of the draws.
-        confidence: of the interval.
-        interval: "finite-sample" or "asymptotic".
-        simultaneous: whether the interval is for all radii at once.
-        target_examples: size of the finite set that the target is; None for the population it comes from.
-        non_negative: keep the weights of minimax and BLUP at or above 0.
-        screen: leave out clients whose curves the others cannot explain, and cut huge ones to size.
-        trusted: clients that screening never leaves out, and only cuts to size.
-    """
-
-    subsets: int = defaulting(Whole(least=1), 1000)
-    subset_size: int = defaulting(Whole(least=1), 10)
-    threshold: int = defaulting(Whole(), 50)
-    seed: int = defaulting(Whole(), 0)
-    confidence: float = defaulting(Number(above=0, below=1), 0.95)
-    interval: str = defaulting(Enumerated(("finite-sample", "asymptotic")), "finite-sample")
-    simultaneous: bool = defaulting(Flag(), False)
-    target_examples: int | None = optional(Whole(least=1))
-    non_negative: bool = defaulting(Flag(), False)
-    screen: bool = defaulting(Flag(), False)
-    trusted: tuple[str, ...] = defaulting(ListOf(Text(), "client names", least=0, most=10_000_000), ())
-
-    def used(self, *names: str) -> dict[str, Any]:
-        """The named settings, for the record of an estimate."""
-        return {name: value for name, value in asdict(self).items() if name in names}
-
-
-@dataclass(frozen=True)
-class PointEstimate:
-    """What an estimator gives.
-
-    Attributes:
-        certified_accuracy: the estimate at each radius.
-        weights: one per client, adding up to 1, where the estimate is Σ weight x accuracy; else None.
-        weights_note: why there are none.
-        rule: the formula of the weights, where clients are not known one by one.
-        uncertainty: what its interval is made of; None for a point without one.
-        guarantee: what holds of it, in words; fedcert words it where weights say enough.
-        settings: those that it used, so that it can be run again.
-        details: anything else worth keeping, as plain JSON types.
-    """
-
-    certified_accuracy: Floats
-    weights: Floats | None
-    weights_note: str | None = None
-    rule: LinearWeights | None = None
-    uncertainty: Uncertainty | None = None
-    guarantee: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    details: Mapping[str, Any] = field(default_factory=dict)
-
+AUTO = "auto"
+"""The method that chooses another one."""
 
 Estimator = Callable[[Any, Floats, Settings], PointEstimate]
-"""The first argument is a `ReportedClients`; the estimators of `FROM_SUMS` take any `Clients`."""
+"""The first argument is a `ReportedClients`; methods that work from sums take any `Clients`."""
 
-FROM_SUMS = ("auto", "vw", "blup", "minimax", "poststratified")
-FROM_NOISE = ("auto", "poststratified")
+
+@dataclass(frozen=True)
+class Method:
+    """An estimator and what it takes.
+
+    Attributes:
+        name: as `--method` names it.
+        title: as tables have it.
+        function: the estimator, or where it is, as "module:name": it is imported when it is first used.
+        from_sums: whether it works from sums; where not, it needs the clients' reports.
+        allows_noise: whether its interval allows for noise that was added for privacy.
+        class_curves: whether it knows the curve of each class: then it estimates many targets at once.
+        from_class_counts: whether counts per class are what it is made for.
+        mix_forms: where the function is that packs it for the page's script, as "module:name"; None where the script
+            does not know the method.
+        paper: whether it is one of the paper's.
+        compared: whether comparisons of all methods include it.
+    """
+
+    name: str
+    title: str
+    function: str | Estimator
+    from_sums: bool = False
+    allows_noise: bool = False
+    class_curves: bool = False
+    from_class_counts: bool = False
+    mix_forms: str | None = None
+    paper: bool = False
+    compared: bool = True
+
+    def __post_init__(self) -> None:
+        for part in ("name", "title"):
+            if not isinstance(getattr(self, part), str) or not getattr(self, part):
+                raise CallError(f"a method's {part} must be a text, but is {preview(getattr(self, part))}")
+        if not callable(self.function) and not (isinstance(self.function, str) and ":" in self.function):
+            raise CallError(
+                f"the method {preview(self.name)} must have a function, or its place as 'module:name', but has "
+                f"{preview(self.function)}"
+            )
+
+    def estimator(self) -> Estimator:
+        """The function, imported if need be.
+
+        Raises:
+            CallError: it cannot be imported.
+        """
+        return self.function if callable(self.function) else load_place(self.name, self.function)
+
+
+_PAPER = "fedcert.estimation.methods.paper.estimators"
+_FORMS = "fedcert.estimation.mix_forms"
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("vw", "VW", f"{_PAPER}:volume_weighted", from_sums=True, paper=True),
+        Method("ap", "AP", f"{_PAPER}:approximation", paper=True),
+        Method("ga", "GA", f"{_PAPER}:grouped_approximation", paper=True),
+        Method(
+            "blup", "BLUP", "fedcert.estimation.methods.blup:blup", from_sums=True, class_curves=True,
+            mix_forms=f"{_FORMS}:blup_forms",
+        ),
+        Method(
+            "poststratified", "post-stratified", "fedcert.estimation.methods.poststratified:poststratified",
+            from_sums=True, allows_noise=True, class_curves=True, from_class_counts=True,
+            mix_forms=f"{_FORMS}:poststratified_forms",
+        ),
+        Method("minimax", "minimax", "fedcert.estimation.methods.minimax:minimax", from_sums=True),
+        Method(
+            AUTO, "auto", "fedcert.estimation.methods.auto:auto", from_sums=True, allows_noise=True,
+            from_class_counts=True, compared=False,
+        ),
+    )
+}  # fmt: skip
+
+
+def recommended(methods: Iterable[Method] | None = None) -> list[Method]:
+    """Methods as people should read them: the automatic choice, what uses most of the data, the paper's last."""
+    among = METHODS.values() if methods is None else methods
+    return sorted(among, key=lambda method: (method.name != AUTO, not method.from_class_counts, method.paper))
+
+
+def class_curve_methods() -> list[Method]:
+    """Methods that know the curve of each class, the one that uses most of the data first."""
+    return [method for method in recommended() if method.class_curves]
 
 
 def method_names() -> list[str]:
     """The names of all estimators that are installed: fedcert's own, then the others."""
-    others = {entry.name for entry in entry_points(group=GROUP)} - _OWN.keys()
-    return [*_OWN, *sorted(others)]
+    others = {entry.name for entry in entry_points(group=GROUP)} - METHODS.keys()
+    return [*METHODS, *sorted(others)]
 
 
-def estimator(name: str) -> Estimator:
-    """The estimator of a name. fedcert's own names cannot be taken over.
+def find_method(name: str) -> Method:
+    """The method of a name. fedcert's own names cannot be taken over.
 
     Raises:
-        CallError: there is none.
+        CallError: there is none, or it is only half registered.
     """
-    if not isinstance(name, str):
-        raise CallError(f"method must be one of {', '.join(method_names())}, but is {preview(name)}")
-    if name in _OWN:
-        module, function = _OWN[name].split(":")
-        own: Estimator = getattr(import_module(module), function)
-        return own
-    for entry in entry_points(group=GROUP, name=name):
-        return _guarded(entry)
+    if isinstance(name, str):
+        if name in METHODS:
+            return _whole(name, METHODS[name])
+        for entry in entry_points(group=GROUP, name=name):
+            return _of_entry_point(entry)
     raise CallError(f"method must be one of {', '.join(method_names())}, but is {preview(name)}")
 
 
-def check_knows(name: str, pool: Clients) -> None:
+def estimator(name: str) -> Estimator:
+    """The function of a method.
+
+    Raises:
+        CallError: there is no such method.
+    """
+    return find_method(name).estimator()
+
+
+def check_knows(method: Method, clients: Clients) -> None:
     """Check that a method can work from what is known.
 
     Raises:
         EstimationProblem: only sums are given, and it needs the clients' own reports; or they have noise in them, which
             its interval would not allow for.
     """
-    if getattr(pool, "noise", None) is not None and name not in FROM_NOISE:
+    if clients.noise_variance is not None and not method.allows_noise:
+        others = " or ".join(other.name for other in recommended() if other.allows_noise)
         raise EstimationProblem(
-            f"the method {preview(name)} does not allow for the noise in these sums; use {' or '.join(FROM_NOISE)}"
+            f"the method {preview(method.name)} does not allow for the noise in these sums; use {others}"
         )
-    if name not in FROM_SUMS and not isinstance(pool, ReportedClients):
+    if not method.from_sums and not isinstance(clients, ReportedClients):
+        others = ", ".join(other.name for other in recommended() if other.from_sums)
         raise EstimationProblem(
-            f"the method {preview(name)} needs the clients' own reports, but sums are given; "
-            f"use one of {', '.join(FROM_SUMS)}"
+            f"the method {preview(method.name)} needs the clients' own reports, but sums are given; use one of {others}"
         )
 
 
-def _guarded(entry: EntryPoint) -> Estimator:
-    """Another package's estimator, whose faults are told as such."""
+def load_place(method: str, place: str) -> Any:
+    """What stands at a place "module:name".
+
+    Raises:
+        CallError: nothing does.
+    """
+    module, _, name = place.partition(":")
     try:
-        function = entry.load()
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise CallError(f"the method {preview(entry.name)} ({entry.value}) cannot be loaded: {reason}") from error
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise _cannot_load(method, place, error) from error
 
-    def run(federation: ReportedClients, target: Floats, settings: Settings) -> PointEstimate:
+
+def _whole(name: str, method: object) -> Method:
+    if not isinstance(method, Method) or method.name != name:
+        given = method.name if isinstance(method, Method) else method
+        raise CallError(f"the method {preview(name)} is registered as {preview(given)}: both names must be the same")
+    return method
+
+
+def _cannot_load(name: str, place: str, error: Exception) -> CallError:
+    return CallError(f"the method {preview(name)} ({place}) cannot be loaded: {type(error).__name__}: {error}")
+
+
+def _of_entry_point(entry: EntryPoint) -> Method:
+    """Another package's method, whose faults are named as its own."""
+    try:
+        given = entry.load()
+    except Exception as error:
+        raise _cannot_load(entry.name, entry.value, error) from error
+    if isinstance(given, Method):
+        whole = _whole(entry.name, given)
+        return replace(whole, function=_guarded(entry, whole.estimator()))
+    return Method(entry.name, entry.name, _guarded(entry, given), compared=False)
+
+
+def _guarded(entry: EntryPoint, function: Estimator) -> Estimator:
+    def run(clients: Clients, target: Floats, settings: Settings) -> PointEstimate:
         try:
-            answer = function(federation, target, settings)
+            point = function(clients, target, settings)
         except FedcertError:
             raise
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             raise EstimationProblem(f"the method {preview(entry.name)} ({entry.value}) failed: {reason}") from error
-        if not isinstance(answer, PointEstimate):
+        if not isinstance(point, PointEstimate):
             raise EstimationProblem(
-                f"the method {preview(entry.name)} must give a PointEstimate, but gave {type(answer).__name__}"
+                f"the method {preview(entry.name)} must give a PointEstimate, but gave {type(point).__name__}"
             )
-        return answer
+        return point
 
     return run

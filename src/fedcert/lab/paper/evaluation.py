@@ -9,16 +9,16 @@ import numpy as np
 
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.compare import compare
-from fedcert.estimation.methods.registry import Settings, estimator
+from fedcert.estimation.methods.registry import METHODS, find_method
+from fedcert.estimation.settings import Settings
 from fedcert.estimation.target import distribution_of
 from fedcert.lab.populations.mixes import mix_at_distance
 from fedcert.lab.populations.partition import partition_of
 from fedcert.lab.traces.federations import draw_federation, resample_clients
 from fedcert.lab.traces.trace import Trace
 
-PAPER = ("ap", "ga", "vw")
-OURS = ("blup", "minimax", "poststratified")
-_FROM_CLASS_COUNTS = ("poststratified", "auto")
+PAPER = tuple(sorted(name for name, method in METHODS.items() if method.paper))
+OURS = tuple(sorted(name for name, method in METHODS.items() if method.compared and not method.paper))
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,15 @@ def evaluate(
         mix = None if shift is None else mix_at_distance(pooled, shift, generator)
         drawn = draw_federation(trace, generator, parts=parts, mix=mix)
         whole = ReportedClients.of(drawn.reports)
-        without_class_counts = whole.closed()
+        without_class_counts = whole.without_class_counts()
         distribution = distribution_of(drawn.target, whole.classes)
         settings = Settings(subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed + number)
-        for method in methods:
-            pool = whole if method in _FROM_CLASS_COUNTS else without_class_counts
-            answer = estimator(method)(pool, distribution, settings)
-            error = compare(answer.certified_accuracy.tolist(), drawn.truth.tolist())
-            errors[method].append((error.rmse, float("nan") if error.mape is None else error.mape))
+        for name in methods:
+            method = find_method(name)
+            clients = whole if method.from_class_counts else without_class_counts
+            point = method.estimator()(clients, distribution, settings)
+            error = compare(point.certified_accuracy.tolist(), drawn.truth.tolist())
+            errors[name].append((error.rmse, float("nan") if error.mape is None else error.mape))
     return {
         method: Errors(tuple(rmse for rmse, _ in pairs), tuple(mape for _, mape in pairs))
         for method, pairs in errors.items()

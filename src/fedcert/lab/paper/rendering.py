@@ -9,12 +9,12 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from fedcert.estimation.methods.registry import METHODS
 from fedcert.lab.paper.evaluation import OURS, PAPER, Errors
 from fedcert.lab.paper.published import Row
 from fedcert.lab.paper.tables import Reproduced
 from fedcert.show.figures.style import COLOURS, LINES, MARKERS, new_figure, save_figure, style_axes
 
-_SHOWN = {"ap": "AP", "ga": "GA", "vw": "VW", "blup": "BLUP", "minimax": "minimax", "poststratified": "post-stratified"}
 _FACTS = 5
 """Columns before the figures."""
 _LINES = 3
@@ -29,7 +29,14 @@ def lines_of(rows: Sequence[Reproduced], measure: str) -> tuple[list[str], list[
         measure: "rmse" or "mape".
     """
     which = 0 if measure == "rmse" else 1
-    header = ["trained", "rounds", "clean / noisy", "target", "", *(_SHOWN[method] for method in (*PAPER, *OURS))]
+    header = [
+        "trained",
+        "rounds",
+        "clean / noisy",
+        "target",
+        "",
+        *(METHODS[method].title for method in (*PAPER, *OURS)),
+    ]
     lines = []
     for result in rows:
         printed = result.row.rmse if measure == "rmse" else result.row.mape
@@ -90,7 +97,7 @@ def _narrow() -> Table:
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 1, 0, 0))
     table.add_column(width=14)
     for method in (*PAPER, *OURS):
-        table.add_column(justify="right", width=max(13, len(_SHOWN[method])))
+        table.add_column(justify="right", width=max(13, len(METHODS[method].title)))
     return table
 
 
@@ -107,7 +114,7 @@ def draw_distances(errors_at: Mapping[float, Mapping[str, Errors]], path: Path) 
             spread = [errors[method].spread[which] for errors in errors_at.values()]
             axes.errorbar(
                 list(errors_at), means, yerr=spread, color=COLOURS[index], marker=MARKERS[index],
-                linestyle=LINES[index], capsize=2, label=_SHOWN[method],
+                linestyle=LINES[index], capsize=2, label=METHODS[method].title,
             )  # fmt: skip
         distance = "L2 distance of the target's class mix from the pool's"
         style_axes(axes, xlabel=distance, ylabel=("RMSE", "MAPE")[which])

@@ -1,4 +1,4 @@
-"""Figures for papers, with one look: told apart by colour-blind readers, and in grey."""
+"""Figures for papers, with one look: colour-blind readers can distinguish all curves, also in grey."""
 
 from fedcert.show.figures.curves import plot
 from fedcert.show.figures.learning import plot_learning

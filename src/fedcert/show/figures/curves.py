@@ -48,24 +48,24 @@ def plot(
     several = [estimates] if isinstance(estimates, Estimate) else list(estimates or [])
     if not several:
         raise CallError("there is no estimate to plot")
-    for one in several:
-        if not isinstance(one, Estimate):
-            raise CallError(f"only estimates can be plotted, but one of them is {type(one).__name__}")
+    for estimate in several:
+        if not isinstance(estimate, Estimate):
+            raise CallError(f"only estimates can be plotted, but one of them is {type(estimate).__name__}")
     if truth is not None and len(truth) != len(several[0].radii):
         raise CallError(f"truth must have one value for each of {len(several[0].radii)} radii, but has {len(truth)}")
-    if any(one.radii != several[0].radii for one in several):
+    if any(estimate.radii != several[0].radii for estimate in several):
         raise CallError("estimates in one figure must have the same radii")
     check_format(path)
     figure = new_figure()
     axes = figure.add_subplot()
-    for index, one in enumerate(several):
+    for index, estimate in enumerate(several):
         colour, which = COLOURS[index % len(COLOURS)], index % len(MARKERS)
-        wanted = one.method == interval_of if interval_of is not None else len(several) == 1
-        if wanted and one.lower is not None and one.upper is not None:
-            axes.fill_between(one.radii, one.lower, one.upper, color=colour, alpha=0.2, linewidth=0)
+        wanted = estimate.method == interval_of if interval_of is not None else len(several) == 1
+        if wanted and estimate.lower is not None and estimate.upper is not None:
+            axes.fill_between(estimate.radii, estimate.lower, estimate.upper, color=colour, alpha=0.2, linewidth=0)
         axes.plot(
-            one.radii, one.certified_accuracy, color=colour, marker=MARKERS[which], linestyle=LINES[which],
-            markersize=4, linewidth=1.6, label=method_of(one), clip_on=False,
+            estimate.radii, estimate.certified_accuracy, color=colour, marker=MARKERS[which], linestyle=LINES[which],
+            markersize=4, linewidth=1.6, label=method_of(estimate), clip_on=False,
         )  # fmt: skip
     if truth is not None:
         axes.plot(several[0].radii, truth, color="black", linewidth=2.2, linestyle="--", label="truth", zorder=1)
@@ -83,8 +83,10 @@ def _limits(radii: Sequence[float]) -> tuple[float, float]:
     return (radii[0], radii[-1]) if len(radii) > 1 else (0.0, max(2 * radii[0], 1.0))
 
 
-def _mark_cap(axes: Any, one: Estimate) -> None:
-    start, end = _limits(one.radii)
-    if start < one.largest_radius < end:
-        axes.axvspan(one.largest_radius, end, color="0.92", zorder=0)
-        axes.text(one.largest_radius, 0.98, " beyond what n samples\n can certify", va="top", fontsize=8, color="0.4")
+def _mark_cap(axes: Any, estimate: Estimate) -> None:
+    start, end = _limits(estimate.radii)
+    if start < estimate.largest_radius < end:
+        axes.axvspan(estimate.largest_radius, end, color="0.92", zorder=0)
+        axes.text(
+            estimate.largest_radius, 0.98, " beyond what n samples\n can certify", va="top", fontsize=8, color="0.4"
+        )

@@ -21,7 +21,9 @@ from fedcert.show.figures.style import (
 )
 
 _LARGEST = 2**26
-_MOST = 1e100  # a loss beyond that has no place on an axis; neither has one that is no number
+"""Bytes of a file that are read: a million rounds."""
+_MOST = 1e100
+"""A loss beyond that has no place on an axis; neither has one that is not a number."""
 COLUMNS = ("round", "loss", "noisy accuracy")
 
 Curve = Sequence[Mapping[str, float | None]]
@@ -56,8 +58,8 @@ def plot_learning(curves: Mapping[str, Curve], path: str | Path | None = None) -
     for index, (name, rows) in enumerate(curves.items()):
         style = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)], "label": _label(name)}
         for axes, column in ((losses, "loss"), (accuracies, "noisy accuracy")):
-            told = [(row["round"], row[column]) for row in rows if row[column] is not None]
-            axes.plot([number for number, _ in told], [value for _, value in told], **style)
+            measured = [(row["round"], row[column]) for row in rows if row[column] is not None]
+            axes.plot([number for number, _ in measured], [value for _, value in measured], **style)
     style_axes(losses, "Loss of the clients", xlabel="round", ylabel="loss")
     style_axes(accuracies, "Accuracy under noise", xlabel="round", ylabel="accuracy", ylim=(0, 1))
     if len(curves) > 1:
@@ -87,10 +89,10 @@ def read_learning(path: Path) -> Curve:
         with path.open("rb") as opened:
             text = opened.read(_LARGEST).decode("utf-8-sig")
         rows = list(csv.DictReader(io.StringIO(text, newline="")))
-        made = [{name: float(row[name]) if row[name] else None for name in COLUMNS} for row in rows]
-        if not any(_drawable(value) for row in made for value in row.values()):
+        rounds = [{name: float(row[name]) if row[name] else None for name in COLUMNS} for row in rows]
+        if not any(_drawable(value) for row in rounds for value in row.values()):
             raise ValueError
-        return [{name: value if _drawable(value) else None for name, value in row.items()} for row in made]
+        return [{name: value if _drawable(value) else None for name, value in row.items()} for row in rounds]
     except (OSError, UnicodeDecodeError, csv.Error, KeyError, TypeError, ValueError):
         raise FileProblem(
             f"{display_path(path)} is no learning curve: it must have the columns {', '.join(COLUMNS)}, and "

@@ -10,14 +10,14 @@ import numpy as np
 
 from fedcert.errors import CallError
 from fedcert.estimation.clients.reported import ReportedClients
-from fedcert.estimation.estimate import pool_of
+from fedcert.estimation.prepared import clients_of
 from fedcert.estimation.target import distribution_of, target_of
 from fedcert.report import LoadedReports
 from fedcert.report.load import Source
 from fedcert.show.figures.style import SHADES, check_format, new_figure, save_figure, shortened
 
-_MOST_CLIENTS = 60
-_MOST_NAMED = 30
+_MOST_CLIENTS, _MOST_NAMED = 60, 30
+"""Rows that are drawn, and names that are readable beside or below them, on a page of a paper."""
 
 
 def plot_mixes(
@@ -47,31 +47,36 @@ def plot_mixes(
         ['target: custom', 'all clients', 'a (100)']
     """
     check_format(path)
-    pool = pool_of(reports)
-    if not isinstance(pool, ReportedClients):
+    federation = clients_of(reports)
+    if not isinstance(federation, ReportedClients):
         raise CallError("sums do not tell single clients' mixes; give the clients' reports")
-    wanted = target_of(target, pool.classes)
-    order = np.argsort(-pool.sizes, kind="stable")[:_MOST_CLIENTS]
-    pooled = pool.labels / pool.labels.sum()
-    rows = np.vstack([distribution_of(wanted, pool.classes), pooled, pool.mixes[order]])
+    wanted = target_of(target, federation.classes)
+    order = np.argsort(-federation.sizes, kind="stable")[:_MOST_CLIENTS]
+    pooled = federation.labels / federation.labels.sum()
+    rows = np.vstack([distribution_of(wanted, federation.classes), pooled, federation.mixes[order]])
     names = [
         f"target: {wanted.name}",
         "all clients",
-        *(f"{pool.clients[row]} ({pool.sizes[row]:,.0f})" for row in order),
+        *(f"{federation.clients[row]} ({federation.sizes[row]:,.0f})" for row in order),
     ]
     height = 1.6 + 0.2 * min(len(rows), _MOST_CLIENTS)
-    figure = new_figure(min(3 + 0.35 * len(pool.classes), 11), height)
+    figure = new_figure(min(3 + 0.35 * len(federation.classes), 11), height)
     axes = figure.add_subplot()
     image = axes.imshow(rows, cmap=SHADES, vmin=0, vmax=max(float(rows.max()), 1e-9), aspect="auto")
     axes.axhline(1.5, color="black", linewidth=1)
     shown = names if len(names) <= _MOST_NAMED + 2 else names[:2]
     axes.set_yticks(range(len(shown)), [shortened(name) for name in shown], fontsize=8)
-    if len(pool.classes) <= _MOST_NAMED:
+    if len(federation.classes) <= _MOST_NAMED:
         axes.set_xticks(
-            range(len(pool.classes)), [shortened(name, 16) for name in pool.classes], rotation=90, fontsize=8
+            range(len(federation.classes)),
+            [shortened(name, 16) for name in federation.classes],
+            rotation=90,
+            fontsize=8,
         )
     axes.set_xlabel("class")
-    left = pool.count - len(order)
-    axes.set_title(f"Class mixes{f' of the {len(order)} largest of {pool.count} clients' if left else ''}", loc="left")
+    left = federation.count - len(order)
+    axes.set_title(
+        f"Class mixes{f' of the {len(order)} largest of {federation.count} clients' if left else ''}", loc="left"
+    )
     figure.colorbar(image, ax=axes, label="share of the examples")
     return save_figure(figure, path)

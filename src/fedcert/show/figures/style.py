@@ -11,12 +11,12 @@ from fedcert.report import write_whole
 
 FORMATS = (".png", ".svg", ".pdf")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's, which colour-blind readers tell apart."""
+"""Okabe and Ito's, which colour-blind readers can distinguish."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
-"""With the markers, they tell curves apart in grey."""
+"""With the markers, they distinguish curves in grey."""
 SHADES = "Blues"
-"""For shares: from white to dark, so that grey tells as much."""
+"""For shares: from white to dark, so that grey shows as much."""
 
 
 def check_format(path: str | Path | None) -> None:

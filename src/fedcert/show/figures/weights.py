@@ -12,13 +12,14 @@ from fedcert.show.figures.style import COLOURS, check_format, new_figure, save_f
 from fedcert.show.sentences import method_of
 
 _MOST = 40
+"""Bars that fit a page."""
 
 
-def plot_weights(one: Estimate, path: str | Path | None = None) -> Any:
+def plot_weights(estimate: Estimate, path: str | Path | None = None) -> Any:
     """Draw the clients that weigh most in an estimate; negative weights are hatched.
 
     Args:
-        one: the estimate; its method must have weights.
+        estimate: the estimate; its method must have weights.
         path: a .png, .svg or .pdf file to write.
 
     Returns:
@@ -40,9 +41,11 @@ def plot_weights(one: Estimate, path: str | Path | None = None) -> Any:
         [0.5, 0.5]
     """
     check_format(path)
-    if one.weights is None:
-        raise CallError(f"the estimate by {one.method} has no weights to draw: {one.weights_note or 'it names none'}")
-    shown = heaviest(one.weights, _MOST)
+    if estimate.weights is None:
+        raise CallError(
+            f"the estimate by {estimate.method} has no weights to draw: {estimate.weights_note or 'it names none'}"
+        )
+    shown = heaviest(estimate.weights, _MOST)
     figure = new_figure(6.4, 1.4 + 0.18 * len(shown))
     axes = figure.add_subplot()
     bars = axes.barh(range(len(shown)), [weight for _, weight in shown], color=COLOURS[0])
@@ -52,7 +55,7 @@ def plot_weights(one: Estimate, path: str | Path | None = None) -> Any:
     axes.set_yticks(range(len(shown)), [shortened(client) for client, _ in shown], fontsize=8)
     axes.invert_yaxis()
     axes.axvline(0, color="black", linewidth=0.8)
-    carrying = sum(weight != 0 for weight in one.weights.values())
+    carrying = sum(weight != 0 for weight in estimate.weights.values())
     few = f", the {len(shown)} largest of {carrying}" if carrying > len(shown) else ""
-    style_axes(axes, f"Weights by {method_of(one)}{few}", xlabel="weight")
+    style_axes(axes, f"Weights by {method_of(estimate)}{few}", xlabel="weight")
     return save_figure(figure, path)

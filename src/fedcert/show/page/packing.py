@@ -1,20 +1,19 @@
-"""What the page's script is given: plain JSON, with long rows of numbers as bytes, to the last bit."""
+"""Data for the page's script: plain JSON, with long rows of numbers as bytes, to the last bit."""
 
 from __future__ import annotations
 
 import base64
 import json
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from fedcert._arrays import Floats
-from fedcert.estimation.mix_evaluator import ByClass, MixEvaluator
+from fedcert.estimation.mix_forms import ByClass, MixForms
+from fedcert.estimation.settings import OF_INTERVALS
 
 _NUMBERS, _TRIANGLES = "\x01f64", "\x01triangles"
 """Marks of what is packed; no client and no class can have such a name."""
-_SETTINGS = ("confidence", "interval", "simultaneous", "target_examples")
 
 
 def packed(numbers: Floats | None) -> dict[str, str] | None:
@@ -33,22 +32,22 @@ def packed_forms(forms: Floats | None) -> dict[str, Any] | None:
     return {"size": size, _TRIANGLES: [packed(form[above]) for form in forms]}
 
 
-def packed_basis(basis: MixEvaluator) -> dict[str, Any]:
-    """A basis for the page's script."""
-    parts, differing = basis.parts, basis.differing
+def packed_evaluator(forms: MixForms) -> dict[str, Any]:
+    """A mix evaluator for the page's script."""
+    parts, effects = forms.parts, forms.client_effects
     by_class = isinstance(parts, ByClass)
     given = {name: _any(value) for name, value in vars(parts).items()}
     return {
-        "method": basis.method,
-        "interval": basis.interval,
-        "kind": basis.kind,
-        "guarantee": basis.guarantee,
-        "settings": {name: value for name, value in asdict(basis.settings).items() if name in _SETTINGS},
-        "failure_probability": basis.failure_probability,
-        "pool": packed(basis.pool),
+        "method": forms.method,
+        "interval": forms.interval,
+        "kind": forms.kind,
+        "guarantee": forms.guarantee,
+        "settings": forms.settings.used(*OF_INTERVALS),
+        "failure_probability": forms.failure_probability,
+        "pooled_mix": packed(forms.pooled_mix),
         "by_class": given if by_class else None,
         "by_client": None if by_class else given,
-        "differing": None if differing is None else {name: _any(value) for name, value in vars(differing).items()},
+        "client_effects": None if effects is None else {name: _any(value) for name, value in vars(effects).items()},
     }
 
 

@@ -18,27 +18,29 @@ from fedcert.estimation.result import Estimate
 from fedcert.estimation.weights import heaviest
 from fedcert.report import write_whole
 from fedcert.show.page.contents import Contents
-from fedcert.show.page.packing import as_script, packed, packed_basis
+from fedcert.show.page.packing import as_script, packed, packed_evaluator
 from fedcert.show.sentences import at_radius, default_radius, verdict
 from fedcert.version import __version__
 
 SUFFIXES = (".html", ".htm")
 _SCRIPTS = (
-    "numbers.js", "shortest.js", "what_if.js", "unpacking.js", "elements.js", "chart.js", "mix.js", "tables.js",
-    "card.js", "page.js",
+    "numbers.js", "minimax_solver.js", "mix_evaluator.js", "unpacking.js", "elements.js", "chart.js", "mix.js",
+    "tables.js", "card.js", "page.js",
 )  # fmt: skip
 _MOST_WEIGHTS = 20_000
+"""As many as clients are listed."""
 _MOST_EXCLUDED = 1_000
+"""Clients that are named with the reason why they are left out, which may be long."""
 
 
 def rendered(contents: Contents, title: str | None = None) -> str:
     """The page.
 
-    Guarantee: it works from a file, without a network: its policy forbids everything but its own script and style. What
-    names and reasons hold is shown and never run.
+    Guarantee: it works from a file, without a network: its policy forbids everything but its own script and style.
+    Names and reasons are shown as text and never run.
 
     Args:
-        contents: what it shows.
+        contents: the values that it shows.
         title: its heading; names the target where None.
     """
     main = contents.estimates[0]
@@ -57,7 +59,7 @@ def rendered(contents: Contents, title: str | None = None) -> str:
         "script": script,
         "data": as_script(_data(contents, heading)),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], _part("template.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], _part("template.html"))
 
 
 def write_page(contents: Contents, path: Path, title: str | None = None) -> None:
@@ -89,7 +91,7 @@ def _data(contents: Contents, heading: str) -> dict[str, Any]:
         "clients": main.clients,
         "examples": main.examples,
         "labels": contents.labels,
-        "estimates": [_estimate(one) for one in contents.estimates],
+        "estimates": [_estimate(estimate) for estimate in contents.estimates],
         "verdict": verdict(main)[0],
         "verdict_words": verdict(main)[1],
         "radius": default_radius(main),
@@ -99,31 +101,32 @@ def _data(contents: Contents, heading: str) -> dict[str, Any]:
         "weights": _weights(main),
         "excluded": dict(islice(main.excluded.items(), _MOST_EXCLUDED)),
         "excluded_count": len(main.excluded),
-        "bases": {name: packed_basis(basis) for name, basis in contents.bases.items()},
+        "evaluators": {name: packed_evaluator(forms) for name, forms in contents.evaluators.items()},
         "method": contents.method,
-        "no_basis": contents.no_basis,
-        "made": {"software": f"fedcert {__version__}", "created": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")},
+        "no_evaluator": contents.no_evaluator,
+        "written": {"software": f"fedcert {__version__}", "created": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")},
     }
 
 
-def _estimate(one: Estimate) -> dict[str, Any]:
-    full = one.to_json()
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    full = estimate.upgraded().to_json()
     kept = (
         "method", "certified_accuracy", "lower", "upper", "confidence", "interval", "guarantee", "mismatch",
-        "effective_examples", "weights_note", "checks", "details", "settings", "software", "created",
+        "effective_examples", "weights_note", "checks", "settings", "software", "created", "chosen", "screened",
+        "worst_case", "comparison",
     )  # fmt: skip
-    shares = one.target.distribution
-    mix = [float(shares.get(name, 0.0)) for name in one.classes]
-    return {name: full.get(name) for name in kept} | {"target": one.target.name, "mix": mix}
+    shares = estimate.target.distribution
+    mix = [float(shares.get(name, 0.0)) for name in estimate.classes]
+    return {name: full.get(name) for name in kept} | {"target": estimate.target.name, "mix": mix}
 
 
-def _by_class(one: Estimate) -> dict[str, Any] | None:
-    part = one.by_class
+def _by_class(estimate: Estimate) -> dict[str, Any] | None:
+    part = estimate.by_class
     if part is None:
         return None
     names = ("certified_accuracy", "lower", "upper")
     return {name: packed(np.array(getattr(part, name))) for name in names}
 
 
-def _weights(one: Estimate) -> dict[str, float] | None:
-    return None if one.weights is None else dict(heaviest(one.weights, _MOST_WEIGHTS))
+def _weights(estimate: Estimate) -> dict[str, float] | None:
+    return None if estimate.weights is None else dict(heaviest(estimate.weights, _MOST_WEIGHTS))

@@ -12,19 +12,22 @@ from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.intervals.ingredients import of_volume, of_weights
 from fedcert.estimation.methods.linear_weights import NO_WEIGHTS, by_volume
 from fedcert.estimation.methods.paper.subsets import Choice, best_subset, draw_subsets
-from fedcert.estimation.methods.registry import PointEstimate, Settings
+from fedcert.estimation.methods.point_estimate import PointEstimate
+from fedcert.estimation.settings import Settings
 
 
-def volume_weighted(pool: Clients, target: Floats, settings: Settings) -> PointEstimate:  # noqa: ARG001
+def volume_weighted(clients: Clients, target: Floats, settings: Settings) -> PointEstimate:  # noqa: ARG001
     """VW: each client weighs as much as it has examples (Lemma 1).
 
     This is the certified accuracy of the clients' pooled examples, whatever the target.
     """
-    if isinstance(pool, ReportedClients):
-        weights = pool.sizes / pool.sizes.sum()
-        return PointEstimate(pool.certified / pool.sizes.sum(), weights, uncertainty=of_weights(pool, target, weights))
-    uncertainty = of_volume(pool, target)
-    rule = by_volume(len(target), examples(pool))
+    if isinstance(clients, ReportedClients):
+        weights = clients.sizes / clients.sizes.sum()
+        return PointEstimate(
+            clients.certified / clients.sizes.sum(), weights, uncertainty=of_weights(clients, target, weights)
+        )
+    uncertainty = of_volume(clients, target)
+    rule = by_volume(len(target), examples(clients))
     return PointEstimate(uncertainty.centre, None, weights_note=NO_WEIGHTS, rule=rule, uncertainty=uncertainty)
 
 

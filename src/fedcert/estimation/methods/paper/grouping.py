@@ -16,7 +16,7 @@ def group_clients(sizes: Sequence[float], threshold: int) -> tuple[tuple[int, ..
 
     Clients below the threshold are sorted by size, ties in their given order, and gathered from the
     smallest on; a virtual client is complete once it has reached the threshold. The last one may stay
-    below it, since the algorithm has nobody left to add. Large clients stay by themselves.
+    below it, since no small client is left to add. Large clients stay by themselves.
 
     Args:
         sizes: examples per client.

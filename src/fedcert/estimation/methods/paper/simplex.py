@@ -21,12 +21,23 @@ TIE = 1e-9
 """Mismatches that differ by no more than this are equal: rounding must not decide between subsets."""
 
 _FLAT = 1e-10
+"""Distances from the supporting plane, relative to the mismatch: rows this close are on it, up to rounding."""
 _ABSENT = 1e-13
+"""Shares and weights below it are zero up to rounding."""
 _NEWTON_STEPS = 100
+"""Steps of the dual at most; a dozen are typical."""
 _SHORTEST_STEP = 1e-10
+"""A line search that comes to this has met rounding."""
 _RIDGE = 1e-14
+"""Added to the Hessian, relative to its trace, so that rounding does not make it singular."""
 _REACHED = 1e-11
+"""Largest error of a mixture that counts as reached: two digits above rounding, two below a tie."""
 _MOST_ROWS = 500
+"""Rows for which the slower exact method, cubic in them, takes less than a second."""
+_CARRYING = 1e-9
+"""Relative to the largest: weights below it are zero up to the rounding of least-distance programming."""
+_RANK = 1e-12
+"""Relative to the largest: singular values below it are zero up to rounding."""
 
 
 def closest_mixture(mixes: Floats, target: Floats, examples: Floats) -> Floats:
@@ -141,10 +152,10 @@ def _on_rows(carrying: npt.NDArray[np.intp], rows: Floats, wanted: Floats, size:
     if not len(carrying):
         return None
     root = np.sqrt(size[carrying])
-    found = root * np.linalg.lstsq((root[:, None] * rows[carrying]).T, wanted, rcond=None)[0]
+    carried = root * np.linalg.lstsq((root[:, None] * rows[carrying]).T, wanted, rcond=None)[0]
     weights = np.zeros(len(rows))
-    weights[carrying] = found
-    if found.min() < -_ABSENT:
+    weights[carrying] = carried
+    if carried.min() < -_ABSENT:
         return None
     weights = _simplex(weights)
     return weights if np.abs(weights @ rows - wanted).max() < _REACHED else None
@@ -158,9 +169,9 @@ def _carrying_rows(rows: Floats, wanted: Floats, size: Floats) -> npt.NDArray[np
     """
     system = (np.sqrt(size)[:, None] * rows).T
     _, values, right = np.linalg.svd(system)
-    rank = int(np.sum(values > values[0] * 1e-12))
+    rank = int(np.sum(values > values[0] * _RANK))
     null = right[rank:].T
-    least = np.linalg.lstsq(system, wanted, rcond=1e-12)[0]
+    least = np.linalg.lstsq(system, wanted, rcond=_RANK)[0]
     scale = max(float(np.abs(least).max()), 1e-300)
     task = np.vstack([null.T, -least[None, :] / scale])
     last = np.zeros(len(task))
@@ -168,7 +179,7 @@ def _carrying_rows(rows: Floats, wanted: Floats, size: Floats) -> npt.NDArray[np
     multipliers, _ = nnls(task, last, maxiter=30 * len(rows) + 100)
     residual = task @ multipliers - last
     point = least / scale - null @ residual[:-1] / residual[-1] if residual[-1] else least / scale
-    return np.flatnonzero(point > 1e-9 * point.max())
+    return np.flatnonzero(point > _CARRYING * point.max())
 
 
 def _newton_step(dual: Floats, rows: Floats, wanted: Floats, size: Floats) -> Floats | None:

@@ -24,8 +24,13 @@ from fedcert.estimation.methods.paper.simplex import (
 )
 
 _CELLS_PER_CHUNK = 2**22
+"""Numbers held at once: 32 MB."""
 _ROUNDS = (6, 10, 20)
+"""Frank-Wolfe steps before each sieving: the first few rule out most subsets."""
 _SLACK = 1e-9
+"""Relative: variances this close are equal, so that rounding does not decide."""
+_SQUARED_ROUNDING, _SMALL = 1e-7, 1e-3
+"""Bounds through squares lose half of the digits, which matters below the second."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ def draw_subsets(clients: int, size: int, count: int, generator: np.random.Gener
     """Random subsets of clients, each uniform over all subsets of that size (Floyd's algorithm).
 
     Returns:
-        subsets x size, each row in increasing order; one row with everybody when size >= clients,
+        subsets x size, each row in increasing order; one row with all clients when size >= clients,
         since every draw would be the same.
     """
     if size >= clients:
@@ -76,8 +81,8 @@ def best_subset(label_counts: npt.NDArray[Any], target: Floats, subsets: Indices
     """
     near = _candidates(label_counts, target, subsets, threshold)
     candidates = [_grouped(label_counts, subsets[index], threshold) for index in near]
-    weights = [any_closest(one.mixes, target) for one in candidates]
-    distances = [mismatch(some, one.mixes, target) for some, one in zip(weights, candidates, strict=True)]
+    weights = [any_closest(subset.mixes, target) for subset in candidates]
+    distances = [mismatch(some, subset.mixes, target) for some, subset in zip(weights, candidates, strict=True)]
     best = min(distances)
     tied = [index for index, distance in enumerate(distances) if distance <= best + TIE]
     index, chosen = _least_variance(tied, candidates, weights, target)
@@ -113,19 +118,19 @@ def _least_variance(
     floors = dict.fromkeys(tied, 0.0)
     if len(tied) > 1:
         for index in tied:
-            one = candidates[index]
-            floors[index] = variance_floor(weights[index] @ one.mixes, one.mixes, one.examples)
-    found: list[tuple[float, int, Floats]] = []
+            subset = candidates[index]
+            floors[index] = variance_floor(weights[index] @ subset.mixes, subset.mixes, subset.examples)
+    solved: list[tuple[float, int, Floats]] = []
     for index in sorted(tied, key=lambda index: (floors[index], index)):
-        if found and floors[index] > min(variance for variance, _, _ in found) * (1 + _SLACK):
+        if solved and floors[index] > min(variance for variance, _, _ in solved) * (1 + _SLACK):
             break
-        one = candidates[index]
-        spread = of_least_variance(weights[index], one.mixes, target, one.examples)
-        found.append((float(np.sum(spread**2 / one.examples)), index, spread))
-    least = min(variance for variance, _, _ in found)
+        subset = candidates[index]
+        spread = of_least_variance(weights[index], subset.mixes, target, subset.examples)
+        solved.append((float(np.sum(spread**2 / subset.examples)), index, spread))
+    least = min(variance for variance, _, _ in solved)
     return min(
-        ((index, spread) for variance, index, spread in found if variance <= least * (1 + _SLACK)),
-        key=lambda one: one[0],
+        ((index, spread) for variance, index, spread in solved if variance <= least * (1 + _SLACK)),
+        key=lambda chosen: chosen[0],
     )
 
 
@@ -143,13 +148,13 @@ def _candidates(label_counts: npt.NDArray[Any], target: Floats, subsets: Indices
             lower, upper, weights = distance_bounds(gram, valid, steps, weights)
             best = min(best, float(upper.min()))
             # The margin covers the rounding of bounds that were computed through squares.
-            near = lower <= best + 2 * TIE + 1e-7 * (best < 1e-3)
+            near = lower <= best + 2 * TIE + _SQUARED_ROUNDING * (best < _SMALL)
             chunk, gram, valid, weights, lower = chunk[near], gram[near], valid[near], weights[near], lower[near]
             if not len(chunk):
                 break
         kept.append(chunk)
         bounds.append(lower)
-    return np.concatenate(kept)[np.concatenate(bounds) <= best + 2 * TIE + 1e-7 * (best < 1e-3)]
+    return np.concatenate(kept)[np.concatenate(bounds) <= best + 2 * TIE + _SQUARED_ROUNDING * (best < _SMALL)]
 
 
 def _gram(

@@ -18,7 +18,7 @@ function cardOf(data, shown, index, mix, verdict) {
     `- Smoothing: ${safe(smoothing.noise)} noise, sigma ${short(smoothing.sigma)}, n ${counted(smoothing.n)}, failure probability ${smoothing.failure_probability}`,
     `- Checks: ${shown.own ? main.checks.filter((check) => check.verdict !== "ok").map((check) => safe(check.sentence)).join(" ") || "all passed" : safe(verdict)}`,
     `- ${safe(shown.guarantee)}`,
-    `- Made by ${safe(data.made.software)}, ${safe(data.made.created)}`,
+    `- Made by ${safe(data.written.software)}, ${safe(data.written.created)}`,
   ];
   return lines.join("\n");
 }

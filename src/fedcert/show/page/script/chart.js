@@ -34,7 +34,7 @@ function chart(place, { radii, series, band, before, cap, cursor, label, picked,
     if (radii.length === 1) svg.append(drawn("line", { class: "whisker", x1: x(first), x2: x(first), y1: y(band.lower[0]), y2: y(band.upper[0]) }));
   }
   if (before) svg.append(drawn("path", { class: "line before", d: path(Array.from(before)) }));
-  for (const one of series) svg.append(drawn("path", { class: `line ${one.look || ""}`, d: path(Array.from(one.values)) }));
+  for (const curve of series) svg.append(drawn("path", { class: `line ${curve.look || ""}`, d: path(Array.from(curve.values)) }));
   if (cursor !== null) {
     svg.append(drawn("line", { class: "cursor", x1: x(radii[cursor]), x2: x(radii[cursor]), y1: top, y2: y(0) }));
     if (series.length === 1) svg.append(drawn("circle", { class: "dot", cx: x(radii[cursor]), cy: y(series[0].values[cursor]), r: 5.5 }));
@@ -52,7 +52,7 @@ function chart(place, { radii, series, band, before, cap, cursor, label, picked,
 
 function ticksOf(first, last, most) {
   const rough = (last - first) / most, power = 10 ** Math.floor(Math.log10(rough || 1));
-  const step = [1, 2, 2.5, 5, 10].map((part) => part * power).find((one) => one >= rough * (1 - 1e-9)) || rough;
+  const step = [1, 2, 2.5, 5, 10].map((part) => part * power).find((candidate) => candidate >= rough * (1 - 1e-9)) || rough;
   const begin = Math.ceil(first / step - 1e-9), count = Math.min(4 * most, Math.floor(last / step + 1e-9) - begin + 1);
   return Array.from({ length: Math.max(0, count) }, (_, k) => (begin + k) * step);
 }

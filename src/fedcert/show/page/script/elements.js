@@ -10,14 +10,14 @@ function drawn(name, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, name), attributes, children);
 }
 
-function filled(made, attributes, children) {
+function filled(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else if (value === true) made.setAttribute(name, "");
-    else if (value !== false && value !== null && value !== undefined) made.setAttribute(name, value);
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value === true) node.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, value);
   }
-  made.append(...children.filter((child) => child !== null && child !== undefined));
-  return made;
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
 }
 
 function named(text) {
@@ -41,7 +41,7 @@ function counted(value) {
   return Math.round(value).toLocaleString("en");
 }
 
-function found(id) {
+function byId(id) {
   return document.getElementById(id);
 }
 
@@ -49,12 +49,12 @@ function replaced(place, ...children) {
   place.replaceChildren(...children);
 }
 
-async function copied(field, told) {
+async function copied(field, status) {
   field.select();
   try {
     await navigator.clipboard.writeText(field.value);
-    told.textContent = "Copied.";
+    status.textContent = "Copied.";
   } catch {
-    told.textContent = document.execCommand("copy") ? "Copied." : "Select the text and copy it.";
+    status.textContent = document.execCommand("copy") ? "Copied." : "Select the text and copy it.";
   }
 }

@@ -2,13 +2,13 @@
 
 const SHOWN_AT_FIRST = 12;
 
-function mixPanel(place, { classes, presets, bases, method, note, screen, changed }) {
-  if (!Object.keys(bases).length) {
+function mixPanel(place, { classes, presets, evaluators, method, note, screen, changed }) {
+  if (!Object.keys(evaluators).length) {
     place.append(element("p", { class: "soft" }, note || ""));
     return null;
   }
   const state = { mix: Float64Array.from(presets[0].mix), preset: 0, method, query: "", all: false, rows: [] };
-  const told = element("p", { class: "out", "aria-live": "polite" });
+  const status = element("p", { class: "out", "aria-live": "polite" });
   const buttons = element("div", { class: "buttons", role: "group", "aria-label": "Mixes to begin with" });
   const problem = element("p", { class: "refused", role: "alert" });
   const list = element("div", { id: "shares" });
@@ -44,7 +44,7 @@ function mixPanel(place, { classes, presets, bases, method, note, screen, change
     if (!given) return;
     try {
       set(mixIn(await given.text(), classes), null);
-      told.textContent = `The mix of ${given.name} is shown.`;
+      status.textContent = `The mix of ${given.name} is shown.`;
     } catch (error) {
       problem.textContent = `${given.name}: ${error.message}`;
     }
@@ -89,18 +89,18 @@ function mixPanel(place, { classes, presets, bases, method, note, screen, change
       button.classList.toggle("chosen", i === state.preset);
       button.setAttribute("aria-pressed", String(i === state.preset));
     });
-    command.textContent = commandFor(classes, state.mix, bases[state.method], screen);
+    command.textContent = commandFor(classes, state.mix, evaluators[state.method], screen);
     exact.value = JSON.stringify(Object.fromEntries(classes.map((name, j) => [name, state.mix[j]]).filter(([, share]) => share > 0)));
   }
 
   const search = classes.length > SHOWN_AT_FIRST
     ? element("input", { type: "search", class: "search", placeholder: "Find classes", "aria-label": "Find classes", oninput: () => { state.query = search.value; listed(); } })
     : null;
-  const names = Object.keys(bases);
+  const names = Object.keys(evaluators);
   const choice = names.length < 2 ? null : element("p", {}, element("label", { for: "mix-method" }, "Method "), element("select", {
     id: "mix-method", onchange: (event) => { state.method = event.target.value; shown(); changed(state); } },
     ...names.map((name) => element("option", { value: name, selected: name === method }, name))));
-  place.append(buttons, problem, told, ...[search, list, more, choice].filter(Boolean),
+  place.append(buttons, problem, status, ...[search, list, more, choice].filter(Boolean),
     element("details", {}, element("summary", {}, "The same from the command line"), element("p", {}, command),
       element("p", {}, "The mix to the last digit, for a file such as mix.json:"), exact));
   listed();
@@ -124,9 +124,9 @@ function mixIn(text, classes) {
   return scaled.map((value) => value / total);
 }
 
-function commandFor(classes, mix, basis, screen) {
-  const { confidence, interval, simultaneous, target_examples: set } = basis.settings;
-  const options = [`--method ${basis.method}`, confidence !== 0.95 && `--confidence ${confidence}`, interval !== "finite-sample" && `--interval ${interval}`,
+function commandFor(classes, mix, evaluator, screen) {
+  const { confidence, interval, simultaneous, target_examples: set } = evaluator.settings;
+  const options = [`--method ${evaluator.method}`, confidence !== 0.95 && `--confidence ${confidence}`, interval !== "finite-sample" && `--interval ${interval}`,
     simultaneous && "--simultaneous", set && `--target-examples ${set}`, screen && "--screen"].filter(Boolean).join(" ");
   const plain = classes.every((name) => /^[\w.-]+$/.test(name)) && classes.length <= 20;
   if (!plain) return `fedcert estimate REPORTS ${options} --target mix.json`;

@@ -1,23 +1,24 @@
 // The page: what it shows at first, and what changes when the reader asks something else.
 
-const data = unpacked(JSON.parse(found("data").textContent));
+const data = unpacked(JSON.parse(byId("data").textContent));
 const main = data.estimates[0];
-for (const basis of Object.values(data.bases)) basis.radii = data.radii;
+for (const evaluator of Object.values(data.evaluators)) evaluator.radii = data.radii;
+const usedMethod = main.chosen ? main.chosen.method : main.method;
 
 const view = { radius: data.radius, panel: null, shown: null };
 
 function asEstimated() {
   return {
     point: main.certified_accuracy, lower: main.lower, upper: main.upper, name: main.target,
-    method: main.details.chosen || main.method, guarantee: main.guarantee, own: true,
+    method: usedMethod, guarantee: main.guarantee, own: true,
   };
 }
 
 function forMix(panel) {
-  const basis = data.bases[panel.method], own = main.details.chosen || main.method;
-  if (panel.preset === 0 && panel.method === (data.bases[own] ? own : data.method)) return asEstimated();
-  const made = curveFor(basis, panel.mix), preset = panel.preset === null ? null : presets[panel.preset];
-  return { ...made, name: preset ? preset.said : "another class mix", method: panel.method, guarantee: basis.guarantee, own: false };
+  const evaluator = data.evaluators[panel.method];
+  if (panel.preset === 0 && panel.method === (data.evaluators[usedMethod] ? usedMethod : data.method)) return asEstimated();
+  const evaluated = evaluateAt(evaluator, panel.mix), preset = panel.preset === null ? null : presets[panel.preset];
+  return { ...evaluated, name: preset ? preset.said : "another class mix", method: panel.method, guarantee: evaluator.guarantee, own: false };
 }
 
 function sentenceFor(shown, index) {
@@ -29,37 +30,37 @@ function sentenceFor(shown, index) {
 }
 
 function showAnswer() {
-  const { shown } = view, index = view.radius, slide = found("radius");
-  found("sentence").textContent = sentenceFor(shown, index);
+  const { shown } = view, index = view.radius, slide = byId("radius");
+  byId("sentence").textContent = sentenceFor(shown, index);
   slide.value = index;
   slide.setAttribute("aria-valuetext", `radius ${short(data.radii[index])}`);
-  found("radius-value").textContent = short(data.radii[index]);
+  byId("radius-value").textContent = short(data.radii[index]);
   const label = `Certified accuracy falls from ${percent(shown.point[0])} at radius ${short(data.radii[0])} to ${percent(shown.point[shown.point.length - 1])} at radius ${short(data.radii[data.radii.length - 1])}.`;
-  const place = found("curve");
+  const place = byId("curve");
   replaced(place, chart(place, {
     radii: data.radii, series: [{ values: shown.point }], band: shown.lower ? shown : null, before: shown.own ? null : main.certified_accuracy,
     cap: data.largest_radius, cursor: index, label, picked: (at) => { view.radius = at; show(); }, norm: data.smoothing.norm,
   }), element("figcaption", {}, ...captionFor(shown)));
   const rows = data.radii.map((radius, i) => [short(radius), exactly(shown.point[i]), exactly(shown.lower ? shown.lower[i] : null), exactly(shown.upper ? shown.upper[i] : null)]);
-  const details = found("curve-table");
+  const details = byId("curve-table");
   replaced(details, details.querySelector("summary"), table("Certified accuracy at each radius", ["radius", "certified accuracy", "lower end", "upper end"], rows));
 }
 
 function captionFor(shown) {
-  const made = [legend([{ name: `${shown.name}, by ${shown.method}`, look: "" }, ...(shown.own ? [] : [{ name: `as estimated: ${main.target}`, look: "before" }])])];
+  const caption = [legend([{ name: `${shown.name}, by ${shown.method}`, look: "" }, ...(shown.own ? [] : [{ name: `as estimated: ${main.target}`, look: "before" }])])];
   const band = shown.lower ? `The band is the ${surely(main.confidence)} interval. ` : "There is no interval for this here, and the curve is not moved into it; fedcert what-if gives both. ";
   const cap = data.largest_radius < data.radii[data.radii.length - 1] ? `No radius above ${Number(data.largest_radius.toPrecision(4))} can be certified with these samples. ` : `The largest radius that these samples can certify is ${Number(data.largest_radius.toPrecision(4))}. `;
-  const worst = shown.own ? main.details.missing : null;
+  const worst = shown.own ? main.worst_case : null;
   if (worst) {
-    made.push(element("p", {}, `If each of the ${counted(worst.clients)} missing clients held up to ${counted(worst.examples_each)} examples, of whatever kind: between ${percent(worst.lower[view.radius])} and ${percent(worst.upper[view.radius])} at this radius.`));
+    caption.push(element("p", {}, `If each of the ${counted(worst.clients)} missing clients held up to ${counted(worst.examples_each)} examples, of whatever kind: between ${percent(worst.lower[view.radius])} and ${percent(worst.upper[view.radius])} at this radius.`));
   }
-  made.push(element("p", {}, band, cap, "Click on the curve, or move the slider, to pick a radius."));
-  return made;
+  caption.push(element("p", {}, band, cap, "Click on the curve, or move the slider, to pick a radius."));
+  return caption;
 }
 
 function showVerdict() {
-  // The checks are about the target as it was estimated; of another mix the page knows what nobody has.
-  const place = found("verdict"), mix = view.panel ? view.panel.mix : main.mix;
+  // The checks are about the target as it was estimated; of another mix the page knows which classes no client has.
+  const place = byId("verdict"), mix = view.panel ? view.panel.mix : main.mix;
   let [grade, words] = [data.verdict, data.verdict_words];
   if (!view.shown.own) {
     const unknown = data.labels ? data.classes.filter((_, j) => !data.labels[j] && mix[j] > 0) : [];
@@ -76,11 +77,11 @@ function showVerdict() {
 }
 
 function showChecks() {
-  found("checks").append(checkList(main.checks), element("h3", {}, "What is guaranteed"), element("p", {}, main.guarantee));
+  byId("checks").append(checkList(main.checks), element("h3", {}, "What is guaranteed"), element("p", {}, main.guarantee));
 }
 
 function showClasses() {
-  const place = found("classes"), part = data.by_class, count = data.classes.length, radii = data.radii.length, index = view.radius;
+  const place = byId("classes"), part = data.by_class, count = data.classes.length, radii = data.radii.length, index = view.radius;
   const heading = place.querySelector("h2");
   if (!part) {
     replaced(place, heading, element("p", { class: "soft" }, count > 200 ? "With more than 200 classes, their curves are left to fedcert what-if." : "This method knows no curves of single classes."));
@@ -92,7 +93,7 @@ function showClasses() {
   const heads = ["class", "certified", "interval", "", "share of the mix", "examples"];
   const cells = (i) => {
     const j = order[i], [point, lower, upper] = ["certified_accuracy", "lower", "upper"].map((name) => at(name, j));
-    const known = !data.labels || data.labels[j] > 0;  // what a method assumes of a class that nobody holds is no finding
+    const known = !data.labels || data.labels[j] > 0;  // what a method assumes of a class that no client holds is not a result
     return [named(data.classes[j]), known ? exactly(point) : "unknown", `${percent(lower)} to ${percent(upper)}`, intervalBar(known ? point : null, lower, upper), percent(mix[j]), data.labels ? counted(data.labels[j]) : "–"];
   };
   const open = place.querySelector("input[type=search]"), query = open ? open.value : "";
@@ -103,12 +104,12 @@ function showClasses() {
 }
 
 function showMethods() {
-  const place = found("methods"), index = view.radius, heading = place.querySelector("h2");
-  const series = data.estimates.map((one, i) => ({ values: one.certified_accuracy, look: `k${i % 7}`, name: one.method }));
+  const place = byId("methods"), index = view.radius, heading = place.querySelector("h2");
+  const series = data.estimates.map((estimate, i) => ({ values: estimate.certified_accuracy, look: `k${i % 7}`, name: estimate.method }));
   const holder = element("figure");
-  const rows = data.estimates.map((one) => [one.method, exactly(one.certified_accuracy[index]),
-    one.lower ? `${percent(one.lower[index])} to ${percent(one.upper[index])}` : "–",
-    one.mismatch ? one.mismatch.tv.toFixed(3) : "–", one.effective_examples ? counted(one.effective_examples) : "–"]);
+  const rows = data.estimates.map((estimate) => [estimate.method, exactly(estimate.certified_accuracy[index]),
+    estimate.lower ? `${percent(estimate.lower[index])} to ${percent(estimate.upper[index])}` : "–",
+    estimate.mismatch ? estimate.mismatch.tv.toFixed(3) : "–", estimate.effective_examples ? counted(estimate.effective_examples) : "–"]);
   const missing = Object.entries(data.failed).map(([name, why]) => element("p", { class: "soft" }, `${name}: ${why}`));
   replaced(place, heading, element("p", { class: "soft" }, `For the target as estimated, at radius ${short(data.radii[index])}.`), holder,
     table("Methods at this radius", ["method", "certified", "interval", "mismatch", "effective examples"], rows), ...missing);
@@ -118,7 +119,7 @@ function showMethods() {
 }
 
 function showClients() {
-  const place = found("clients"), known = data.contributors;
+  const place = byId("clients"), known = data.contributors;
   place.append(element("p", {}, `${counted(data.clients)} clients with ${counted(data.examples)} test examples.`));
   const why = main.weights_note ? ` ${main.weights_note[0].toUpperCase()}${main.weights_note.slice(1)}.` : "";
   if (known) {
@@ -128,13 +129,13 @@ function showClients() {
     if (known.count > known.names.length) place.append(element("p", { class: "soft" }, `The ${counted(known.names.length)} largest are listed.`));
     place.append(...longTable("Clients", ["client", "examples", ...(weights ? ["weight"] : []), "counts per class"], known.names.length, (i) => {
       const k = order[i];
-      return [named(known.names[k]), counted(known.sizes[k]), ...(weights ? [weights[k].toFixed(4)] : []), known.tells_classes[k] ? "yes" : "no"];
+      return [named(known.names[k]), counted(known.sizes[k]), ...(weights ? [weights[k].toFixed(4)] : []), known.has_class_counts[k] ? "yes" : "no"];
     }, (i) => known.names[order[i]]));
   } else {
     place.append(element("p", { class: "soft" }, "Single clients are not known: the estimate is from sums, or the page was made without the reports."));
   }
   if (why) place.append(element("p", { class: "soft" }, why.trim()));
-  const out = Object.entries(data.excluded), less = Object.entries(main.details.screened || {});
+  const out = Object.entries(data.excluded), less = Object.entries(main.screened || {});
   for (const [title, list, total] of [["Left out or missing", out, data.excluded_count], ["Count for less, after screening", less, less.length]]) {
     if (!list.length) continue;
     place.append(element("h3", {}, `${title} (${counted(total)})`), ...longTable(title, ["client", "why"], list.length, (i) => [named(list[i][0]), list[i][1]], (i) => list[i][0]));
@@ -144,26 +145,26 @@ function showClients() {
 function showSettings() {
   const s = data.smoothing, given = Object.entries(main.settings).filter(([name]) => name !== "interval" && name !== "simultaneous")
     .map(([name, value]) => [name.replaceAll("_", " "), value === null || typeof value === "string" ? value : JSON.stringify(value)]);
-  found("settings").append(definitions([
+  byId("settings").append(definitions([
     ["model", data.model], ["noise", `${s.noise}, sigma ${short(s.sigma)}`], ["norm of the radii", s.norm], ["procedure", s.procedure],
     ["samples", `${counted(s.n0)} to select a class, up to ${counted(s.n)} to certify it`], ["failure probability of a certificate", s.failure_probability],
-    ["precision", s.precision], ["method", main.method], ["chosen", main.details.chosen], ["because", main.details.because],
+    ["precision", s.precision], ["method", main.method], ["chosen", main.chosen ? main.chosen.method : null], ["because", main.chosen ? main.chosen.because : null],
     ["interval", main.interval ? `${main.interval.kind}, for ${main.interval.scope}, of ${main.interval.estimand === "population" ? "the population" : main.interval.estimand}` : null],
     ["effective examples", main.effective_examples ? counted(main.effective_examples) : null],
-    ["RMSE against the truth", main.details.comparison ? short(main.details.comparison.rmse) : null],
+    ["RMSE against the truth", main.comparison ? short(main.comparison.rmse) : null],
     ["mismatch (total variation)", main.mismatch ? main.mismatch.tv.toFixed(4) : null],
-    ...given, ["estimated by", main.software], ["estimated at", main.created], ["page made by", data.made.software], ["page made at", data.made.created],
+    ...given, ["estimated by", main.software], ["estimated at", main.created], ["page made by", data.written.software], ["page made at", data.written.created],
   ]));
 }
 
 function showCard() {
-  const place = found("card"), heading = place.querySelector("h2");
+  const place = byId("card"), heading = place.querySelector("h2");
   const text = cardOf(data, view.shown, view.radius, view.panel ? view.panel.mix : main.mix, view.verdict);
   const field = element("textarea", { id: "card-text", readonly: true, rows: text.split("\n").length + 8, "aria-label": "Certification card in Markdown" });
   field.value = text;
-  const told = element("span", { role: "status" });
+  const status = element("span", { role: "status" });
   replaced(place, heading, element("p", { class: "soft" }, "For a model card or a README, in Markdown."), field,
-    element("div", { class: "buttons" }, element("button", { type: "button", onclick: () => copied(field, told) }, "Copy"), told));
+    element("div", { class: "buttons" }, element("button", { type: "button", onclick: () => copied(field, status) }, "Copy"), status));
 }
 
 function show() {
@@ -174,16 +175,16 @@ function show() {
   showCard();
 }
 
-const uniform = data.classes.map(() => 1 / data.classes.length), anyBasis = data.bases[data.method];
+const uniform = data.classes.map(() => 1 / data.classes.length), anyEvaluator = data.evaluators[data.method];
 const presets = [
   { id: "target", name: `Target: ${main.target}`, said: "this mix", mix: main.mix },
   { id: "uniform", name: "All classes alike", said: "all classes alike", mix: uniform },
-  ...(anyBasis ? [{ id: "pool", name: "As the clients have them", said: "the clients' own mix", mix: anyBasis.pool }] : []),
+  ...(anyEvaluator ? [{ id: "pool", name: "As the clients have them", said: "the clients' own mix", mix: anyEvaluator.pooled_mix }] : []),
 ];
 let waiting = false;
 
 function begin() {
-  const slide = found("radius"), dark = matchMedia("(prefers-color-scheme: dark)"), theme = found("theme");
+  const slide = byId("radius"), dark = matchMedia("(prefers-color-scheme: dark)"), theme = byId("theme");
   slide.max = data.radii.length - 1;
   slide.addEventListener("input", () => { view.radius = Number(slide.value); show(); });
   const themed = (isDark) => {
@@ -196,8 +197,8 @@ function begin() {
   dark.addEventListener("change", (event) => themed(event.matches));
   theme.addEventListener("click", () => themed(document.documentElement.dataset.theme !== "dark"));
   view.shown = asEstimated();
-  view.panel = mixPanel(found("mix"), {
-    classes: data.classes, presets, bases: data.bases, method: data.method, note: data.no_basis, screen: main.settings.screen,
+  view.panel = mixPanel(byId("mix"), {
+    classes: data.classes, presets, evaluators: data.evaluators, method: data.method, note: data.no_evaluator, screen: main.settings.screen,
     changed: (panel) => {
       if (waiting) return;
       waiting = true;
@@ -214,7 +215,7 @@ function begin() {
   show();
   let width = innerWidth;
   addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; showAnswer(); showMethods(); } });
-  addEventListener("beforeprint", () => { found("curve-table").open = true; });
+  addEventListener("beforeprint", () => { byId("curve-table").open = true; });
   document.documentElement.dataset.ready = "yes";
 }
 

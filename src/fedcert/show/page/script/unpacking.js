@@ -6,7 +6,7 @@ function unpacked(value) {
   if (value === null || typeof value !== "object") return value;
   if (Array.isArray(value)) return value.map(unpacked);
   if (typeof value[NUMBERS] === "string") return numbersIn(value[NUMBERS]);
-  if (Array.isArray(value[TRIANGLES])) return value[TRIANGLES].map((one) => squareOf(numbersIn(one[NUMBERS]), value.size));
+  if (Array.isArray(value[TRIANGLES])) return value[TRIANGLES].map((triangle) => squareOf(numbersIn(triangle[NUMBERS]), value.size));
   return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, unpacked(part)]));
 }
 
@@ -17,10 +17,10 @@ function numbersIn(text) {
 }
 
 function squareOf(triangle, size) {
-  const made = new Float64Array(size * size);
+  const square = new Float64Array(size * size);
   let place = 0;
   for (let i = 0; i < size; i++) {
-    for (let j = i; j < size; j++) made[i * size + j] = made[j * size + i] = triangle[place++];
+    for (let j = i; j < size; j++) square[i * size + j] = square[j * size + i] = triangle[place++];
   }
-  return made;
+  return square;
 }

@@ -1,33 +1,46 @@
-// The estimate and its interval for any class mix, from what the page carries: what `fedcert estimate` gives for it.
+// The estimate and its interval for any class mix: a port of `MixEvaluator.at` in `estimation/mix_evaluator.py`, to the
+// arrays of `estimation/mix_forms.py`, which the page carries. The constants are those of the Python modules.
 
-const CLOSEST_TO_CERTAIN = 0.01;
-const FEWEST_FREEDOM = 2;
+const CLOSEST_TO_CERTAIN = 0.01;  // intervals/ingredients.py
+const FEWEST_FREEDOM = 2;  // intervals/cluster_robust.py
+const LEAST_VARIANCE = 1e-300;  // intervals/half_lengths.py
+// methods/linear_weights.py
 const PENALTIES = Array.from({ length: 29 }, (_, i) => Math.exp(Math.log(1e-6) + i * Math.log(1e14) / 28));
 
-function curveFor(basis, mix) {
-  const { point, uncertainty } = basis.by_class ? classAnswer(basis, mix) : clientAnswer(basis, mix);
-  if (!basis.interval) return { point, lower: null, upper: null };
-  let half = basis.settings.interval === "finite-sample" ? finiteSample(basis, uncertainty) : asymptotic(basis, uncertainty, mix);
-  if (basis.differing) half = allowingForClients(basis, uncertainty, mix, half);
-  const together = basis.settings.simultaneous;
-  const [lower, upper] = endsOf(uncertainty.centre, half, basis.failure_probability, together);
+const HALF_LENGTHS = { "finite-sample": finiteSample, asymptotic };  // kinds of intervals; others are errors
+
+function evaluateAt(evaluator, mix) {
+  const { point, uncertainty } = ingredientsAt(evaluator, mix);
+  if (!evaluator.interval) return { point, lower: null, upper: null };
+  const kind = evaluator.settings.interval;
+  if (!Object.hasOwn(HALF_LENGTHS, kind)) throw new Error(`this page knows no interval “${kind}”`);
+  let half = HALF_LENGTHS[kind](evaluator, uncertainty, mix);
+  if (evaluator.client_effects) half = allowingForEffects(evaluator, uncertainty, mix, half);
+  const together = evaluator.settings.simultaneous;
+  const [lower, upper] = endsOf(uncertainty.centre, half, evaluator.failure_probability, together);
   const [least, most] = endsOf(uncertainty.centre, half, 0, together);
   return { point: point.map((value, r) => clip(clip(value, least[r], most[r]), 0, 1)), lower, upper };
 }
 
-function classAnswer(basis, mix) {
-  const { labels, certified, factor, noise, drowned } = basis.by_class;
-  const radii = basis.radii.length, centre = new Float64Array(radii), squares = new Float64Array(radii);
-  const point = new Float64Array(radii), loads = [], accuracy = [];
+function ingredientsAt(evaluator, mix) {
+  if (evaluator.by_class) return byClass(evaluator, mix);
+  if (evaluator.by_client) return byClient(evaluator, mix);
+  throw new Error(`this page knows no way to evaluate “${evaluator.method}”`);
+}
+
+function byClass(evaluator, mix) {
+  const { labels, certified, factor, noise, fallback_curve: fallback } = evaluator.by_class;
+  const radii = evaluator.radii.length, centre = new Float64Array(radii), squares = new Float64Array(radii);
+  const point = new Float64Array(radii), varianceWeights = [], accuracy = [];
   let missing = 0, square = 0, bias = 0, scaleSum = 0;
   labels.forEach((count, j) => {
     const held = count > 0;
     if (!held) missing += mix[j];
-    const load = held ? mix[j] ** 2 / count : 0;
-    square += load;
+    const weight = held ? mix[j] ** 2 / count : 0;
+    square += weight;
     scaleSum += held ? (mix[j] / count) ** 2 : 0;
     bias += held ? mix[j] / count ** 2 : 0;
-    loads.push(factor.map((value) => load * value));
+    varianceWeights.push(factor.map((value) => weight * value));
     const smooth = new Float64Array(radii);
     for (let r = 0; r < radii; r++) {
       const k = certified[j * radii + r];
@@ -51,22 +64,22 @@ function classAnswer(basis, mix) {
     bias *= noise.reduce((largest, value) => Math.max(largest, value), 0);
   }
   for (let r = 0; r < radii; r++) {
-    point[r] = centre[r] + missing * (drowned ? drowned[r] : 0.5);
+    point[r] = centre[r] + missing * (fallback ? fallback[r] : 0.5);
     centre[r] += missing / 2;
     squares[r] = square * factor[r];
   }
-  const uncertainty = { centre, bias: missing / 2 + (noise ? bias : 0), loads, squares, accuracy, noise: variances, parts: mix };
+  const uncertainty = { centre, bias: missing / 2 + (noise ? bias : 0), varianceWeights, squares, accuracy, noise: variances, parts: mix };
   return { point: decreasing(point), uncertainty };
 }
 
-function clientAnswer(basis, mix) {
-  const given = basis.by_client, radii = basis.radii.length, size = mix.length;
+function byClient(evaluator, mix) {
+  const given = evaluator.by_client, radii = evaluator.radii.length, size = mix.length;
   const point = new Float64Array(radii);
   for (let j = 0; j < size; j++) {
     for (let r = 0; r < radii; r++) point[r] += mix[j] * given.class_accuracy[j * radii + r];
   }
   const chosen = ruleFor(given, mix);
-  // Where clients are known, their weights are made to add up to 1 whatever rounding did.
+  // Where clients are known, their weights add up to 1 in spite of rounding.
   const total = given.known ? dot(chosen, rowSums(given.labels_labels, size)) : 1;
   const coefficients = chosen.map((value) => value / total);
   const reached = times(given.labels_labels, coefficients);
@@ -81,14 +94,14 @@ function clientAnswer(basis, mix) {
   }
   const accuracy = Array.from({ length: size }, (_, j) => Float64Array.from({ length: radii }, (_, r) =>
     clip(given.class_accuracy[j * radii + r], CLOSEST_TO_CERTAIN, 1 - CLOSEST_TO_CERTAIN)));
-  const loads = given.labels
+  const varianceWeights = given.labels
     ? Array.from(given.labels, (count, j) => given.factor.map((value) => coefficients[j] ** 2 * count * value))
     : null;
   const variance = given.variance ? given.variance.map((form) => quadratic(form, coefficients)) : null;
   const bias = worstBias(mix, reached) + slack;
   return {
     point: decreasing(point),
-    uncertainty: { centre, bias, loads, squares, accuracy, variance, noise: null, parts: coefficients },
+    uncertainty: { centre, bias, varianceWeights, squares, accuracy, variance, noise: null, parts: coefficients },
   };
 }
 
@@ -127,11 +140,11 @@ function honestLength(given, mix, coefficients) {
 }
 
 function partsAlong(given, vector) {
-  const count = given.values.length, made = new Float64Array(count);
+  const count = given.values.length, parts = new Float64Array(count);
   for (let j = 0; j < vector.length; j++) {
-    for (let k = 0; k < count; k++) made[k] += given.vectors[j * count + k] * vector[j];
+    for (let k = 0; k < count; k++) parts[k] += given.vectors[j * count + k] * vector[j];
   }
-  return made;
+  return parts;
 }
 
 function fromParts(given, parts) {
@@ -149,34 +162,34 @@ function ridgeRule(given, mix, along) {
       below += along[k] * given.ones[k] * value;
     });
     const rows = falling.map((value, k) => (above / below * given.ones[k] + penalty * wanted[k]) * value);
-    const total = dot(rows, along), found = rows.map((value) => value / total);
-    const coefficients = fromParts(given, found), sum = sizeOf(coefficients);
-    const reached = fromParts(given, found.map((value, k) => value * given.values[k]));
-    const squares = found.reduce((all, value, k) => all + value ** 2 * given.values[k], 0) + given.rounding * sum ** 2;
+    const total = dot(rows, along), ridge = rows.map((value) => value / total);
+    const coefficients = fromParts(given, ridge), sum = sizeOf(coefficients);
+    const reached = fromParts(given, ridge.map((value, k) => value * given.values[k]));
+    const squares = ridge.reduce((all, value, k) => all + value ** 2 * given.values[k], 0) + given.rounding * sum ** 2;
     const half = worstBias(mix, reached) + given.rounding * sum * (mix.length + 1) + given.deviations * Math.sqrt(squares);
     if (half < least) { least = half; best = coefficients; }
   }
   return best;
 }
 
-function finiteSample(basis, of) {
-  const { confidence, simultaneous, target_examples: set } = basis.settings;
-  const radii = simultaneous ? basis.radii.length : 1;
+function finiteSample(evaluator, of) {
+  const { confidence, simultaneous, target_examples: set } = evaluator.settings;
+  const radii = simultaneous ? evaluator.radii.length : 1;
   const deviations = Math.sqrt(Math.log(2 * radii / (1 - confidence)) / 2);
   return Array.from(of.squares, (square, r) =>
     of.bias + deviations * Math.sqrt(square + (set ? 1 / set : 0) + (of.noise ? 4 * of.noise.most[r] : 0)));
 }
 
-function asymptotic(basis, of, mix) {
-  const { confidence, simultaneous, target_examples: set } = basis.settings, radii = basis.radii.length;
+function asymptotic(evaluator, of, mix) {
+  const { confidence, simultaneous, target_examples: set } = evaluator.settings, radii = evaluator.radii.length;
   const each = simultaneous ? 1 - (1 - confidence) / radii : confidence;
   return Array.from({ length: radii }, (_, r) => {
     let variance = 0;
-    if (of.loads || of.variance) {
+    if (of.varianceWeights || of.variance) {
       if (of.variance) variance = of.variance[r];
       of.accuracy.forEach((row, j) => {
         const spread = row[r] * (1 - row[r]);
-        if (!of.variance) variance += of.loads[j][r] * spread;
+        if (!of.variance) variance += of.varianceWeights[j][r] * spread;
         if (set) variance += mix[j] / set * spread;
       });
       if (of.noise) variance += of.noise.seems[r];
@@ -184,21 +197,21 @@ function asymptotic(basis, of, mix) {
       const largest = of.accuracy.reduce((most, row) => Math.max(most, row[r] * (1 - row[r])), 0);
       variance = (of.squares[r] + (set ? 1 / set : 0)) * largest;
     }
-    const error = Math.sqrt(Math.max(variance, 1e-300));
+    const error = Math.sqrt(Math.max(variance, LEAST_VARIANCE));
     return foldedQuantile(of.bias / error, each, normalCdf) * error;
   });
 }
 
-function allowingForClients(basis, of, mix, least) {
-  const given = basis.differing, { confidence, target_examples: set } = basis.settings;
+function allowingForEffects(evaluator, of, mix, least) {
+  const given = evaluator.client_effects, { confidence, target_examples: set } = evaluator.settings;
   return least.map((shortestHalf, r) => {
-    let further = 0;
-    if (set) of.accuracy.forEach((row, j) => { further += mix[j] * row[r] * (1 - row[r]) / set; });
+    let extra = 0;
+    if (set) of.accuracy.forEach((row, j) => { extra += mix[j] * row[r] * (1 - row[r]) / set; });
     const moved = quadratic(given.moved[r], of.parts);
     const model = quadratic(given.noise[r], of.parts) + given.variance[r] * moved;
-    const freedom = Math.max(2 * model ** 2 / Math.max(moved ** 2 * given.uncertain[r], 1e-300), FEWEST_FREEDOM);
-    const byModel = Math.sqrt(Math.max(model + further, 1e-300));
-    const byClients = Math.sqrt(Math.max(quadratic(given.moves[r], of.parts), 1e-300) + further);
+    const freedom = Math.max(2 * model ** 2 / Math.max(moved ** 2 * given.variance_error[r], LEAST_VARIANCE), FEWEST_FREEDOM);
+    const byModel = Math.sqrt(Math.max(model + extra, LEAST_VARIANCE));
+    const byClients = Math.sqrt(Math.max(quadratic(given.scores[r], of.parts), LEAST_VARIANCE) + extra);
     return Math.max(
       shortestHalf,
       foldedQuantile(of.bias / byModel, confidence, (t) => studentCdf(t, freedom)) * byModel,

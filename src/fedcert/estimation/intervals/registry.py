@@ -1,0 +1,104 @@
+"""Kinds of intervals by name. A new one is one value here, and everything that lists or makes intervals follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fedcert._arrays import Floats
+from fedcert._schema.field_types import FieldType, Enumerated
+from fedcert.errors import CallError, preview
+from fedcert.estimation.intervals.half_lengths import (
+    asymptotic,
+    finite_sample,
+    hoeffding_deviations,
+    normal_deviations,
+)
+from fedcert.estimation.intervals.ingredients import Uncertainty
+
+HalfLengths = Callable[[Uncertainty, Floats, float, bool, int | None], Floats]
+"""Of the ingredients, the target's mix, the confidence, whether for all radii at once, and the target's size."""
+Deviations = Callable[[float, int], float]
+"""Of the confidence and the number of radii that the interval holds for at once."""
+
+
+@dataclass(frozen=True)
+class IntervalKind:
+    """A kind of interval.
+
+    Attributes:
+        name: as the settings name it.
+        title: the same as help texts have it.
+        strength: in words, how surely it covers; the stated confidence follows.
+        half_lengths: its half-lengths at each radius.
+        deviations: how many times sqrt(Σ a²/n) chance may cost; weights are chosen by it.
+        uses_variances: whether it rests on the estimate's standard errors, rather than on Σ a²/n alone.
+        simulated: whether its quantiles for all radii at once are simulated.
+        scripted: whether the page's script has it too, for class mixes that the reader sets.
+    """
+
+    name: str
+    title: str
+    strength: str
+    half_lengths: HalfLengths
+    deviations: Deviations
+    uses_variances: bool = True
+    simulated: bool = False
+    scripted: bool = False
+
+    def __post_init__(self) -> None:
+        for part in ("name", "title", "strength"):
+            if not isinstance(getattr(self, part), str) or not getattr(self, part):
+                raise CallError(f"an interval's {part} must be a text, but is {preview(getattr(self, part))}")
+        for part in ("half_lengths", "deviations"):
+            if not callable(getattr(self, part)):
+                given = preview(getattr(self, part))
+                raise CallError(f"the interval {preview(self.name)} must have a function {part}, but has {given}")
+
+
+INTERVALS: dict[str, IntervalKind] = {
+    kind.name: kind
+    for kind in (
+        IntervalKind(
+            "finite-sample", "finite-sample", "at least", finite_sample, hoeffding_deviations, uses_variances=False,
+            scripted=True,
+        ),
+        IntervalKind(
+            "asymptotic", "asymptotic (shorter)", "approximately, for many examples,", asymptotic, normal_deviations,
+            simulated=True, scripted=True,
+        ),
+    )
+}  # fmt: skip
+
+
+def interval_kind(name: str) -> IntervalKind:
+    """The kind of a name.
+
+    Raises:
+        CallError: there is none, or it is registered under another name than its own.
+    """
+    kind = INTERVALS.get(name)
+    if kind is None:
+        raise CallError(f"interval must be {INTERVAL_NAME.expected}, but is {preview(name)}")
+    if not isinstance(kind, IntervalKind) or kind.name != name:
+        raise CallError(f"the interval {preview(name)} is registered as {preview(getattr(kind, 'name', kind))}")
+    return kind
+
+
+@dataclass(frozen=True)
+class _IntervalName(FieldType):
+    """One of the registered names, whichever there are when a value is validated."""
+
+    @property
+    def expected(self) -> str:
+        return Enumerated(tuple(INTERVALS)).expected
+
+    def validate(self, value: Any, field: str) -> str:
+        return Enumerated(tuple(INTERVALS)).validate(value, field)
+
+    def schema(self) -> dict[str, Any]:
+        return Enumerated(tuple(INTERVALS)).schema()
+
+
+INTERVAL_NAME = _IntervalName()

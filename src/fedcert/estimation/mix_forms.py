@@ -1,0 +1,236 @@
+"""A mix evaluator as arrays that do not grow with the clients: what the page's script evaluates any class mix from.
+
+Post-stratified estimates need the totals of each class. BLUP and its interval need matrices of classes x classes, a few
+for each radius where clients' examples come in groups or clients differ: every variance in an interval is a quadratic
+form in the mix, or in the coefficients that give the clients their weights.
+
+Guarantee: for any mix, what follows from the arrays is what `MixEvaluator.at` gives with the same method and settings,
+but for sums whose second sum allows for client effects on one target alone, and for non-negative weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcert._arrays import Floats
+from fedcert.estimation.clients.protocol import examples, overall_statistics_of, pooled_mix, statistics_of
+from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.intervals.cluster_robust import ClassEffects, CurveEffects
+from fedcert.estimation.intervals.ingredients import (
+    away_from_certain,
+    grouping_factor,
+    variance_factor,
+    weighs_classes_alone,
+)
+from fedcert.estimation.intervals.registry import interval_kind
+from fedcert.estimation.methods.linear_model import Fit, fit
+from fedcert.estimation.methods.minimax import deviations_for
+from fedcert.estimation.methods.registry import METHODS
+from fedcert.estimation.mix_evaluator import MixEvaluator, weighs_classes
+from fedcert.estimation.prepared import AnyClients, PreparedClients
+from fedcert.estimation.settings import Settings
+
+MOST_CLASSES = 200
+"""Of more classes, clients are not weighed in the browser: the arrays would be 6 MB and a solve would take seconds."""
+
+
+@dataclass(frozen=True)
+class ByClass:
+    """For estimates that weigh classes.
+
+    Attributes:
+        labels: examples of each class.
+        certified: certified ones, classes x radii.
+        factor: how much groups inflate variances, at each radius.
+        noise: see `Clients.noise_variance`.
+        fallback_curve: see `Clients.fallback_curve`.
+    """
+
+    labels: Floats
+    certified: Floats
+    factor: Floats
+    noise: Floats | None
+    fallback_curve: Floats | None
+
+
+@dataclass(frozen=True)
+class ByClient:
+    """For estimates that weigh clients, or everything that is disclosed, by a formula.
+
+    Attributes:
+        clients, examples: how many are weighed.
+        labels_labels, labels_certified, rounding: see `SufficientStatistics`.
+        values, vectors, ones: see `MixEigenbasis`.
+        deviations: how many times sqrt(Σ a²/n) chance may cost.
+        class_accuracy: the model's accuracy of each class, classes x radii.
+        known: whether the clients are known one by one, so that nothing is rounded.
+        factor: how much groups inflate variances, at each radius.
+        squares: quadratic forms of Σ a²/n at each radius, design effects included; None where `factor` is enough.
+        variance: those of the estimated variance; None where squares stand for it.
+        labels: examples of each class, where classes are weighed and nothing else; None where not.
+    """
+
+    clients: int
+    examples: float
+    labels_labels: Floats
+    labels_certified: Floats
+    rounding: float
+    values: Floats
+    vectors: Floats
+    ones: Floats
+    deviations: float
+    class_accuracy: Floats
+    known: bool
+    factor: Floats
+    squares: Floats | None
+    variance: Floats | None
+    labels: Floats | None
+
+
+@dataclass(frozen=True)
+class EffectForms:
+    """Client effects, where clients differ: see `cluster_robust`.
+
+    Attributes:
+        variance, variance_error: τ² at each radius, and the variance of that estimate.
+        moved, noise, scores: quadratic forms at each radius, of the effects' part of the variance over τ², of chance
+            and of the sandwich; in the mix where classes are weighed, else in the coefficients.
+    """
+
+    variance: Floats
+    variance_error: Floats
+    moved: Floats
+    noise: Floats
+    scores: Floats
+
+
+@dataclass(frozen=True)
+class MixForms:
+    """An evaluator as arrays.
+
+    Attributes:
+        method: its name.
+        interval: whether the interval follows too; False for quantiles that are simulated, and for kinds of intervals
+            that the script does not have.
+        kind: of interval, as it says of itself.
+        guarantee: what holds of the intervals, in words.
+        settings: confidence, interval, simultaneous and target_examples.
+        failure_probability: of certificates.
+        pooled_mix: the clients' own class mix.
+        parts: by class or by client.
+        client_effects: where the interval allows for them.
+    """
+
+    method: str
+    interval: bool
+    kind: str
+    guarantee: str
+    settings: Settings
+    failure_probability: float
+    pooled_mix: Floats
+    parts: ByClass | ByClient
+    client_effects: EffectForms | None
+
+
+def poststratified_forms(prepared: PreparedClients) -> MixForms | None:
+    """Of post-stratified estimates; None where no client discloses counts per class, or some and classes are many."""
+    return None if prepared.clients.class_totals is None else _forms(prepared, "poststratified")
+
+
+def blup_forms(prepared: PreparedClients) -> MixForms | None:
+    """Of BLUP; None where totals alone are known, with noise, non-negative weights or too many classes."""
+    clients = prepared.clients
+    if clients.statistics is None or clients.noise_variance is not None or prepared.settings.non_negative:
+        return None
+    return _forms(prepared, "blup")
+
+
+def _forms(prepared: PreparedClients, method: str) -> MixForms | None:
+    clients, settings = prepared.clients, prepared.settings
+    by_class = weighs_classes(clients, method)
+    if not by_class and len(clients.classes) > MOST_CLASSES:
+        return None
+    parts = _by_class(clients) if by_class else _by_client(clients, settings, prepared.clients_differ)
+    statement = MixEvaluator(prepared, METHODS[method]).statement
+    return MixForms(
+        method=method,
+        interval=_follows(prepared, parts),
+        kind=statement.kind,
+        guarantee=statement.guarantee,
+        settings=settings,
+        failure_probability=clients.smoothing.failure_probability,
+        pooled_mix=pooled_mix(clients),
+        parts=parts,
+        client_effects=_effect_forms(prepared, by_class),
+    )
+
+
+def _follows(prepared: PreparedClients, parts: ByClass | ByClient) -> bool:
+    kind = interval_kind(prepared.settings.interval)
+    if not prepared.settings.simultaneous:
+        return kind.scripted
+    by_variance = isinstance(parts, ByClass) or parts.known or parts.labels is not None
+    simulated = kind.simulated and by_variance and prepared.clients.noise_variance is None
+    return kind.scripted and not simulated and not prepared.clients_differ
+
+
+def _by_class(clients: AnyClients) -> ByClass:
+    assert clients.class_totals is not None  # noqa: S101
+    return ByClass(*clients.class_totals, grouping_factor(clients), clients.noise_variance, clients.fallback_curve)
+
+
+def _by_client(clients: AnyClients, settings: Settings, differ: bool) -> ByClient:
+    fitted = fit(statistics_of(clients))
+    weighed, factor, labels, squares, variance = fitted.statistics, np.ones(len(clients.radii)), None, None, None
+    known = isinstance(clients, ReportedClients) and (differ or clients.class_totals is None)
+    if isinstance(clients, ReportedClients) and known:
+        weighed = overall_statistics_of(clients)
+        squares, variance = _variance_forms(clients, settings, fitted)
+    else:
+        factor = variance_factor(clients, weighed)
+        labels = weighed.labels if weighs_classes_alone(clients, weighed) else None
+    directions = weighed.eigenbasis
+    return ByClient(
+        weighed.clients, weighed.examples or float(examples(clients)), weighed.labels_labels, weighed.labels_certified,
+        weighed.rounding, directions.values, directions.vectors, directions.ones,
+        deviations_for(settings, len(clients.radii)), fitted.class_accuracy, known, factor, squares, variance, labels,
+    )  # fmt: skip
+
+
+def _variance_forms(
+    federation: ReportedClients, settings: Settings, fitted: Fit
+) -> tuple[Floats | None, Floats | None]:
+    """Σ l lᵀ/n with design effects, and with each client's variance at each radius."""
+    effects = federation.design_effects
+    squares = None if effects is None else _quadratic(federation, effects / federation.sizes[:, None])
+    if not interval_kind(settings.interval).uses_variances:
+        return squares, None
+    accuracy = away_from_certain(fitted.class_accuracy)
+    each = federation.mixes @ (accuracy * (1 - accuracy)) / federation.sizes[:, None]
+    return squares, _quadratic(federation, each if effects is None else each * effects)
+
+
+def _quadratic(federation: ReportedClients, factors: Floats) -> Floats:
+    """Σ l lᵀ f over the clients, for each radius: radii x classes x classes."""
+    labels = federation.label_counts
+    return np.stack([labels.T @ (labels * column[:, None]) for column in factors.T])
+
+
+def _effect_forms(prepared: PreparedClients, by_class: bool) -> EffectForms | None:
+    clients, effects = prepared.clients, prepared.client_effects(by_class)
+    if effects is None:
+        return None
+    assert isinstance(clients, ReportedClients)  # noqa: S101
+    if isinstance(effects, CurveEffects):
+        scores = (effects.residuals / effects.kept) ** 2
+        forms = (_quadratic(clients, factors) for factors in (effects.sensitivity**2, effects.noise, scores))
+        return EffectForms(effects.variance, effects.variance_error, *forms)
+    assert isinstance(effects, ClassEffects)  # noqa: S101
+    share = clients.label_counts / effects.examples
+    together = share.T @ share
+    sensitivity = effects.sensitivity.T
+    moved = together * sensitivity[:, :, None] * sensitivity[:, None, :]
+    diagonal = np.stack([np.diag(row) for row in effects.noise.T])
+    return EffectForms(effects.variance, effects.variance_error, moved, diagonal, effects.score_products())
