@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from factories import ROSTER, answer
-from factories import MODEL
 
+from factories import MODEL, ROSTER, answer
 from fedcert import Report, Request
 from fedcert.engines.in_process import InProcessTransport
 from fedcert.errors import CallError, QuorumMissed

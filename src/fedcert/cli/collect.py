@@ -21,7 +21,7 @@ from fedcert.estimation.files import weights_path, write_estimate
 from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.settings import RECORDED, Settings
-from fedcert.report import Request, check_writable, load, read_record
+from fedcert.report import Request, check_writable, read_record
 from fedcert.rounds import CertificationRound, RunFolder
 from fedcert.show.figures import FORMATS, plot
 from fedcert.show.page.contents import Contents

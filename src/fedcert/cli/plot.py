@@ -41,9 +41,7 @@ def curve(
     check_writable(out, FORMATS, estimates)
     read: list[Estimate] = [read_record(path, Estimate) for path in estimates]
     check_comparable(read)
-    band = next(
-        (estimate.method for estimate in read if band in (estimate.method, estimate.used_method)), band
-    )
+    band = next((estimate.method for estimate in read if band in (estimate.method, estimate.used_method)), band)
     if band is not None and band not in [estimate.method for estimate in read]:
         raise CallError(
             f"--band {band}: there is no estimate by this method, only by {', '.join(e.method for e in read)}"

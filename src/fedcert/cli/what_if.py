@@ -12,7 +12,15 @@ import typer
 from fedcert._files.paths import check_readable
 from fedcert.cli.console import print_json, results, working
 from fedcert.cli.inputs import files_among, from_options
-from fedcert.cli.options import WhatIfMethodName, AsJson, Confidence, IntervalName, Reports, Simultaneous, TargetExamples
+from fedcert.cli.options import (
+    AsJson,
+    Confidence,
+    IntervalName,
+    Reports,
+    Simultaneous,
+    TargetExamples,
+    WhatIfMethodName,
+)
 from fedcert.errors import CallError, InvalidValue
 from fedcert.estimation.estimate import what_if_of
 from fedcert.estimation.prepared import PreparedClients, clients_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedcert._arrays import Floats
-from fedcert._schema.field_types import FieldType, Enumerated
+from fedcert._schema.field_types import Enumerated, FieldType
 from fedcert.errors import CallError, preview
 from fedcert.estimation.intervals.half_lengths import (
     asymptotic,
