@@ -11,7 +11,7 @@ from fedcert.lab.paper.published import TABLE_1, Setting, settings
 from fedcert.lab.paper.tables import trace_path
 from fedcert.lab.traces.trace import read_trace
 
-TRACES = Path(__file__).parents[2] / "traces"
+TRACES = Path(__file__).parents[3] / "traces"
 
 
 @pytest.mark.parametrize("setting", settings(), ids=lambda setting: setting.name)
