@@ -53,7 +53,7 @@ def data(
 
 
 @app.command("partition")
-def partition(
+def draw_partition(
     experiment: Settings,
     out: Annotated[Path, typer.Option(help="The figure to write (.png, .svg or .pdf).")],
     folder: Folder = None,
