@@ -1,6 +1,6 @@
 """Screening: clients whose curves the others do not explain lose their weight, and huge ones are cut to size.
 
-The method is fedcert's own and unpublished; `tests/estimation/diagnostics/test_screening.py` holds what its constants achieve.
+The method is unpublished; `tests/estimation/diagnostics/test_screening.py` holds what its constants achieve.
 """
 
 from __future__ import annotations
