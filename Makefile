@@ -4,7 +4,7 @@ BIN := .venv/bin
 WORKERS ?= --numprocesses 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: setup demo test test-slow test-page test-engines test-flower test-nvflare check bench clean
+.PHONY: setup demo test test-slow test-page test-engines test-flower test-nvflare engine-environments check bench clean
 
 .venv/made:
 	$(PYTHON) -m venv .venv
@@ -39,6 +39,9 @@ test-slow: setup
 	.engines/$*/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-$*.txt \
 	  --editable '.[$*,parquet,plot]' scikit-learn pytest
 	touch $@
+
+## engine-environments: an environment for each engine
+engine-environments: .engines/flower/installed .engines/nvflare/installed
 
 ## test-engines: certification rounds on real engines, each in an environment of its own: their requirements clash
 test-engines: test-flower test-nvflare
