@@ -32,7 +32,7 @@ test: setup
 
 ## test-slow: the guarantees, by many replications
 test-slow: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow $(WORKERS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow --numprocesses 3 --dist worksteal
 
 .engines/%/installed: pyproject.toml constraints-%.txt
 	$(PYTHON) -m venv .engines/$*
