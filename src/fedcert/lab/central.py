@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from fedcert._schema.checked import Checked
-from fedcert._schema.declare import defaulting, required
+from fedcert._schema.declare import Checked, defaulting, required
 from fedcert._schema.field_types import Flag, Number, Whole
 from fedcert.lab.accuracy import check_images
 from fedcert.lab.training.batches import shifted

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedcert._files.paths import check_readable, display_path
-from fedcert._schema.checked import Checked
-from fedcert._schema.declare import defaulting
+from fedcert._schema.declare import Checked, defaulting
 from fedcert._schema.field_types import Enumerated, Number, Text, Whole
 from fedcert.errors import CallError, DataProblem, FileProblem, InvalidValue, preview
 from fedcert.lab.architectures import NETWORKS

@@ -16,14 +16,8 @@ class Combinable(Protocol):
     """What reports, tables of reports and sums have in common."""
 
     @property
-    def smoothing(self) -> Smoothing:
-        """How the model was smoothed and certified."""
-        ...
-
-    @property
     def shared(self) -> Mapping[str, Any]:
         """The fields that must agree, by name, the settings among them."""
-        ...
 
 
 SETTINGS_PER_CLIENT = ("n0", "n", "failure_probability")
@@ -86,7 +80,7 @@ def _traits_of(value: Combinable) -> dict[str, Any]:
 
 def common_smoothing(values: Sequence[Combinable]) -> Smoothing:
     """The settings of combined reports."""
-    return joint([value.smoothing for value in values])
+    return joint([value.shared["smoothing"] for value in values])
 
 
 def joint(smoothings: Sequence[Smoothing]) -> Smoothing:

@@ -14,7 +14,6 @@ from fedcert.lab.populations.partition import Indices, Partition
 from fedcert.lab.traces.trace import Examples, Trace
 from fedcert.report import Report, Table, Target
 from fedcert.report.table.bulk import CountColumns, fast_table
-from fedcert.report.table.columns import without_settings
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def table_of(trace: Trace, parts: Sequence[Indices] | None = None, *, class_coun
         certified_counts=(0,) * len(experiment.radii),
     ).shared
     table = fast_table(
-        without_settings(shared), None, [experiment.smoothing], np.zeros(len(parts), dtype=np.int32),
+        shared, None, [experiment.smoothing], np.zeros(len(parts), dtype=np.int32),
         [f"client-{number:03d}" for number in range(len(parts))],
         CountColumns(labels, rows.sum(axis=1), rows if class_counts else None),
     )  # fmt: skip

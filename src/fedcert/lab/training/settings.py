@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from fedcert._schema.checked import Checked
-from fedcert._schema.declare import defaulting
+from fedcert._schema.declare import Checked, defaulting
 from fedcert._schema.field_types import Enumerated, Flag, MappingOf, Number, Whole
 from fedcert.lab.training.registry import ALGORITHMS
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedcert._schema.declare import TablePlace, defaulting, optional, required
+from fedcert._schema.declare import defaulting, optional, required
 from fedcert._schema.field_types import Enumerated, Flag, ModelName, Text, Timestamp, Whole
 from fedcert._schema.record import Nested, Record
 from fedcert.errors import InvalidValue
@@ -24,12 +24,11 @@ from fedcert.report.fields import (
     check_same_length,
 )
 from fedcert.report.privacy import AddedNoise
-from fedcert.report.report import Report
+from fedcert.report.report import SHARED, Report
 from fedcert.report.smoothing import Smoothing
 from fedcert.report.sums.cluster_covariance import ClusterCovariance
 from fedcert.report.sums.moments import Moments
 from fedcert.report.table.columns import Table
-from fedcert.report.table.layout import fields_at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,12 +93,12 @@ class Sums(Record):
     NOUN: ClassVar[str] = "sums"
     REMEDY: ClassVar[str | None] = "ask whoever added them up to do it again"
 
-    task: str = defaulting(Enumerated(("multiclass",)), "multiclass")
-    model: str = required(ModelName())
+    task: str = defaulting(Enumerated(("multiclass",)), "multiclass", place=SHARED)
+    model: str = required(ModelName(), place=SHARED)
     request: str | None = optional(REQUEST_DIGEST)
-    smoothing: Smoothing = required(Nested(Smoothing))
-    radii: tuple[float, ...] = required(RADII)
-    classes: tuple[str, ...] = required(CLASSES)
+    smoothing: Smoothing = required(Nested(Smoothing), place=SHARED)
+    radii: tuple[float, ...] = required(RADII, place=SHARED)
+    classes: tuple[str, ...] = required(CLASSES, place=SHARED)
     contributors: int = required(Whole())
     label_counts: tuple[int, ...] = required(LABEL_COUNTS)
     certified_counts: tuple[int, ...] = required(CERTIFIED_COUNTS)
@@ -172,12 +171,6 @@ class Sums(Record):
             check_same_length(f"private.cells[{index}]", row, "radii and one more", (*self.radii, None))
         if self.noise is None:
             raise InvalidValue("noise", "words about the noise, as private has figures", None)
-
-    @property
-    def shared(self) -> dict[str, object]:
-        """See `compatibility.Combinable`."""
-        shared = fields_at(Report, TablePlace.SHARED)
-        return {name: getattr(self, name) for name in self.field_types() if name in shared}
 
     @property
     def examples(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedcert.report.report import Report
 from fedcert.report.table.bulk import COLUMNS, ROW_BY_ROW, CountColumns, fast_table, validated_notes
-from fedcert.report.table.columns import Counts, Table, common_request, without_settings
+from fedcert.report.table.columns import Counts, Table, common_request
 
 _AT_ONCE = 4096
 """Documents in a table: many share the cost of making one, and few parsed documents are in memory."""
@@ -46,9 +46,8 @@ def _in_bulk(chunk: Sequence[tuple[str, Any]]) -> Table | None:
     counts = _count_columns(values, len(report.classes), len(report.radii))
     if notes is None or counts is None:
         return None
-    header, request = without_settings(report.shared), common_request(notes["request"])
-    settings = np.zeros(len(chunk), dtype=np.int32)
-    return fast_table(header, request, [report.smoothing], settings, notes["client"], counts)
+    settings, request = np.zeros(len(chunk), dtype=np.int32), common_request(notes["request"])
+    return fast_table(report.shared, request, [report.smoothing], settings, notes["client"], counts)
 
 
 def _share_header(documents: Sequence[Any]) -> bool:

@@ -15,7 +15,7 @@ from fedcert.report.compatibility import SETTINGS_PER_CLIENT
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
 from fedcert.report.table.bulk import NOTES, ROW_BY_ROW, CountColumns, fast_table, validated_notes
-from fedcert.report.table.columns import Counts, Table, common_request, without_settings
+from fedcert.report.table.columns import Counts, Table, common_request
 
 EXTRA_COLUMN = "extra"
 """The column of keys that have no column of their own, as the text of a JSON object."""
@@ -66,8 +66,7 @@ class RowBatch:
         counts = self._counts()
         if notes is None or settings is None or counts is None:
             return None
-        header = without_settings({name: getattr(self.header, name) for name in self.header.field_types()})
-        return fast_table(header, common_request(notes["request"]), *settings, notes["client"], counts)
+        return fast_table(self.header.shared, common_request(notes["request"]), *settings, notes["client"], counts)
 
     def _has(self, name: str) -> bool:
         """Whether a column is there and not all null."""
