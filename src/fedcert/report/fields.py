@@ -29,6 +29,9 @@ DESIGN_EFFECT = ListOf(Number(above=0), "positive numbers, one per radius", most
 DISTRIBUTION = MappingOf(Number(least=0), "class names to weights", least=1)
 REQUEST_DIGEST = Pattern("'sha256:' and 64 hexadecimal digits", "sha256:[0-9a-f]{64}")
 
+NamedList = tuple[str, Sequence[object]]
+"""A list and what messages call it."""
+
 
 def check_same_length(field: str, values: Sequence[object], other: str, others: Sequence[object]) -> None:
     """Check that two lists go together.
@@ -38,6 +41,17 @@ def check_same_length(field: str, values: Sequence[object], other: str, others: 
     """
     if len(values) != len(others):
         raise InvalidValue(field, f"of the same length as {other} ({len(others)})", values)
+
+
+def check_rows(field: str, rows: Sequence[Sequence[object]], outer: NamedList, inner: NamedList) -> None:
+    """Check that rows go together with a list, and the entries of each with another, both given with their names.
+
+    Raises:
+        InvalidValue: there are more or fewer.
+    """
+    check_same_length(field, rows, *outer)
+    for index, row in enumerate(rows):
+        check_same_length(f"{field}[{index}]", row, *inner)
 
 
 def check_nonincreasing(field: str, counts: Sequence[int], most: int, of_what: str) -> None:

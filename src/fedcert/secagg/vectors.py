@@ -15,9 +15,9 @@ from fedcert.privacy.dp.accounting import share_of
 from fedcert.privacy.dp.mechanism import cells_of, check_units, describe_budget, privacy_unit, with_noise
 from fedcert.report import Report, Request, Sums
 from fedcert.report.privacy import AddedNoise, PrivacyBudget
+from fedcert.report.sums.algebra import empty_sums, noisy_sums
 from fedcert.report.sums.groups import effect_bound, group_bound
 from fedcert.report.sums.moments import MOMENT_SCALE, Moments
-from fedcert.report.sums.noisy import empty_sums, noisy_sums
 from fedcert.report.sums.values import ClassTotals
 from fedcert.secagg.class_support import holding
 from fedcert.secagg.masks import Vector

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from fedcert._files.atomic import whole_file
+from fedcert._files.documents import parse
 from fedcert._files.paths import check_readable, display_path
-from fedcert._files.strict_json import parse
 from fedcert._schema.declare import TablePlace
 from fedcert.errors import CannotCombine, FedcertError, FedcertWarning, FileProblem, preview
 from fedcert.report.compatibility import SETTINGS_PER_CLIENT, check_compatible, check_once

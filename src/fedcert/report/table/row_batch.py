@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedcert._files.strict_json import parse
+from fedcert._files.documents import parse
 from fedcert.errors import FedcertError, InvalidValue, require
 from fedcert.report.compatibility import SETTINGS_PER_CLIENT
 from fedcert.report.report import Report
