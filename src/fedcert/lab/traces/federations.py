@@ -13,7 +13,7 @@ from fedcert.lab.populations.mixes import Mix, draw_mix, largest_set
 from fedcert.lab.populations.partition import Indices, Partition
 from fedcert.lab.traces.trace import Trace
 from fedcert.report import Table, Target
-from fedcert.report.table.bulk import CountColumns, fast_table
+from fedcert.report.table.bulk import CountColumns, NotPlain, fast_table
 from fedcert.report.table.parquet import Header
 
 
@@ -56,14 +56,14 @@ def table_of(trace: Trace, parts: Sequence[Indices] | None = None, *, class_coun
     rows = rows.reshape(*labels.shape, len(experiment.radii))
     smoothing, radii = experiment.smoothing, experiment.radii
     header = Header(model=trace.model, smoothing=smoothing, radii=radii, classes=trace.classes)
-    table = fast_table(
-        header.shared, None, [experiment.smoothing], np.zeros(len(parts), dtype=np.int32),
-        [f"client-{number:03d}" for number in range(len(parts))],
-        CountColumns(labels, rows.sum(axis=1), rows if class_counts else None),
-    )  # fmt: skip
-    if table is None:
-        raise DataProblem("the trace holds certificates that its settings cannot give; make it anew")
-    return table
+    try:
+        return fast_table(
+            header.shared, None, [smoothing], np.zeros(len(parts), dtype=np.int32),
+            [f"client-{number:03d}" for number in range(len(parts))],
+            CountColumns(labels, rows.sum(axis=1), rows if class_counts else None),
+        )  # fmt: skip
+    except NotPlain:
+        raise DataProblem("the trace holds certificates that its settings cannot give; make it anew") from None
 
 
 def resample_clients(trace: Trace, partition: Partition, clients: int, generator: np.random.Generator) -> list[Indices]:

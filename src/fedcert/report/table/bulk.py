@@ -36,6 +36,10 @@ _WORTH_IT = 8
 _COLUMN_NAMES = frozenset(column.name for column in COLUMNS)
 
 
+class NotPlain(ValueError):
+    """Rows that may break a rule: each is to be read as a report of its own."""
+
+
 @dataclass(frozen=True)
 class CountColumns:
     """The counts of many reports.
@@ -83,7 +87,7 @@ def fast_table(
     settings: npt.NDArray[np.int32],
     clients: Sequence[str],
     counts: CountColumns,
-) -> Table | None:
+) -> Table:
     """The table of rows of independent examples, of which all or none disclose counts per class.
 
     Args:
@@ -94,12 +98,12 @@ def fast_table(
         clients: valid names.
         counts: what the clients counted.
 
-    Returns:
-        None where a row breaks a rule of counts.
+    Raises:
+        NotPlain: a row breaks a rule of counts.
     """
     caps = np.array([smoothing.largest_radius for smoothing in smoothings])[settings]
     if counts.broken_rows(caps, header["radii"]).any():
-        return None
+        raise NotPlain
     class_rows = counts.class_rows
     if class_rows is None:
         class_rows = np.zeros((0, len(header["classes"]), len(header["radii"])), dtype=np.int64)
@@ -118,12 +122,16 @@ def fast_table(
     )
 
 
-def validated_notes(values: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]] | None:
-    """Columns of notes as their types normalise them; None where a value breaks the rule of its type."""
+def validated_notes(values: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """Columns of notes as their types normalise them.
+
+    Raises:
+        NotPlain: a value breaks the rule of its type.
+    """
     try:
         return {column.name: _validated(column.field_type, values[column.name]) for column in NOTES}
     except (InvalidValue, TypeError):  # TypeError: an object, where none may be
-        return None
+        raise NotPlain from None
 
 
 def _validated(field_type: FieldType, values: Sequence[Any]) -> list[Any]:
@@ -144,24 +152,24 @@ def tables_of(documents: Iterable[tuple[str, Any]]) -> Iterator[Table]:
     """
     rest = iter(documents)
     while chunk := list(islice(rest, _AT_ONCE)):
-        table = _in_bulk(chunk)
-        yield Table.of([Report.from_json(document, place) for place, document in chunk]) if table is None else table
+        try:
+            yield _in_bulk(chunk)
+        except NotPlain:
+            yield Table.of([Report.from_json(document, place) for place, document in chunk])
 
 
-def _in_bulk(chunk: Sequence[tuple[str, Any]]) -> Table | None:
-    """The table of documents that share a header and plainly obey the rules; None where they may not."""
+def _in_bulk(chunk: Sequence[tuple[str, Any]]) -> Table:
+    """The table of documents that share a header and plainly obey the rules."""
     documents = [document for _, document in chunk]
     if len(chunk) < _WORTH_IT or not _share_header(documents):
-        return None
+        raise NotPlain
     place, first = chunk[0]
     report = Report.from_json(first, place)
     values = {column.name: [each.get(column.name, column.default) for each in documents] for column in COLUMNS}
     if report.extra or any(value is not None for name in ROW_BY_ROW for value in values[name]):
-        return None
+        raise NotPlain
     notes = validated_notes(values)
     counts = _count_columns(values, len(report.classes), len(report.radii))
-    if notes is None or counts is None:
-        return None
     settings, request = np.zeros(len(chunk), dtype=np.int32), common_request(notes["request"])
     return fast_table(report.shared, request, [report.smoothing], settings, notes["client"], counts)
 
@@ -180,42 +188,39 @@ def _header(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _has_flags(document: Mapping[str, Any]) -> bool:
     """Whether true or false stands in a document's header, or in a list or an object there."""
-    for key, value in document.items():
-        if key not in _COLUMN_NAMES:
-            values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else (value,)
-            if bool in set(map(type, values)):
-                return True
+    for value in _header(document).values():
+        values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else (value,)
+        if bool in set(map(type, values)):
+            return True
     return False
 
 
-def _count_columns(values: Mapping[str, Sequence[Any]], classes: int, radii: int) -> CountColumns | None:
-    """The counts as arrays; None where some are not lists of whole numbers of the right length."""
+def _count_columns(values: Mapping[str, Sequence[Any]], classes: int, radii: int) -> CountColumns:
+    """The counts as arrays."""
     labels, certified = _array(values["label_counts"], classes), _array(values["certified_counts"], radii)
-    abstained = _array([[0 if count is None else count] for count in values["abstained"]], 1)
-    if labels is None or certified is None or abstained is None:
-        return None
+    abstained = _array([[0 if count is None else count] for count in values["abstained"]], 1)[:, 0]
     if all(rows is None for rows in values["class_certified_counts"]):
-        return CountColumns(labels, certified, None, abstained[:, 0])
+        return CountColumns(labels, certified, None, abstained)
     cells = _array([_flat(rows, classes, radii) for rows in values["class_certified_counts"]], classes * radii)
-    if cells is None:
-        return None
-    return CountColumns(labels, certified, cells.reshape(-1, classes, radii), abstained[:, 0])
+    return CountColumns(labels, certified, cells.reshape(-1, classes, radii), abstained)
 
 
-def _flat(rows: Any, classes: int, radii: int) -> list[Any] | None:
-    """Rows per class one after the other; None where they are not so many, or not so long."""
-    if not isinstance(rows, list) or len(rows) != classes:
-        return None
-    if not all(isinstance(row, list) and len(row) == radii for row in rows):
-        return None
+def _flat(rows: Any, classes: int, radii: int) -> list[Any]:
+    """Rows per class one after the other, so many and so long."""
+    if not _are_lists([rows], classes) or not _are_lists(rows, radii):
+        raise NotPlain
     return [count for row in rows for count in row]
 
 
-def _array(rows: Sequence[Any], length: int) -> Counts | None:
-    """Lists of whole numbers as an array; None where one is of another length, or holds true, 3.0 or 2^63."""
-    if not all(isinstance(row, list) and len(row) == length and set(map(type, row)) == {int} for row in rows):
-        return None
+def _array(rows: Sequence[Any], length: int) -> Counts:
+    """Lists of so many whole numbers as an array; true, 3.0 and 2^63 are none."""
+    if not _are_lists(rows, length) or not all(set(map(type, row)) == {int} for row in rows):
+        raise NotPlain
     try:
         return np.array(rows, dtype=np.int64).reshape(len(rows), length)
     except OverflowError:
-        return None
+        raise NotPlain from None
+
+
+def _are_lists(rows: Sequence[Any], length: int) -> bool:
+    return all(isinstance(row, list) and len(row) == length for row in rows)

@@ -165,10 +165,7 @@ def common_request(requests: Iterable[str | None]) -> str | None:
 
 def smallest(counts: Counts) -> npt.NDArray[np.unsignedinteger[Any]]:
     """Counts in the smallest unsigned type that holds them: rows per class are most of a table."""
-    kinds = (np.uint8, np.uint16, np.uint32)
-    most = int(counts.max(initial=0))
-    kind = next((kind for kind in kinds if most <= np.iinfo(kind).max), np.uint64)
-    return counts.astype(kind)
+    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
 
 
 def _design_effects(reports: Sequence[Report]) -> npt.NDArray[np.float64]:
