@@ -70,9 +70,8 @@ def files_in(path: Path, *, may_be_empty: bool = False) -> list[Path]:
     seen = sorted(file for file in path.iterdir() if not file.name.startswith("."))
     files = [file for file in seen if file.suffix.lower() in SUFFIXES and kind_of_path(file) == "a file"]
     if not files and not may_be_empty:
-        raise CallError(
-            f"{display_path(path)} holds no .json, .ndjson, .jsonl or .parquet file; give a folder of reports"
-        )
+        none = "holds no .json, .ndjson, .jsonl or .parquet file"
+        raise CallError(f"{display_path(path)} {none}; give a folder of reports")
     others = [file.name for file in seen if file not in files]
     if others:
         names = preview(", ".join(others[:5]) + (", …" if len(others) > 5 else ""), 300)
@@ -112,9 +111,8 @@ def kind_of(document: Any, place: str, kinds: Iterable[type[Record]]) -> type[Re
 
 
 def _too_large(place: str) -> FileProblem:
-    return FileProblem(
-        f"{place} is larger than {LARGEST_DOCUMENT // 2**20} MiB, which no fedcert document is; not read"
-    )
+    most = LARGEST_DOCUMENT // 2**20
+    return FileProblem(f"{place} is larger than {most} MiB, which no fedcert document is; not read")
 
 
 def parse(text: str | bytes, place: str) -> Any:
@@ -139,9 +137,8 @@ def parse(text: str | bytes, place: str) -> Any:
         reason = f"{words} at line {error.lineno}, column {error.colno}"
     except ValueError as error:
         reason = str(error)
-    remedy = (
-        "each line must hold one whole document" if ", line " in place else "it may be cut off or edited: get it again"
-    )
+    in_line = ", line " in place
+    remedy = "each line must hold one whole document" if in_line else "it may be cut off or edited: get it again"
     raise FileProblem(f"{place} is not valid JSON: {reason}; {remedy}") from None
 
 

@@ -39,13 +39,19 @@ class FieldType(ABC):
     def expected(self) -> str:
         """The rule, worded to follow "must be"."""
 
-    @abstractmethod
+    def accepts(self, value: Any) -> bool:
+        """Whether a value obeys the rule; for types that take values as they are."""
+        raise NotImplementedError
+
     def validate(self, value: Any, field: str) -> Any:
-        """The value in its frozen, normal form.
+        """The value in its frozen, normal form: as it is where the type `accepts` it.
 
         Raises:
             InvalidValue: the value breaks the rule; `field` is named in the message.
         """
+        if not self.accepts(value):
+            raise self.error(value, field)
+        return value
 
     @abstractmethod
     def schema(self) -> dict[str, Any]:
@@ -105,10 +111,8 @@ class Pattern(FieldType):
     def expected(self) -> str:
         return self.words
 
-    def validate(self, value: Any, field: str) -> str:
-        if not isinstance(value, str) or re.fullmatch(self.pattern, value) is None:
-            raise self.error(value, field)
-        return value
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, str) and re.fullmatch(self.pattern, value) is not None
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "pattern": f"^(?:{self.pattern})$"}
@@ -125,9 +129,11 @@ class ModelName(FieldType):
 
     def validate(self, value: Any, field: str) -> str:
         try:
-            return Pattern("", _MODEL_NAME).validate(Text().validate(value, field), field)
+            name = Text().validate(value, field)
+            Pattern("", _MODEL_NAME).validate(name, field)
         except InvalidValue:
             raise self.error(value, field) from None
+        return name
 
     def schema(self) -> dict[str, Any]:
         return {**Text().schema(), **Pattern("", _MODEL_NAME).schema()}
@@ -139,11 +145,10 @@ class Timestamp(FieldType):
 
     expected = "a time with its zone such as '2026-11-15T06:12:00Z'"
 
-    def validate(self, value: Any, field: str) -> str:
+    def accepts(self, value: Any) -> bool:
         with contextlib.suppress(ValueError):
-            if isinstance(value, str) and len(value) <= 40 and datetime.fromisoformat(value).tzinfo is not None:
-                return value
-        raise self.error(value, field)
+            return isinstance(value, str) and len(value) <= 40 and datetime.fromisoformat(value).tzinfo is not None
+        return False
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "format": "date-time", "maxLength": 40}
@@ -155,10 +160,8 @@ class Flag(FieldType):
 
     expected = "true or false"
 
-    def validate(self, value: Any, field: str) -> bool:
-        if not isinstance(value, bool):
-            raise self.error(value, field)
-        return value
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, bool)
 
     def schema(self) -> dict[str, Any]:
         return {"type": "boolean"}
@@ -315,9 +318,5 @@ class MappingOf(FieldType):
             raise
 
     def schema(self) -> dict[str, Any]:
-        return {
-            "type": "object",
-            "propertyNames": Text().schema(),
-            "additionalProperties": self.kind.schema(),
-            "minProperties": self.least,
-        }
+        entries = {"propertyNames": Text().schema(), "additionalProperties": self.kind.schema()}
+        return {"type": "object", **entries, "minProperties": self.least}

@@ -104,9 +104,8 @@ def check_once(clients: Sequence[str]) -> None:
     twice = [client for client, times in Counter(clients).items() if times > 1]
     named = ", ".join(preview(client) for client in twice[:_MOST_NAMED])
     more = f" and {len(twice) - _MOST_NAMED} more" if len(twice) > _MOST_NAMED else ""
-    raise CannotCombine(
-        f"each client may report once, but there are several reports of {named}{more}; keep one of each"
-    )
+    several = f"there are several reports of {named}{more}"
+    raise CannotCombine(f"each client may report once, but {several}; keep one of each")
 
 
 def _name(value: Combinable, index: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -55,11 +54,8 @@ def merged_sums(first: Sums, second: Sums) -> Sums:
     with_examples = [sums for sums in both if sums.examples] or list(both)  # as in `sums_of`
     common = with_examples[0].smoothing
     return Sums(
-        model=first.model,
+        **{**first.shared, "smoothing": common_smoothing(with_examples)},
         request=first.request if first.request == second.request else None,
-        smoothing=common_smoothing(with_examples),
-        radii=first.radii,
-        classes=first.classes,
         contributors=first.contributors + second.contributors,
         label_counts=added(first.label_counts, second.label_counts),
         certified_counts=added(first.certified_counts, second.certified_counts),
@@ -158,17 +154,13 @@ def noisy_sums(like: Sums, noise: AddedNoise, contributors: int, words: str) -> 
     """
     cells = np.rint(np.maximum(np.array(noise.cells, dtype=np.float64), 0) / noise.scale).astype(np.int64)
     labels, certified = counts_of_cells(cells)
-    totals = ClassTotals(
-        contributors=contributors,
-        label_counts=tuple(labels.tolist()),
-        certified_counts=as_rows(certified),
-    )
+    label_counts = tuple(labels.tolist())
     return replace(
         like,
         contributors=contributors,
-        label_counts=totals.label_counts,
+        label_counts=label_counts,
         certified_counts=tuple(certified.sum(axis=0).tolist()),
-        by_class=totals,
+        by_class=ClassTotals(contributors=contributors, label_counts=label_counts, certified_counts=as_rows(certified)),
         moments=None,
         noise=words,
         private=noise,
@@ -193,7 +185,7 @@ def merged_noise(first: Sums, second: Sums) -> Sums:
         noise,
         rho=max(noise.rho, other.rho),
         variance=noise.variance + other.variance,
-        cells=tuple(tuple(map(operator.add, *rows)) for rows in zip(noise.cells, other.cells, strict=True)),
+        cells=tuple(map(added, noise.cells, other.cells)),
         extra={},
     )
     exact = [replace(sums, noise=None, private=None, by_class=None, moments=None) for sums in (first, second)]

@@ -129,15 +129,13 @@ class Sums(Record):
         fields.check_same_length("certified_counts", self.certified_counts, *radii)
         fields.check_nonincreasing("certified_counts", self.certified_counts, self.examples, "the number of examples")
         if self.by_class is not None:
-            self._check_class_sizes(self.by_class)
+            self._check_classes(self.by_class)
         if self.noise is None:
             fields.check_certifiable(self.radii, self.certified_counts, self.smoothing)
         if self.moments is not None:
             self.moments.check_shape(self.classes, self.radii, "moments")
             if self.noise is None:
                 self.moments.check_totals(self.label_counts, self.certified_counts, self.contributors, "moments")
-        if self.by_class is not None:
-            self._check_class_totals(self.by_class)
         if self.design_effect is not None:
             fields.check_same_length("design_effect", self.design_effect, *radii)
         if self.spread is not None:
@@ -148,7 +146,7 @@ class Sums(Record):
             if self.noise is None:
                 raise InvalidValue("noise", "words about the noise, as private has figures", None)
 
-    def _check_class_sizes(self, part: ClassTotals) -> None:
+    def _check_classes(self, part: ClassTotals) -> None:
         classes, radii = ("classes", self.classes), ("radii", self.radii)
         fields.check_same_length("by_class.label_counts", part.label_counts, *classes)
         fields.check_rows("by_class.certified_counts", part.certified_counts, classes, radii)
@@ -158,8 +156,6 @@ class Sums(Record):
         if part.contributors > self.contributors:
             wanted = f"at most contributors ({self.contributors})"
             raise InvalidValue("by_class.contributors", wanted, part.contributors)
-
-    def _check_class_totals(self, part: ClassTotals) -> None:
         certified = tuple(sum(column) for column in zip(*part.certified_counts, strict=True))
         all_classes = part.label_counts == self.label_counts
         for index, (count, whole) in enumerate(zip(certified, self.certified_counts, strict=True)):

@@ -117,8 +117,6 @@ def fast_table(
         certified_counts=counts.certified,
         has_class_counts=np.full(len(counts.labels), counts.class_rows is not None),
         class_rows=smallest(class_rows),
-        design_effects=None,
-        largest_groups=None,
     )
 
 

@@ -45,8 +45,8 @@ class Table:
     certified_counts: Counts
     has_class_counts: npt.NDArray[np.bool_]
     class_rows: npt.NDArray[np.unsignedinteger[Any]]
-    design_effects: npt.NDArray[np.float64] | None
-    largest_groups: Counts | None
+    design_effects: npt.NDArray[np.float64] | None = None
+    largest_groups: Counts | None = None
 
     def __len__(self) -> int:
         return len(self.clients)
@@ -95,6 +95,8 @@ class Table:
         rows = [report.class_certified_counts for report in reports if report.class_certified_counts is not None]
         shape = (len(rows), len(first.classes), len(first.radii))
         grouped = any(report.design_effect is not None or report.largest_group is not None for report in reports)
+        effects = [effects_or_ones(report.design_effect, report.largest_group, len(report.radii)) for report in reports]
+        groups = [group_bound(report.examples, report.design_effect, report.largest_group) for report in reports]
         return cls(
             header=first.shared,
             request=common_request(report.request for report in reports),
@@ -105,8 +107,8 @@ class Table:
             certified_counts=np.array([report.certified_counts for report in reports], dtype=np.int64),
             has_class_counts=np.array([report.class_certified_counts is not None for report in reports]),
             class_rows=smallest(np.array(rows, dtype=np.int64).reshape(shape)),
-            design_effects=_design_effects(reports) if grouped else None,
-            largest_groups=_largest_groups(reports) if grouped else None,
+            design_effects=np.array(effects) if grouped else None,
+            largest_groups=np.array(groups, dtype=np.int64) if grouped else None,
         )
 
     @classmethod
@@ -166,14 +168,3 @@ def common_request(requests: Iterable[str | None]) -> str | None:
 def smallest(counts: Counts) -> npt.NDArray[np.unsignedinteger[Any]]:
     """Counts in the smallest unsigned type that holds them: rows per class are most of a table."""
     return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
-
-
-def _design_effects(reports: Sequence[Report]) -> npt.NDArray[np.float64]:
-    return np.array(
-        [effects_or_ones(report.design_effect, report.largest_group, len(report.radii)) for report in reports]
-    )
-
-
-def _largest_groups(reports: Sequence[Report]) -> Counts:
-    bounds = [group_bound(report.examples, report.design_effect, report.largest_group) for report in reports]
-    return np.array(bounds, dtype=np.int64)

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -132,12 +132,11 @@ def write_parquet(path: Path, reports: Iterable[Report]) -> int:
     schema = arrow_schema(arrow).with_metadata({_KEY: json.dumps(header.to_json())})
     clients: list[str] = []
     with whole_file(path) as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-        chunk = [first, *islice(rows, _WRITTEN_AT_ONCE - 1)]
-        while chunk:
+        rows = chain([first], rows)
+        while chunk := list(islice(rows, _WRITTEN_AT_ONCE)):
             check_compatible([first, *chunk])
             clients += [report.client for report in chunk]
             writer.write_table(arrow.Table.from_pylist([_row(report) for report in chunk], schema=schema))
-            chunk = list(islice(rows, _WRITTEN_AT_ONCE))
         check_once(clients)
     return len(clients)
 
