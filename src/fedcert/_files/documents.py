@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcert._files.paths import check_readable, display_path, kind_of_path
+from fedcert._schema.field_types import Enumerated
 from fedcert._schema.record import Record
 from fedcert.errors import CallError, FedcertWarning, FileProblem, InvalidValue, preview
 
@@ -47,9 +48,7 @@ def read_texts(path: Path) -> Iterator[tuple[str, bytes]]:
                     raise _too_large(place)
                 yield place, text
                 return
-            number = 0
-            while line := file.readline(LARGEST_DOCUMENT + 1):
-                number += 1
+            for number, line in enumerate(iter(lambda: file.readline(LARGEST_DOCUMENT + 1), b""), start=1):
                 if len(line) > LARGEST_DOCUMENT:
                     raise _too_large(f"{place}, line {number}")
                 if line.strip():
@@ -102,8 +101,7 @@ def kind_of(document: Any, place: str, kinds: Iterable[type[Record]]) -> type[Re
     known = {kind.SCHEMA: kind for kind in kinds}
     schema = document.get("schema", InvalidValue.MISSING) if isinstance(document, dict) else document
     if not isinstance(schema, str) or schema not in known:
-        words = [f"'{name}'" for name in known]
-        expected = f"{', '.join(words[:-1])} or {words[-1]}"
+        expected = Enumerated(known).expected
         newer = isinstance(schema, str) and any(schema.startswith(name[:-1]) for name in known)
         remedy = "a newer fedcert wrote it: upgrade this one" if newer else "give a file that fedcert wrote"
         raise InvalidValue("schema", expected, schema, place=place, remedy=remedy)

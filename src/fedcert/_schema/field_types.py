@@ -181,13 +181,11 @@ class Whole(FieldType):
         return f"a whole number from {self.least} to {most}"
 
     def validate(self, value: Any, field: str) -> int:
-        if isinstance(value, bool):
-            raise self.error(value, field)
         try:
             number = int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
         except TypeError:
             raise self.error(value, field) from None
-        if not self.least <= number <= self.most:
+        if isinstance(value, bool) or not self.least <= number <= self.most:
             raise self.error(value, field)
         return number
 

@@ -50,10 +50,7 @@ def check_compatible(values: Sequence[Combinable]) -> None:
     traits = [_traits_of(value) for value in values]
     for trait in traits[0]:
         of_each = [known[trait] for known in traits]
-        frequencies = Counter(of_each)
-        if len(frequencies) == 1:
-            continue
-        most_common, _ = frequencies.most_common(1)[0]
+        ((most_common, _),) = Counter(of_each).most_common(1)
         differences.extend(
             f"{_name(value, index)} has {_difference(trait, own, most_common)}"
             for index, (value, own) in enumerate(zip(values, of_each, strict=True))

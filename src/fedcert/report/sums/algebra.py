@@ -48,7 +48,10 @@ def merged_sums(first: Sums, second: Sums) -> Sums:
     both = (first, second)
     check_together(both)
     if first.private is not None and second.private is not None:
-        return merged_noise(first, second)
+        noise = _joint_noise(first.private, second.private)
+        exact = [replace(sums, noise=None, private=None, by_class=None, moments=None) for sums in both]
+        like = merged_sums(*exact)
+        return noisy_sums(like, noise, like.contributors, first.noise or "")
     if first.noise is not None or second.noise is not None:
         raise CannotCombine("sums with noise cannot be merged with others: one would tell of the other's noise")
     with_examples = [sums for sums in both if sums.examples] or list(both)  # as in `sums_of`
@@ -59,7 +62,7 @@ def merged_sums(first: Sums, second: Sums) -> Sums:
         contributors=first.contributors + second.contributors,
         label_counts=added(first.label_counts, second.label_counts),
         certified_counts=added(first.certified_counts, second.certified_counts),
-        by_class=_merged_totals([sums.by_class for sums in both if sums.by_class is not None]),
+        by_class=_merged_totals(first.by_class, second.by_class),
         moments=merged_moments(first.moments, second.moments),
         design_effect=_larger_effects(both),
         largest_group=_larger_group(both),
@@ -92,10 +95,9 @@ def _class_totals(table: Table) -> ClassTotals:
     )
 
 
-def _merged_totals(parts: Sequence[ClassTotals]) -> ClassTotals | None:
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    first, second = parts
+def _merged_totals(first: ClassTotals | None, second: ClassTotals | None) -> ClassTotals | None:
+    if first is None or second is None:
+        return first or second
     return ClassTotals(
         contributors=first.contributors + second.contributors,
         label_counts=added(first.label_counts, second.label_counts),
@@ -170,24 +172,18 @@ def noisy_sums(like: Sums, noise: AddedNoise, contributors: int, words: str) -> 
     )
 
 
-def merged_noise(first: Sums, second: Sums) -> Sums:
-    """Noisy sums of different sites: each unit is at one of them, so the budget is that of the larger loss.
+def _joint_noise(noise: AddedNoise, other: AddedNoise) -> AddedNoise:
+    """The noise of different sites: each unit is at one of them, so the budget is that of the larger loss.
 
     Raises:
-        CannotCombine: their noise was not added by each site by itself, or for different budgets.
+        CannotCombine: it was not added by each site by itself, or for different budgets.
     """
-    noise, other = first.private, second.private
-    assert noise is not None  # noqa: S101
-    assert other is not None  # noqa: S101
     if noise.budget.noise != ALONE or (noise.budget, noise.scale) != (other.budget, other.scale):
         raise CannotCombine("noisy sums can be merged only if each site added noise by itself, for the same budget")
-    joint_noise = replace(
+    return replace(
         noise,
         rho=max(noise.rho, other.rho),
         variance=noise.variance + other.variance,
         cells=tuple(map(added, noise.cells, other.cells)),
         extra={},
     )
-    exact = [replace(sums, noise=None, private=None, by_class=None, moments=None) for sums in (first, second)]
-    like = exact[0].merged(exact[1])
-    return noisy_sums(like, joint_noise, like.contributors, first.noise or "")

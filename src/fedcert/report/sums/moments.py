@@ -20,6 +20,7 @@ MOMENT_SCALE = 2**24
 """Moments are stored as whole multiples of 1/scale: exact to add, and below 2^62 for 2e11 examples."""
 
 _MOMENT = Whole(most=2**62)  # two of them still add up within int64
+_CLASS_MOMENTS = ListOf(_MOMENT, "moments, one per class")
 _MOMENTS = ListOf(_MOMENT, "moments, one per radius", most=MOST_RADII)
 _CELLS_AT_ONCE = 2**22
 """Products of counts that are held at a time, in float64 32 MB: a million clients need not fit into memory at once."""
@@ -43,9 +44,7 @@ class Moments(Record):
 
     scale: int = required(Whole(least=1))
     clients: int = required(Whole())
-    labels_labels: tuple[tuple[int, ...], ...] = required(
-        ListOf(ListOf(_MOMENT, "moments, one per class"), "rows, one per class")
-    )
+    labels_labels: tuple[tuple[int, ...], ...] = required(ListOf(_CLASS_MOMENTS, "rows, one per class"))
     labels_certified: tuple[tuple[int, ...], ...] = required(ListOf(_MOMENTS, "rows, one per class"))
     certified_squared: tuple[int, ...] = required(_MOMENTS)
 

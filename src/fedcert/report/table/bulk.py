@@ -104,9 +104,7 @@ def fast_table(
     caps = np.array([smoothing.largest_radius for smoothing in smoothings])[settings]
     if counts.broken_rows(caps, header["radii"]).any():
         raise NotPlain
-    class_rows = counts.class_rows
-    if class_rows is None:
-        class_rows = np.zeros((0, len(header["classes"]), len(header["radii"])), dtype=np.int64)
+    no_rows = np.zeros((0, len(header["classes"]), len(header["radii"])), dtype=np.int64)
     return Table(
         header=header,
         request=request,
@@ -116,7 +114,7 @@ def fast_table(
         label_counts=counts.labels,
         certified_counts=counts.certified,
         has_class_counts=np.full(len(counts.labels), counts.class_rows is not None),
-        class_rows=smallest(class_rows),
+        class_rows=smallest(no_rows if counts.class_rows is None else counts.class_rows),
     )
 
 
@@ -176,17 +174,13 @@ def _share_header(documents: Sequence[Any]) -> bool:
     """Whether documents agree on all that is no column. True equals 1 in Python, but not in a report."""
     if not all(isinstance(document, dict) for document in documents):
         return False
-    header = _header(documents[0])
-    return all(_header(document) == header and not _has_flags(document) for document in documents)
+    headers = [{key: document[key] for key in document.keys() - _COLUMN_NAMES} for document in documents]
+    return all(header == headers[0] and not _has_flags(header) for header in headers)
 
 
-def _header(document: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in document.items() if key not in _COLUMN_NAMES}
-
-
-def _has_flags(document: Mapping[str, Any]) -> bool:
+def _has_flags(header: Mapping[str, Any]) -> bool:
     """Whether true or false stands in a document's header, or in a list or an object there."""
-    for value in _header(document).values():
+    for value in header.values():
         values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else (value,)
         if bool in set(map(type, values)):
             return True

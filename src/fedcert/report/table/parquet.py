@@ -50,8 +50,7 @@ _REMEDY = "make it with 'fedcert merge REPORT… --out reports.parquet'"
 Header = header_type(Report, "fedcert/table/1", "table", _REMEDY)
 """What all rows of a table share."""
 _REQUIRED = tuple(column.name for column in COLUMNS if column.required)
-_OPTIONAL = tuple(column.name for column in COLUMNS if not column.required)
-_KNOWN = (*_REQUIRED, *_OPTIONAL, *SETTINGS_PER_CLIENT, EXTRA_COLUMN)
+_KNOWN = (*(column.name for column in COLUMNS), *SETTINGS_PER_CLIENT, EXTRA_COLUMN)
 
 
 def read_parquet(path: Path) -> Iterator[Table]:
