@@ -60,11 +60,9 @@ def check_nonincreasing(field: str, counts: Sequence[int], most: int, of_what: s
     Raises:
         InvalidValue: one is above its total, or above the count at a smaller radius.
     """
-    for index, count in enumerate(counts):
-        if index == 0 and count > most:
-            raise InvalidValue(f"{field}[0]", f"at most {of_what} ({most})", count)
-        if index and count > counts[index - 1]:
-            rule = f"at most the count at the radius before it ({counts[index - 1]})"
+    for index, (count, bound) in enumerate(zip(counts, (most, *counts), strict=False)):
+        if count > bound:
+            rule = f"at most {'the count at the radius before it' if index else of_what} ({bound})"
             raise InvalidValue(f"{field}[{index}]", rule, count)
 
 

@@ -61,8 +61,7 @@ def cell(errors: Errors, which: int) -> str:
 def markdown(rows: Sequence[Reproduced], measure: str) -> str:
     """A table as Markdown."""
     header, lines = lines_of(rows, measure)
-    rule = ["---"] * len(header)
-    return "".join(f"| {' | '.join(line)} |\n" for line in (header, rule, *lines))
+    return "".join(f"| {' | '.join(line)} |\n" for line in (header, ["---"] * len(header), *lines))
 
 
 def terminal(rows: Sequence[Reproduced], measure: str) -> Group:
