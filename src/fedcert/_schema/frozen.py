@@ -43,3 +43,6 @@ class FrozenMapping(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return repr(self._items)
+
+    def __reduce__(self) -> tuple[type[FrozenMapping], tuple[dict[str, Any]]]:
+        return FrozenMapping, (self._items,)
