@@ -27,7 +27,7 @@ from fedcert.privacy.dp.accounting import Share, share_of
 from fedcert.privacy.dp.mechanism import with_noise
 from fedcert.report import DEFAULT_RADII, Smoothing, Sums
 from fedcert.report.privacy import AddedNoise, PrivacyBudget
-from fedcert.report.sums.noisy import noisy_sums
+from fedcert.report.sums.algebra import noisy_sums
 from fedcert.secagg.threshold import max_colluders
 from machine import describe_machine
 

@@ -28,9 +28,9 @@ from fedcert.lab.datasets.dataset import Dataset
 from fedcert.lab.training.algorithms import FedAvg
 from fedcert.lab.training.batches import ClientBatches, pictures
 from fedcert.lab.training.graph_simulator import GraphSimulator
-from fedcert.lab.training.plain_simulator import PlainSimulator
 from fedcert.lab.training.replica import Task
 from fedcert.lab.training.settings import Training
+from fedcert.lab.training.simulator import PlainSimulator
 from fedcert.lab.training.state_layout import StateLayout
 from machine import describe_machine
 

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fedcert._files.strict_json import parse
+from fedcert._files.documents import parse
 from fedcert._schema.record import Record
 from fedcert.certification.data.sources import load_data
 from fedcert.certification.journal import Journal

@@ -24,8 +24,7 @@ from fedcert.lab.datasets.library import DATASETS, DatasetSource
 from fedcert.lab.experiment import Experiment
 from fedcert.lab.populations.partition import PARTITIONS, Iid, Partition, PartitionForm, Shares, partition_of
 from fedcert.lab.training.algorithms import Algorithm, algorithm_of
-from fedcert.lab.training.registry import ALGORITHMS, AlgorithmEntry
-from fedcert.lab.training.settings import Training
+from fedcert.lab.training.settings import ALGORITHMS, AlgorithmEntry, Training
 
 BASE = {"data": "digits", "network": "small", "partition": "iid"}
 

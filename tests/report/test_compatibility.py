@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fedcert import CannotCombine, Report
-from fedcert.report import check_together, common_smoothing
+from fedcert.report.compatibility import check_together, common_smoothing
 
 END = "; leave them out or have them certified again with the same settings"
 

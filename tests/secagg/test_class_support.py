@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcert._files.strict_json import parse
+from fedcert._files.documents import parse
 from fedcert._schema.encoding import decoded, encoded
 from fedcert.engines.in_process import InProcessTransport
 from fedcert.engines.shared_folder import FolderTransport, take_part

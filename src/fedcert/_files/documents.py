@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import math
+import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from fedcert._files.paths import check_readable, display_path, kind_of_path
-from fedcert._files.strict_json import parse
+from fedcert._schema.field_types import Enumerated
 from fedcert._schema.record import Record
 from fedcert.errors import CallError, FedcertWarning, FileProblem, InvalidValue, preview
 
@@ -18,6 +22,7 @@ LARGEST_DOCUMENT = 32 * 2**20
 LINE_SUFFIXES = (".ndjson", ".jsonl")
 JSON_SUFFIXES = (".json", *LINE_SUFFIXES)
 SUFFIXES = (*JSON_SUFFIXES, ".parquet")
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # where a surrogate is written, a lone one may be
 
 
 def read_documents(path: Path) -> Iterator[tuple[str, Any]]:
@@ -34,7 +39,22 @@ def read_documents(path: Path) -> Iterator[tuple[str, Any]]:
 def read_texts(path: Path) -> Iterator[tuple[str, bytes]]:
     """The documents of a file before they are parsed, so that one broken document does not hide the others."""
     check_readable(path, JSON_SUFFIXES)
-    yield from _texts_of(path)
+    place = display_path(path)
+    try:
+        with path.open("rb") as file:
+            if path.suffix.lower() not in LINE_SUFFIXES:
+                text = file.read(LARGEST_DOCUMENT + 1)
+                if len(text) > LARGEST_DOCUMENT:
+                    raise _too_large(place)
+                yield place, text
+                return
+            for number, line in enumerate(iter(lambda: file.readline(LARGEST_DOCUMENT + 1), b""), start=1):
+                if len(line) > LARGEST_DOCUMENT:
+                    raise _too_large(f"{place}, line {number}")
+                if line.strip():
+                    yield f"{place}, line {number}", line
+    except OSError as error:
+        raise FileProblem(f"cannot read {place}: {error.strerror or error}") from None
 
 
 def files_in(path: Path, *, may_be_empty: bool = False) -> list[Path]:
@@ -49,22 +69,14 @@ def files_in(path: Path, *, may_be_empty: bool = False) -> list[Path]:
     seen = sorted(file for file in path.iterdir() if not file.name.startswith("."))
     files = [file for file in seen if file.suffix.lower() in SUFFIXES and kind_of_path(file) == "a file"]
     if not files and not may_be_empty:
-        raise CallError(
-            f"{display_path(path)} holds no .json, .ndjson, .jsonl or .parquet file; give a folder of reports"
-        )
-    _warn_of_others(path, [file for file in seen if file not in files])
-    return files
-
-
-def _warn_of_others(path: Path, others: list[Path]) -> None:
+        none = "holds no .json, .ndjson, .jsonl or .parquet file"
+        raise CallError(f"{display_path(path)} {none}; give a folder of reports")
+    others = [file.name for file in seen if file not in files]
     if others:
-        names = ", ".join(file.name for file in others[:5]) + (", …" if len(others) > 5 else "")
-        warnings.warn(
-            f"{display_path(path)}: passed over {len(others)} that do not end in .json, .ndjson, .jsonl or .parquet "
-            f"({preview(names, 300)})",
-            FedcertWarning,
-            stacklevel=3,
-        )
+        names = preview(", ".join(others[:5]) + (", …" if len(others) > 5 else ""), 300)
+        what = f"passed over {len(others)} that do not end in .json, .ndjson, .jsonl or .parquet ({names})"
+        warnings.warn(f"{display_path(path)}: {what}", FedcertWarning, stacklevel=2)
+    return files
 
 
 def read_record(path: Path, kind: type[Record]) -> Any:
@@ -89,36 +101,59 @@ def kind_of(document: Any, place: str, kinds: Iterable[type[Record]]) -> type[Re
     known = {kind.SCHEMA: kind for kind in kinds}
     schema = document.get("schema", InvalidValue.MISSING) if isinstance(document, dict) else document
     if not isinstance(schema, str) or schema not in known:
-        words = [f"'{name}'" for name in known]
-        expected = f"{', '.join(words[:-1])} or {words[-1]}"
+        expected = Enumerated(known).expected
         newer = isinstance(schema, str) and any(schema.startswith(name[:-1]) for name in known)
         remedy = "a newer fedcert wrote it: upgrade this one" if newer else "give a file that fedcert wrote"
         raise InvalidValue("schema", expected, schema, place=place, remedy=remedy)
     return known[schema]
 
 
-def _texts_of(path: Path) -> Iterator[tuple[str, bytes]]:
-    place = display_path(path)
-    try:
-        with path.open("rb") as file:
-            if path.suffix.lower() not in LINE_SUFFIXES:
-                text = file.read(LARGEST_DOCUMENT + 1)
-                if len(text) > LARGEST_DOCUMENT:
-                    raise _too_large(place)
-                yield place, text
-                return
-            number = 0
-            while line := file.readline(LARGEST_DOCUMENT + 1):
-                number += 1
-                if len(line) > LARGEST_DOCUMENT:
-                    raise _too_large(f"{place}, line {number}")
-                if line.strip():
-                    yield f"{place}, line {number}", line
-    except OSError as error:
-        raise FileProblem(f"cannot read {place}: {error.strerror or error}") from None
-
-
 def _too_large(place: str) -> FileProblem:
-    return FileProblem(
-        f"{place} is larger than {LARGEST_DOCUMENT // 2**20} MiB, which no fedcert document is; not read"
-    )
+    most = LARGEST_DOCUMENT // 2**20
+    return FileProblem(f"{place} is larger than {most} MiB, which no fedcert document is; not read")
+
+
+def parse(text: str | bytes, place: str) -> Any:
+    """Parse one JSON document strictly: no NaN, no infinity, no key twice.
+
+    Raises:
+        FileProblem: it is not such a document.
+    """
+    try:
+        document = json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_key_twice)
+        if _HALF.search(text if isinstance(text, bytes) else text.encode()):
+            json.dumps(document, ensure_ascii=False).encode()
+        return document
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8 text"
+    except UnicodeEncodeError:
+        reason = "it holds half of a character (a lone surrogate)"
+    except json.JSONDecodeError as error:
+        words = error.msg[:1].lower() + error.msg[1:].removesuffix(" at")
+        reason = f"{words} at line {error.lineno}, column {error.colno}"
+    except ValueError as error:
+        reason = str(error)
+    in_line = ", line " in place
+    remedy = "each line must hold one whole document" if in_line else "it may be cut off or edited: get it again"
+    raise FileProblem(f"{place} is not valid JSON: {reason}; {remedy}") from None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a number that JSON has")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"{digits[:40]} is too large a number")
+    return number
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        raise ValueError(f"the key {preview(twice)} stands twice in one object")
+    return document

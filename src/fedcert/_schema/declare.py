@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from dataclasses import MISSING, dataclass
 from enum import Enum
 from typing import Any
 
@@ -31,12 +31,7 @@ def required(field_type: FieldType, *, secret: bool = False, place: TablePlace |
 
 
 def defaulting(
-    field_type: FieldType,
-    default: Any = dataclasses.MISSING,
-    *,
-    factory: Callable[[], Any] | None = None,
-    later: bool = False,
-    place: TablePlace | None = None,
+    field_type: FieldType, default: Any = MISSING, *, factory: Any = MISSING, place: TablePlace | None = None
 ) -> Any:
     """A field with a default, given as a value or by a function.
 
@@ -44,13 +39,9 @@ def defaulting(
         field_type: what it may hold.
         default: the value where none is given.
         factory: makes the default where it cannot be shared.
-        later: as for `optional`.
         place: in tables of such records.
     """
-    metadata = _metadata(field_type, place, later)
-    if factory is not None:
-        return dataclasses.field(default_factory=factory, metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
+    return dataclasses.field(default=default, default_factory=factory, metadata=_metadata(field_type, place))
 
 
 def optional(field_type: FieldType, *, later: bool = False, place: TablePlace | None = None) -> Any:
@@ -82,3 +73,15 @@ def validate_fields(value: Any) -> None:
     """
     for name, field_type in field_types(type(value)).items():
         object.__setattr__(value, name, field_type.validate(getattr(value, name), name))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Settings whose declared fields are validated on construction, before any work is done with them.
+
+    Raises:
+        InvalidValue: a field breaks its rule.
+    """
+
+    def __post_init__(self) -> None:
+        validate_fields(self)

@@ -45,11 +45,9 @@ class Encoded(FieldType):
         """See `FieldType.expected`."""
         return "base64" if self.length is None else f"{self.length} bytes as base64"
 
-    def validate(self, value: Any, field: str) -> str:
-        """See `FieldType.validate`."""
-        if not isinstance(value, str) or len(value) > _MOST or _pattern(self.length).fullmatch(value) is None:
-            raise self.error(value, field)
-        return value
+    def accepts(self, value: Any) -> bool:
+        """See `FieldType.accepts`."""
+        return isinstance(value, str) and len(value) <= _MOST and bool(_pattern(self.length).fullmatch(value))
 
     def schema(self) -> dict[str, Any]:
         """See `FieldType.schema`."""

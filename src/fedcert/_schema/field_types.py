@@ -6,7 +6,9 @@ uses these values too, and must run where nothing but numpy and scipy is install
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 import math
 import operator
 import re
@@ -37,13 +39,19 @@ class FieldType(ABC):
     def expected(self) -> str:
         """The rule, worded to follow "must be"."""
 
-    @abstractmethod
+    def accepts(self, value: Any) -> bool:
+        """Whether a value obeys the rule; for types that take values as they are."""
+        raise NotImplementedError
+
     def validate(self, value: Any, field: str) -> Any:
-        """The value in its frozen, normal form.
+        """The value in its frozen, normal form: as it is where the type `accepts` it.
 
         Raises:
             InvalidValue: the value breaks the rule; `field` is named in the message.
         """
+        if not self.accepts(value):
+            raise self.error(value, field)
+        return value
 
     @abstractmethod
     def schema(self) -> dict[str, Any]:
@@ -81,7 +89,7 @@ class Enumerated(FieldType):
 
     @property
     def expected(self) -> str:
-        return _quoted(self.options)
+        return alternatives(f"'{option}'" for option in self.options)
 
     def validate(self, value: Any, field: str) -> str:
         if not isinstance(value, str) or value not in self.options:
@@ -90,10 +98,6 @@ class Enumerated(FieldType):
 
     def schema(self) -> dict[str, Any]:
         return {"enum": list(self.options)}
-
-
-def _quoted(options: Collection[str]) -> str:
-    return alternatives(f"'{option}'" for option in options)
 
 
 @dataclass(frozen=True)
@@ -107,56 +111,44 @@ class Pattern(FieldType):
     def expected(self) -> str:
         return self.words
 
-    def validate(self, value: Any, field: str) -> str:
-        if not isinstance(value, str) or re.fullmatch(self.pattern, value) is None:
-            raise self.error(value, field)
-        return value
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, str) and re.fullmatch(self.pattern, value) is not None
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "pattern": f"^(?:{self.pattern})$"}
+
+
+_MODEL_NAME = "sha256:[0-9a-f]{64}|(?!sha256:).*"
 
 
 @dataclass(frozen=True)
 class ModelName(FieldType):
     """Which model: the digest of its weights, or, for a bare callable, a name that its owner chose."""
 
-    @property
-    def expected(self) -> str:
-        return "'sha256:' and 64 hexadecimal digits, or a text of 1 to 200 characters without control characters"
+    expected = "'sha256:' and 64 hexadecimal digits, or a text of 1 to 200 characters without control characters"
 
     def validate(self, value: Any, field: str) -> str:
         try:
             name = Text().validate(value, field)
+            Pattern("", _MODEL_NAME).validate(name, field)
         except InvalidValue:
             raise self.error(value, field) from None
-        if name.startswith("sha256:") and re.fullmatch("sha256:[0-9a-f]{64}", name) is None:
-            raise self.error(value, field)
         return name
 
     def schema(self) -> dict[str, Any]:
-        return {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": 200,
-            "pattern": "^(?:sha256:[0-9a-f]{64}|(?!sha256:).*)$",
-        }
+        return {**Text().schema(), **Pattern("", _MODEL_NAME).schema()}
 
 
 @dataclass(frozen=True)
 class Timestamp(FieldType):
     """A point in time with its time zone."""
 
-    @property
-    def expected(self) -> str:
-        return "a time with its zone such as '2026-11-15T06:12:00Z'"
+    expected = "a time with its zone such as '2026-11-15T06:12:00Z'"
 
-    def validate(self, value: Any, field: str) -> str:
-        try:
-            if not isinstance(value, str) or len(value) > 40 or datetime.fromisoformat(value).tzinfo is None:
-                raise ValueError
-        except ValueError:
-            raise self.error(value, field) from None
-        return value
+    def accepts(self, value: Any) -> bool:
+        with contextlib.suppress(ValueError):
+            return isinstance(value, str) and len(value) <= 40 and datetime.fromisoformat(value).tzinfo is not None
+        return False
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "format": "date-time", "maxLength": 40}
@@ -166,14 +158,10 @@ class Timestamp(FieldType):
 class Flag(FieldType):
     """True or false."""
 
-    @property
-    def expected(self) -> str:
-        return "true or false"
+    expected = "true or false"
 
-    def validate(self, value: Any, field: str) -> bool:
-        if not isinstance(value, bool):
-            raise self.error(value, field)
-        return value
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, bool)
 
     def schema(self) -> dict[str, Any]:
         return {"type": "boolean"}
@@ -193,13 +181,11 @@ class Whole(FieldType):
         return f"a whole number from {self.least} to {most}"
 
     def validate(self, value: Any, field: str) -> int:
-        if isinstance(value, bool):
-            raise self.error(value, field)
         try:
             number = int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
         except TypeError:
             raise self.error(value, field) from None
-        if not self.least <= number <= self.most:
+        if isinstance(value, bool) or not self.least <= number <= self.most:
             raise self.error(value, field)
         return number
 
@@ -219,17 +205,9 @@ class Number(FieldType):
 
     @property
     def expected(self) -> str:
-        bounds = [
-            f"{words} {bound:g}"
-            for words, bound in (
-                ("of at least", self.least),
-                ("above", self.above),
-                ("of at most", self.most),
-                ("below", self.below),
-            )
-            if math.isfinite(bound)
-        ]
-        return " ".join(["a finite number", " and ".join(bounds)]).strip()
+        bounds = (("of at least", self.least), ("above", self.above), ("of at most", self.most), ("below", self.below))
+        rules = [f"{words} {bound:g}" for words, bound in bounds if math.isfinite(bound)]
+        return f"a finite number {' and '.join(rules)}".strip()
 
     def validate(self, value: Any, field: str) -> float:
         if isinstance(value, (bool, str, bytes)):
@@ -240,18 +218,13 @@ class Number(FieldType):
             raise self.error(value, field) from None
         if self.digits is not None and math.isfinite(number):
             number = round(number, self.digits) + 0.0  # + 0.0 turns -0.0 into 0.0
-        inside = self.least <= number <= self.most and self.above < number < self.below
-        if not math.isfinite(number) or not inside:
+        if not (math.isfinite(number) and self.least <= number <= self.most and self.above < number < self.below):
             raise self.error(value, field)
         return number
 
     def schema(self) -> dict[str, Any]:
-        bounds = {
-            "minimum": self.least,
-            "maximum": self.most,
-            "exclusiveMinimum": self.above,
-            "exclusiveMaximum": self.below,
-        }
+        bounds = {"minimum": self.least, "maximum": self.most}
+        bounds |= {"exclusiveMinimum": self.above, "exclusiveMaximum": self.below}
         return {"type": "number", **{key: bound for key, bound in bounds.items() if math.isfinite(bound)}}
 
 
@@ -297,16 +270,14 @@ class ListOf(FieldType):
     def validate(self, value: Any, field: str) -> tuple[Any, ...]:
         if hasattr(value, "tolist"):
             value = value.tolist()
-        if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-            raise self.error(value, field)
-        if not self.least <= len(value) <= self.most:
+        listed = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+        if not listed or not self.least <= len(value) <= self.most:
             raise self.error(value, field)
         items = tuple(self.kind.validate(item, f"{field}[{index}]") for index, item in enumerate(value))
         if self.increasing:
-            for index in range(1, len(items)):
-                if items[index] <= items[index - 1]:
-                    rule = f"above the one before it ({items[index - 1]:g})"
-                    raise InvalidValue(f"{field}[{index}]", rule, items[index])
+            for index, (before, item) in enumerate(itertools.pairwise(items), start=1):
+                if item <= before:
+                    raise InvalidValue(f"{field}[{index}]", f"above the one before it ({before:g})", item)
         if self.distinct and len(set(items)) < len(items):
             seen: set[Any] = set()
             for index, item in enumerate(items):
@@ -339,17 +310,11 @@ class MappingOf(FieldType):
         try:
             return FrozenMapping({name.validate(key, field): kind.validate(item, field) for key, item in value.items()})
         except InvalidValue:  # again, with the place; it would cost much to spell out each place beforehand
-            return FrozenMapping(
-                {
-                    name.validate(key, f"a name in {field}"): kind.validate(item, f"{field}[{key!r}]")
-                    for key, item in value.items()
-                }
-            )
+            for key, item in value.items():
+                name.validate(key, f"a name in {field}")
+                kind.validate(item, f"{field}[{key!r}]")
+            raise
 
     def schema(self) -> dict[str, Any]:
-        return {
-            "type": "object",
-            "propertyNames": Text().schema(),
-            "additionalProperties": self.kind.schema(),
-            "minProperties": self.least,
-        }
+        entries = {"propertyNames": Text().schema(), "additionalProperties": self.kind.schema()}
+        return {"type": "object", **entries, "minProperties": self.least}

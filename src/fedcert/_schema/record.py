@@ -7,11 +7,11 @@ import difflib
 import itertools
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from fedcert._schema.declare import field_types, validate_fields
+from fedcert._schema.declare import TablePlace, field_types, validate_fields
 from fedcert._schema.field_types import FieldType
 from fedcert._schema.frozen import FrozenMapping, frozen
 from fedcert.errors import FedcertWarning, InvalidValue, preview
@@ -69,11 +69,14 @@ class Record:
     @classmethod
     def required(cls) -> list[str]:
         """The fields that have no default."""
-        return [
-            f.name
-            for f in dataclasses.fields(cls)
-            if "type" in f.metadata and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-        ]
+        declared = [field for field in dataclasses.fields(cls) if "type" in field.metadata]
+        return [field.name for field in declared if field.default is field.default_factory is dataclasses.MISSING]
+
+    @property
+    def shared(self) -> Mapping[str, Any]:
+        """What all rows of a table of such records agree on, by field."""
+        places = {field.name: field.metadata.get("place") for field in dataclasses.fields(self)}
+        return {name: getattr(self, name) for name, place in places.items() if place is TablePlace.SHARED}
 
     @classmethod
     def from_json(cls, document: Any, place: str | None = None) -> Self:
@@ -194,17 +197,10 @@ def _check_schema(actual: Any, schema: str) -> None:
 
 
 def _warn_of_near_misses(unknown: Mapping[str, Any], kinds: Mapping[str, FieldType], where: str) -> None:
-    for key, known in itertools.islice(_near_misses(unknown, kinds), _MOST_WARNINGS):
-        warnings.warn(
-            f"{where}: the unknown key {preview(key)} is kept but not used; did you mean '{known}'?",
-            FedcertWarning,
-            stacklevel=4,
-        )
-
-
-def _near_misses(unknown: Mapping[str, Any], kinds: Mapping[str, FieldType]) -> Iterator[tuple[str, str]]:
+    warned = 0
     for key in itertools.islice(unknown, _MOST_COMPARED):
-        if not key.startswith("x-"):
-            close = difflib.get_close_matches(key[:200], list(kinds), n=1, cutoff=_CLOSE)
-            if close:
-                yield key, close[0]
+        close = [] if key.startswith("x-") else difflib.get_close_matches(key[:200], list(kinds), n=1, cutoff=_CLOSE)
+        if close and warned < _MOST_WARNINGS:
+            words = f"{where}: the unknown key {preview(key)} is kept but not used; did you mean '{close[0]}'?"
+            warnings.warn(words, FedcertWarning, stacklevel=4)
+            warned += 1

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from fedcert._schema.checked import Checked
-from fedcert._schema.declare import defaulting, optional, required
+from fedcert._schema.declare import Checked, defaulting, optional, required
 from fedcert._schema.field_types import Flag, Number, Text, Whole
 from fedcert._schema.record import Nested
 from fedcert.errors import CallError, DataProblem, ModelProblem, preview

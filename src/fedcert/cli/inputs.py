@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fedcert._files.documents import parse
 from fedcert._files.paths import check_readable
-from fedcert._files.strict_json import parse
 from fedcert._schema.field_types import FieldType, ListOf
 from fedcert.errors import CallError, FileProblem, InvalidValue, preview
 from fedcert.report.fields import MOST_RADII

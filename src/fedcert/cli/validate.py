@@ -8,9 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fedcert._files.documents import files_in, kind_of, read_texts
+from fedcert._files.documents import files_in, kind_of, parse, read_texts
 from fedcert._files.paths import display_path
-from fedcert._files.strict_json import parse
 from fedcert._schema.record import Record
 from fedcert.cli.console import print_json, results, working
 from fedcert.cli.options import AsJson

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedcert._files.strict_json import parse
+from fedcert._files.documents import parse
 from fedcert.certification.run import certify
 from fedcert.errors import DataProblem, FedcertError, ModelProblem, Refused
 from fedcert.report import Report, Request

@@ -7,9 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fedcert._files.documents import files_in, read_texts
+from fedcert._files.documents import files_in, parse, read_texts
 from fedcert._files.paths import display_path, kind_of_path
-from fedcert._files.strict_json import parse
 from fedcert.errors import FedcertError, Refused
 from fedcert.report import Report
 from fedcert.report.load import kind_named

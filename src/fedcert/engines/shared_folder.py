@@ -12,9 +12,8 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
-from fedcert._files.documents import LARGEST_DOCUMENT
+from fedcert._files.documents import LARGEST_DOCUMENT, parse
 from fedcert._files.paths import display_path, kind_of_path
-from fedcert._files.strict_json import parse
 from fedcert.errors import CallError, FedcertError, FileProblem
 from fedcert.report import Request, write_whole
 from fedcert.rounds.folder import file_name

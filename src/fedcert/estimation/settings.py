@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fedcert._schema.checked import Checked
-from fedcert._schema.declare import defaulting, optional
+from fedcert._schema.declare import Checked, defaulting, optional
 from fedcert._schema.field_types import Flag, ListOf, Number, Text, Whole
 from fedcert.estimation.intervals.registry import INTERVAL_NAME
 

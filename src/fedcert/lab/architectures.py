@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fedcert._schema.registry import Registry
 from fedcert.errors import CallError
@@ -27,16 +27,17 @@ class Architecture:
     channels: int | None = None
 
 
-def _resnet18(data: Dataset) -> nn.Module:
-    from fedcert.lab.networks import resnet18
+def _for_colours(name: str) -> Callable[[Dataset], nn.Module]:
+    """Builds a network of `networks` for images of three colours; all but CIFAR-100's are normalised as CIFAR-10's."""
 
-    return resnet18(len(data.classes), _colours(data))
+    def build(data: Dataset) -> nn.Module:
+        from fedcert.lab import networks
 
+        colours = networks.CIFAR100_COLOURS if len(data.classes) == 100 else networks.CIFAR10_COLOURS
+        network: nn.Module = getattr(networks, name)(len(data.classes), colours)
+        return network
 
-def _mobilenet_v2(data: Dataset) -> nn.Module:
-    from fedcert.lab.networks import mobilenet_v2
-
-    return mobilenet_v2(len(data.classes), _colours(data))
+    return build
 
 
 def _small(data: Dataset) -> nn.Module:
@@ -46,18 +47,11 @@ def _small(data: Dataset) -> nn.Module:
     return small_network(channels, height, width, len(data.classes))
 
 
-def _colours(data: Dataset) -> Any:
-    """Mean and deviation of the pixels; images that are not CIFAR's are normalised as CIFAR-10's are."""
-    from fedcert.lab.networks import CIFAR10_COLOURS, CIFAR100_COLOURS
-
-    return CIFAR100_COLOURS if len(data.classes) == 100 else CIFAR10_COLOURS
-
-
 NETWORKS: Registry[Architecture] = Registry(
     Architecture,
     {
-        "resnet18": Architecture(_resnet18, channels=3),
-        "mobilenet_v2": Architecture(_mobilenet_v2, channels=3),
+        "resnet18": Architecture(_for_colours("resnet18"), channels=3),
+        "mobilenet_v2": Architecture(_for_colours("mobilenet_v2"), channels=3),
         "small": Architecture(_small),
     },
 )

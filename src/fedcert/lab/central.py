@@ -10,13 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from fedcert._schema.checked import Checked
-from fedcert._schema.declare import defaulting, required
+from fedcert._schema.declare import Checked, defaulting, required
 from fedcert._schema.field_types import Flag, Number, Whole
 from fedcert.lab.accuracy import check_images
 from fedcert.lab.training.batches import shifted
-
-Forward = Callable[[torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +101,7 @@ def train_centrally(
     network.train()
     if settings.channels_last:
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    forward: Forward = torch.compile(network) if settings.compiled else network
+    forward: Callable[[torch.Tensor], torch.Tensor] = torch.compile(network) if settings.compiled else network
     optimizer = torch.optim.SGD(
         network.parameters(),
         settings.learning_rate,

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedcert._files.paths import check_readable, display_path
-from fedcert._schema.checked import Checked
-from fedcert._schema.declare import defaulting
+from fedcert._schema.declare import Checked, defaulting
 from fedcert._schema.field_types import Enumerated, Number, Text, Whole
 from fedcert.errors import CallError, DataProblem, FileProblem, InvalidValue, preview
 from fedcert.lab.architectures import NETWORKS
@@ -68,15 +67,8 @@ class Experiment(Checked):
             CallError: there is no such setting.
         """
         _check_names(given, cls, "")
-        training = _within("training", Training, Training, given.get("training", {}), bfloat16=precision == "bfloat16")
-        smoothing = _within(
-            "smoothing",
-            Smoothing,
-            Smoothing.defaults,
-            given.get("smoothing", {}),
-            sigma=PAPER_SIGMA,
-            precision=precision,
-        )
+        training = _within(given, "training", Training, Training, bfloat16=precision == "bfloat16")
+        smoothing = _within(given, "smoothing", Smoothing, Smoothing.defaults, sigma=PAPER_SIGMA, precision=precision)
         return cls(**{**given, "training": training, "smoothing": smoothing})
 
     def to_tables(self) -> dict[str, Any]:
@@ -120,11 +112,12 @@ def read_experiment(path: Path, precision: str = "float32") -> Experiment:
         raise error.at(display_path(path)) from None
 
 
-def _within(table: str, kind: type, maker: Callable[..., Any], given: Any, **defaults: Any) -> Any:
+def _within(given: dict[str, Any], table: str, kind: type, maker: Callable[..., Any], **defaults: Any) -> Any:
     """The settings of a table; an error names the table."""
-    _check_names(given, kind, table)
+    own = given.get(table, {})
+    _check_names(own, kind, table)
     try:
-        return maker(**{**defaults, **given})
+        return maker(**{**defaults, **own})
     except InvalidValue as error:
         raise InvalidValue(f"{table}.{error.field}", error.expected, error.actual, remedy=error.remedy) from None
 

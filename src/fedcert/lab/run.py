@@ -35,10 +35,6 @@ _HEADER = ("round", "loss", "seconds", "noisy accuracy")
 RoundListener = Callable[[TrainingRound], None]
 
 
-def ignore_round(finished: TrainingRound) -> None:
-    """The default listener: do nothing."""
-
-
 @dataclass(frozen=True)
 class Trained:
     """A global model.
@@ -61,7 +57,7 @@ def train_experiment(
     data: Dataset,
     folder: Path,
     device: torch.device,
-    on_round: RoundListener = ignore_round,
+    on_round: RoundListener = lambda _: None,
     *,
     seconds: float | None = None,
 ) -> Trained:

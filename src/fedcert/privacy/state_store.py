@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fedcert._files.atomic import write_whole
+from fedcert._files.documents import parse
 from fedcert._files.locks import take_lock
 from fedcert._files.paths import display_path, kind_of_path
-from fedcert._files.strict_json import parse
 from fedcert.errors import CallError, FileProblem
 
 State = dict[str, Any]

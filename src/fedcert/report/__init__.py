@@ -2,7 +2,7 @@
 
 from fedcert._files.atomic import check_writable, write_whole
 from fedcert._files.documents import read_documents, read_record
-from fedcert.report.compatibility import check_compatible, check_together, common_smoothing
+from fedcert.report.compatibility import check_compatible
 from fedcert.report.load import LoadedReports, load, read_reports
 from fedcert.report.report import Report
 from fedcert.report.request import Release, Request, Target
@@ -21,9 +21,7 @@ __all__ = [
     "Table",
     "Target",
     "check_compatible",
-    "check_together",
     "check_writable",
-    "common_smoothing",
     "load",
     "read_documents",
     "read_record",

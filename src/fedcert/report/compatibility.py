@@ -16,14 +16,8 @@ class Combinable(Protocol):
     """What reports, tables of reports and sums have in common."""
 
     @property
-    def smoothing(self) -> Smoothing:
-        """How the model was smoothed and certified."""
-        ...
-
-    @property
     def shared(self) -> Mapping[str, Any]:
         """The fields that must agree, by name, the settings among them."""
-        ...
 
 
 SETTINGS_PER_CLIENT = ("n0", "n", "failure_probability")
@@ -56,10 +50,7 @@ def check_compatible(values: Sequence[Combinable]) -> None:
     traits = [_traits_of(value) for value in values]
     for trait in traits[0]:
         of_each = [known[trait] for known in traits]
-        frequencies = Counter(of_each)
-        if len(frequencies) == 1:
-            continue
-        most_common, _ = frequencies.most_common(1)[0]
+        ((most_common, _),) = Counter(of_each).most_common(1)
         differences.extend(
             f"{_name(value, index)} has {_difference(trait, own, most_common)}"
             for index, (value, own) in enumerate(zip(values, of_each, strict=True))
@@ -86,7 +77,7 @@ def _traits_of(value: Combinable) -> dict[str, Any]:
 
 def common_smoothing(values: Sequence[Combinable]) -> Smoothing:
     """The settings of combined reports."""
-    return joint([value.smoothing for value in values])
+    return joint([value.shared["smoothing"] for value in values])
 
 
 def joint(smoothings: Sequence[Smoothing]) -> Smoothing:
@@ -110,9 +101,8 @@ def check_once(clients: Sequence[str]) -> None:
     twice = [client for client, times in Counter(clients).items() if times > 1]
     named = ", ".join(preview(client) for client in twice[:_MOST_NAMED])
     more = f" and {len(twice) - _MOST_NAMED} more" if len(twice) > _MOST_NAMED else ""
-    raise CannotCombine(
-        f"each client may report once, but there are several reports of {named}{more}; keep one of each"
-    )
+    several = f"there are several reports of {named}{more}"
+    raise CannotCombine(f"each client may report once, but {several}; keep one of each")
 
 
 def _name(value: Combinable, index: int) -> str:

@@ -29,6 +29,9 @@ DESIGN_EFFECT = ListOf(Number(above=0), "positive numbers, one per radius", most
 DISTRIBUTION = MappingOf(Number(least=0), "class names to weights", least=1)
 REQUEST_DIGEST = Pattern("'sha256:' and 64 hexadecimal digits", "sha256:[0-9a-f]{64}")
 
+NamedList = tuple[str, Sequence[object]]
+"""A list and what messages call it."""
+
 
 def check_same_length(field: str, values: Sequence[object], other: str, others: Sequence[object]) -> None:
     """Check that two lists go together.
@@ -40,17 +43,26 @@ def check_same_length(field: str, values: Sequence[object], other: str, others: 
         raise InvalidValue(field, f"of the same length as {other} ({len(others)})", values)
 
 
+def check_rows(field: str, rows: Sequence[Sequence[object]], outer: NamedList, inner: NamedList) -> None:
+    """Check that rows go together with a list, and the entries of each with another, both given with their names.
+
+    Raises:
+        InvalidValue: there are more or fewer.
+    """
+    check_same_length(field, rows, *outer)
+    for index, row in enumerate(rows):
+        check_same_length(f"{field}[{index}]", row, *inner)
+
+
 def check_nonincreasing(field: str, counts: Sequence[int], most: int, of_what: str) -> None:
     """Check certified counts at increasing radii.
 
     Raises:
         InvalidValue: one is above its total, or above the count at a smaller radius.
     """
-    for index, count in enumerate(counts):
-        if index == 0 and count > most:
-            raise InvalidValue(f"{field}[0]", f"at most {of_what} ({most})", count)
-        if index and count > counts[index - 1]:
-            rule = f"at most the count at the radius before it ({counts[index - 1]})"
+    for index, (count, bound) in enumerate(zip(counts, (most, *counts), strict=False)):
+        if count > bound:
+            rule = f"at most {'the count at the radius before it' if index else of_what} ({bound})"
             raise InvalidValue(f"{field}[{index}]", rule, count)
 
 

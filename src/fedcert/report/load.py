@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 from functools import reduce
 from itertools import groupby
 from pathlib import Path
@@ -16,8 +15,8 @@ from fedcert._files.paths import display_path, kind_of_path
 from fedcert.errors import CallError, FedcertWarning, FileProblem, preview
 from fedcert.report.report import Report
 from fedcert.report.sums.values import Sums
+from fedcert.report.table.bulk import tables_of
 from fedcert.report.table.columns import Table
-from fedcert.report.table.documents import tables_of
 from fedcert.report.table.parquet import SUFFIX, holds_reports, read_parquet, reports_in
 
 Source = Report | Sums | str | Path
@@ -43,8 +42,8 @@ class LoadedReports:
         Raises:
             CannotCombine: sums and reports do not belong together.
         """
-        parts = [Sums.of(self.reports)] if self.reports is not None else []
-        return reduce(Sums.merged, [*parts, *([self.sums] if self.sums is not None else [])])
+        reported = None if self.reports is None else Sums.of(self.reports)
+        return reduce(Sums.merged, [part for part in (reported, self.sums) if part is not None])
 
 
 def load(sources: Source | Iterable[Source]) -> LoadedReports:
@@ -58,42 +57,33 @@ def load(sources: Source | Iterable[Source]) -> LoadedReports:
         InvalidValue: a report breaks a rule of its schema.
         CannotCombine: they do not belong together, or there are none.
     """
-    objects: list[Report] = []
-    sums: list[Sums] = []
-    paths: list[Path] = []
-    for source in _listed(sources):
-        if isinstance(source, Report):
-            objects.append(source)
-        elif isinstance(source, Sums):
-            sums.append(source)
-        else:
-            paths.append(Path(source))
+    listed = _listed(sources)
+    objects = [source for source in listed if isinstance(source, Report)]
+    sums = [source for source in listed if isinstance(source, Sums)]
+    paths = [Path(source) for source in listed if isinstance(source, (str, Path))]
     tables: list[Table] = []
     parquet: list[Path] = []
     sums_in_folders = 0
     items = (item for path in paths for item in _items_in(path, with_sums=True))
     for kind, run in groupby(items, key=lambda item: item.kind):
-        if kind is _ItemKind.REPORT:
+        if kind is Report:
             tables.extend(tables_of((item.place, item.content) for item in run))
-        elif kind is _ItemKind.SUMS:
+        elif kind is Sums:
             for item in run:
                 sums.append(Sums.from_json(item.content, item.place))
                 sums_in_folders += item.in_folder
         else:
             parquet.extend(item.content for item in run)
-    for file in parquet:
-        tables.extend(read_parquet(file))
+    tables.extend(table for file in parquet for table in read_parquet(file))
     if objects or not (tables or sums):
         tables.append(Table.of(objects))
     if sums_in_folders and (tables or len(sums) > 1):
-        warnings.warn(
+        words = (
             "sums came together with reports or other sums, and do not say who contributed to them: "
-            "a client that is in two of them counts twice",
-            FedcertWarning,
-            stacklevel=2,
+            "a client that is in two of them counts twice"
         )
-    whole = reduce(Sums.merged, sums) if sums else None
-    return LoadedReports(Table.joined(tables) if tables else None, whole)
+        warnings.warn(words, FedcertWarning, stacklevel=2)
+    return LoadedReports(Table.joined(tables) if tables else None, reduce(Sums.merged, sums) if sums else None)
 
 
 def read_reports(paths: str | Path | Iterable[str | Path]) -> tuple[Report, ...]:
@@ -123,7 +113,7 @@ def each_report(paths: str | Path | Iterable[str | Path]) -> Iterator[Report]:
     for path in [Path(paths)] if isinstance(paths, (str, Path)) else map(Path, paths):
         parquet: list[Path] = []
         for item in _items_in(path, with_sums=False):
-            if item.kind is _ItemKind.PARQUET:
+            if item.kind is Table:
                 parquet.append(item.content)
             else:
                 yield Report.from_json(item.content, item.place)
@@ -143,22 +133,18 @@ def _listed(sources: Source | Iterable[Source]) -> list[Source]:
     return listed
 
 
-class _ItemKind(Enum):
-    REPORT, SUMS, PARQUET = "a document of a report", "a document of sums", "a Parquet file"
-
-
 @dataclass(frozen=True)
 class _Item:
     """A report, sums or a table at a path.
 
     Attributes:
-        kind: what it is.
+        kind: what it is: `Report`, `Sums`, `Table` for a Parquet file; None for what is to be passed over.
         place: where it is, for messages.
         content: the parsed document, or the file.
         in_folder: whether the path is a folder.
     """
 
-    kind: _ItemKind
+    kind: type[Report | Sums | Table] | None
     place: str
     content: Any
     in_folder: bool
@@ -176,35 +162,32 @@ def _items_in(path: Path, *, with_sums: bool) -> Iterator[_Item]:
     """
     in_folder = kind_of_path(path) == "a folder"
     count, passed = 0, []
-    for file in files_in(path):
-        for kind, place, content in _contents(file, in_folder, with_sums):
-            if kind is None:
-                passed.append(place)
-            else:
-                count += 1
-                yield _Item(kind, place, content, in_folder)
+    for item in (item for file in files_in(path) for item in _contents(file, in_folder, with_sums)):
+        if item.kind is None:
+            passed.append(Path(item.place).name)
+        else:
+            count += 1
+            yield item
     if passed:
-        names = ", ".join(Path(place).name for place in passed[:5]) + (", …" if len(passed) > 5 else "")
-        warnings.warn(
-            f"{display_path(path)}: passed over {len(passed)} file(s) that are not reports ({preview(names, 300)})",
-            FedcertWarning,
-            stacklevel=2,
-        )
+        names = preview(", ".join(passed[:5]) + (", …" if len(passed) > 5 else ""), 300)
+        words = f"{display_path(path)}: passed over {len(passed)} file(s) that are not reports ({names})"
+        warnings.warn(words, FedcertWarning, stacklevel=2)
     if not count:
         raise FileProblem(f"{display_path(path)} holds no report; give files that 'fedcert certify' wrote")
 
 
-def _contents(file: Path, in_folder: bool, with_sums: bool) -> Iterator[tuple[_ItemKind | None, str, Any]]:
-    """What a file holds, each with its kind and its place; the kind is None for what is to be passed over."""
+def _contents(file: Path, in_folder: bool, with_sums: bool) -> Iterator[_Item]:
+    """What a file holds."""
     if file.suffix.lower() == SUFFIX:
-        yield None if in_folder and not holds_reports(file) else _ItemKind.PARQUET, str(file), file
+        yield _Item(None if in_folder and not holds_reports(file) else Table, str(file), file, in_folder)
         return
     for place, document in read_documents(file):
         kind = kind_named(document)
         if kind == "sums" and with_sums:
-            yield _ItemKind.SUMS, place, document
+            yield _Item(Sums, place, document, in_folder)
         else:  # what claims to be nothing of fedcert's is read as a report, so that a message says what is wrong
-            yield None if in_folder and kind not in ("report", "unknown") else _ItemKind.REPORT, place, document
+            other = in_folder and kind not in ("report", "unknown")
+            yield _Item(None if other else Report, place, document, in_folder)
 
 
 def kind_named(document: Any) -> str:

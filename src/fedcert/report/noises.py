@@ -50,13 +50,11 @@ def _uniform_radius(sigma: float, error_bound: float) -> float:
     return math.sqrt(3) * sigma * (1 - 2 * error_bound)
 
 
-NOISES: dict[str, Noise] = {
-    noise.name: noise
-    for noise in (
-        Noise("gaussian", "l2", _gaussian_radius, "independent normal noise on every input coordinate"),
-        Noise("uniform", "l1", _uniform_radius, "independent uniform noise on [-√3·sigma, √3·sigma]"),
-    )
-}
+_OWN = (
+    Noise("gaussian", "l2", _gaussian_radius, "independent normal noise on every input coordinate"),
+    Noise("uniform", "l1", _uniform_radius, "independent uniform noise on [-√3·sigma, √3·sigma]"),
+)
+NOISES = {noise.name: noise for noise in _OWN}
 """Every noise by its name, the default first; `certification.perturbation.register_perturbation` adds to it."""
 
 

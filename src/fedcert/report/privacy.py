@@ -11,7 +11,7 @@ from fedcert._schema.record import Nested, Record
 from fedcert.report.fields import MOST_CLASSES, MOST_RADII
 
 TOGETHER, ALONE = "together", "each site"
-_CELL = Whole(least=-LARGEST_COUNT, most=LARGEST_COUNT)
+_CELLS = ListOf(Whole(least=-LARGEST_COUNT, most=LARGEST_COUNT), "counts", most=MOST_RADII + 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +62,4 @@ class AddedNoise(Record):
     rho: float = required(Number(above=0))
     variance: float = required(Number(above=0))
     scale: int = defaulting(Whole(least=1, most=2**20), 1)
-    cells: tuple[tuple[int, ...], ...] = required(
-        ListOf(ListOf(_CELL, "counts", most=MOST_RADII + 1), "rows, one per class", most=MOST_CLASSES)
-    )
+    cells: tuple[tuple[int, ...], ...] = required(ListOf(_CELLS, "rows, one per class", most=MOST_CLASSES))

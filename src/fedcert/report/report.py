@@ -7,29 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedcert._schema.declare import TablePlace, defaulting, optional, required
-from fedcert._schema.field_types import (
-    LARGEST_COUNT,
-    Enumerated,
-    ModelName,
-    Text,
-    Timestamp,
-    Whole,
-)
+from fedcert._schema.field_types import LARGEST_COUNT, Enumerated, ModelName, Text, Timestamp, Whole
 from fedcert._schema.record import Nested
 from fedcert.errors import InvalidValue, preview
-from fedcert.report.fields import (
-    CERTIFIED_COUNTS,
-    CLASS_ROWS,
-    CLASSES,
-    DESIGN_EFFECT,
-    LABEL_COUNTS,
-    RADII,
-    REQUEST_DIGEST,
-    check_certifiable,
-    check_class_rows,
-    check_nonincreasing,
-    check_same_length,
-)
+from fedcert.report import fields
 from fedcert.report.signature import Signature
 from fedcert.report.smoothing import Smoothing
 from fedcert.report.table.layout import TableRow
@@ -78,15 +59,15 @@ class Report(TableRow):
     task: str = defaulting(Enumerated(("multiclass",)), "multiclass", place=SHARED)
     client: str = required(Text(), place=NOTED)
     model: str = required(ModelName(), place=SHARED)
-    request: str | None = optional(REQUEST_DIGEST, place=NOTED)
+    request: str | None = optional(fields.REQUEST_DIGEST, place=NOTED)
     smoothing: Smoothing = required(Nested(Smoothing), place=SHARED)
-    radii: tuple[float, ...] = required(RADII, place=SHARED)
-    classes: tuple[str, ...] = required(CLASSES, place=SHARED)
-    label_counts: tuple[int, ...] = required(LABEL_COUNTS, place=COUNTED)
-    certified_counts: tuple[int, ...] = required(CERTIFIED_COUNTS, place=COUNTED)
-    class_certified_counts: tuple[tuple[int, ...], ...] | None = optional(CLASS_ROWS, place=COUNTED)
+    radii: tuple[float, ...] = required(fields.RADII, place=SHARED)
+    classes: tuple[str, ...] = required(fields.CLASSES, place=SHARED)
+    label_counts: tuple[int, ...] = required(fields.LABEL_COUNTS, place=COUNTED)
+    certified_counts: tuple[int, ...] = required(fields.CERTIFIED_COUNTS, place=COUNTED)
+    class_certified_counts: tuple[tuple[int, ...], ...] | None = optional(fields.CLASS_ROWS, place=COUNTED)
     abstained: int | None = optional(Whole(), place=COUNTED)
-    design_effect: tuple[float, ...] | None = optional(DESIGN_EFFECT, place=COUNTED)
+    design_effect: tuple[float, ...] | None = optional(fields.DESIGN_EFFECT, place=COUNTED)
     largest_group: int | None = optional(Whole(least=1), place=COUNTED)
     samples: int | None = optional(Whole(), place=NOTED)
     software: str | None = optional(Text(), place=NOTED)
@@ -106,18 +87,17 @@ class Report(TableRow):
 
     def check_consistency(self) -> None:
         """Check the rules between counts, labels, classes and radii."""
-        check_same_length("label_counts", self.label_counts, "classes", self.classes)
-        check_same_length("certified_counts", self.certified_counts, "radii", self.radii)
+        fields.check_same_length("label_counts", self.label_counts, "classes", self.classes)
+        fields.check_same_length("certified_counts", self.certified_counts, "radii", self.radii)
         if self.examples > LARGEST_COUNT:
             raise InvalidValue("the sum of label_counts", "at most 2^53", self.examples)
-        check_nonincreasing("certified_counts", self.certified_counts, self.examples, "the number of examples")
-        check_certifiable(self.radii, self.certified_counts, self.smoothing)
+        fields.check_nonincreasing("certified_counts", self.certified_counts, self.examples, "the number of examples")
+        fields.check_certifiable(self.radii, self.certified_counts, self.smoothing)
         if self.class_certified_counts is not None:
-            check_class_rows(
-                "class_certified_counts", self.class_certified_counts, self.label_counts, self.certified_counts
-            )
+            rows, labels = self.class_certified_counts, self.label_counts
+            fields.check_class_rows("class_certified_counts", rows, labels, self.certified_counts)
         if self.design_effect is not None:
-            check_same_length("design_effect", self.design_effect, "radii", self.radii)
+            fields.check_same_length("design_effect", self.design_effect, "radii", self.radii)
         if self.largest_group is not None and self.largest_group > max(self.examples, 1):
             raise InvalidValue("largest_group", f"at most the examples ({self.examples})", self.largest_group)
         left = self.examples - self.certified_counts[0]

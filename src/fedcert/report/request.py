@@ -93,9 +93,8 @@ class PrivateSum(Record):
         if self.spread and (self.budget is not None or not self.class_counts):
             raise InvalidValue("spread", "false where sums have noise, or no counts per class", True)
         if self.fewest_holders is not None and (self.budget is not None or not self.class_counts):
-            raise InvalidValue(
-                "fewest_holders", "null where sums have noise, or no counts per class", self.fewest_holders
-            )
+            rule = "null where sums have noise, or no counts per class"
+            raise InvalidValue("fewest_holders", rule, self.fewest_holders)
         if self.budget is not None and self.budget.noise != TOGETHER:
             raise InvalidValue("budget.noise", f"'{TOGETHER}' in a private sum", self.budget.noise)
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from fedcert._schema.declare import required
 from fedcert._schema.field_types import Pattern
 from fedcert._schema.record import Record
-
-if TYPE_CHECKING:
-    from fedcert.report.report import Report
-    from fedcert.report.request import Request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +26,12 @@ class Signature(Record):
     value: str = required(Pattern("64 bytes as base64", "[A-Za-z0-9+/]{86}=="))
 
 
-def signed_text(value: Report | Request) -> bytes:
+def signed_text(value: Record) -> bytes:
     """The bytes that are signed: the value's schema and all of its fields but the signature, as canonical JSON."""
     return b"fedcert signature 1\n" + canonical(value)
 
 
-def canonical(value: Report | Request) -> bytes:
+def canonical(value: Record) -> bytes:
     """A value without its signature as canonical JSON (sorted keys, no white space, UTF-8)."""
     document = value.to_json()
     document.pop("signature", None)

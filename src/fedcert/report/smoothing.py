@@ -75,9 +75,8 @@ class Smoothing(Record):
         if self.norm != norm:
             raise InvalidValue("norm", f"'{norm}', which {self.noise} noise certifies radii in", self.norm)
         if self.procedure == "fixed" and self.tolerance is not None:
-            raise InvalidValue(
-                "tolerance", "left out (null) with the fixed procedure, which never gives up", self.tolerance
-            )
+            rule = "left out (null) with the fixed procedure, which never gives up"
+            raise InvalidValue("tolerance", rule, self.tolerance)
         if self.procedure == "sequential" and self.tolerance is None:
             object.__setattr__(self, "tolerance", DEFAULT_TOLERANCE)
 

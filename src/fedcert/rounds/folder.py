@@ -24,9 +24,9 @@ from types import TracebackType
 from typing import IO, Any, Self
 from urllib.parse import quote
 
+from fedcert._files.documents import parse
 from fedcert._files.locks import take_lock
 from fedcert._files.paths import display_path, kind_of_path
-from fedcert._files.strict_json import parse
 from fedcert.errors import CallError, FedcertError, FedcertWarning, FileProblem
 from fedcert.estimation.files import write_estimate
 from fedcert.estimation.result import Estimate

@@ -10,8 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from fedcert._files.documents import LARGEST_DOCUMENT
-from fedcert._files.strict_json import parse
+from fedcert._files.documents import LARGEST_DOCUMENT, parse
 from fedcert.errors import EstimationProblem, FedcertError, FedcertWarning, Refused, preview
 from fedcert.estimation.estimate import estimate
 from fedcert.estimation.result import Estimate

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fedcert._files.documents import kind_of
-from fedcert._files.strict_json import parse
+from fedcert._files.documents import kind_of, parse
 from fedcert._schema.record import Record
 from fedcert.errors import ConfidentialRefusal, FedcertError, ModelProblem, Refused, preview
 from fedcert.privacy.dp.ledger import spend

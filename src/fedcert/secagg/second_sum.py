@@ -18,7 +18,7 @@ import numpy as np
 from fedcert.errors import Refused
 from fedcert.estimation.target import distribution_of, target_of
 from fedcert.report import Report, Request, Sums
-from fedcert.report.sums.cluster_covariance import ClusterCovariance
+from fedcert.report.sums.values import ClusterCovariance
 from fedcert.secagg.masks import Vector
 
 _SCALE = 2.0**44

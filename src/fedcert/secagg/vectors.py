@@ -15,9 +15,9 @@ from fedcert.privacy.dp.accounting import share_of
 from fedcert.privacy.dp.mechanism import cells_of, check_units, describe_budget, privacy_unit, with_noise
 from fedcert.report import Report, Request, Sums
 from fedcert.report.privacy import AddedNoise, PrivacyBudget
-from fedcert.report.sums.groups import effect_bound, group_bound
+from fedcert.report.sums.algebra import empty_sums, noisy_sums
+from fedcert.report.sums.groups import effects_or_ones, group_bound
 from fedcert.report.sums.moments import MOMENT_SCALE, Moments
-from fedcert.report.sums.noisy import empty_sums, noisy_sums
 from fedcert.report.sums.values import ClassTotals
 from fedcert.secagg.class_support import holding
 from fedcert.secagg.masks import Vector
@@ -90,7 +90,7 @@ class VectorLayout:
         budget = self.request.private.budget if self.request.private is not None else None
         if budget is not None:
             return self._noisy(report, budget)
-        effect = max(effect_bound(report.design_effect, report.largest_group, 1) or (1.0,))
+        effect = max(effects_or_ones(report.design_effect, report.largest_group, 1))
         if effect > _EFFECTS[-1]:
             raise Refused(f"a design effect above {_EFFECTS[-1]:g} is more than a private sum can tell")
         rows = report.class_certified_counts

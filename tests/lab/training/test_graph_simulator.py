@@ -12,10 +12,10 @@ import torch
 from fedcert.lab.networks import resnet18_cifar10
 from fedcert.lab.training.batches import ClientBatches
 from fedcert.lab.training.graph_simulator import GraphSimulator
-from fedcert.lab.training.plain_simulator import PlainSimulator
 from fedcert.lab.training.replica import Task
 from fedcert.lab.training.rounds import FederatedTraining
 from fedcert.lab.training.settings import Training
+from fedcert.lab.training.simulator import PlainSimulator
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU on this machine")
 

@@ -15,12 +15,11 @@ from fedcert import CallError, DataProblem, FileProblem, InvalidValue
 from fedcert.lab.training.algorithms import Scaffold, algorithm_of
 from fedcert.lab.training.batches import ClientBatches, chosen_clients, pictures
 from fedcert.lab.training.checkpoint import load_checkpoint, save_checkpoint
-from fedcert.lab.training.plain_simulator import PlainSimulator
 from fedcert.lab.training.replica import Task
 from fedcert.lab.training.rounds import FederatedTraining
 from fedcert.lab.training.settings import Training
+from fedcert.lab.training.simulator import PlainSimulator, ThreadSimulator
 from fedcert.lab.training.state_layout import StateLayout
-from fedcert.lab.training.thread_simulator import ThreadSimulator
 
 RANDOM = np.random.default_rng(0)
 IMAGES = torch.from_numpy(RANDOM.integers(0, 256, size=(90, 3, 8, 8), dtype=np.uint8))

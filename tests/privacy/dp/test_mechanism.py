@@ -24,7 +24,7 @@ from fedcert.privacy.dp.accounting import Share, epsilon_of, rho_of, rho_togethe
 from fedcert.privacy.dp.mechanism import cells_of, describe_budget, released, with_noise
 from fedcert.report.privacy import ALONE, TOGETHER, AddedNoise, PrivacyBudget
 from fedcert.report.request import PrivateSum, Request
-from fedcert.report.sums.noisy import noisy_sums
+from fedcert.report.sums.algebra import noisy_sums
 from fedcert.secagg.vectors import VectorLayout
 from secure_sums import private_request
 

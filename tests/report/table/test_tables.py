@@ -28,7 +28,7 @@ from fedcert import (
 )
 from fedcert.report import Table, load
 from fedcert.report.table import parquet as tables
-from fedcert.report.table.documents import tables_of
+from fedcert.report.table.bulk import tables_of
 from fedcert.report.table.parquet import read_parquet, write_parquet
 
 PLAIN = {"signature": None, "class_certified_counts": None, "design_effect": None, "largest_group": None}

@@ -14,7 +14,7 @@ from fedcert.errors import EstimationProblem
 from fedcert.estimation.clients.statistics import SufficientStatistics
 from fedcert.report import Smoothing, Sums
 from fedcert.report.privacy import AddedNoise
-from fedcert.report.sums.groups import effect_bound, group_bound
+from fedcert.report.sums.groups import effects_or_ones, group_bound
 
 _CLEAR = 4.0
 """A class counts as held if its noisy count is so many standard deviations of the noise: by chance alone that happens
@@ -167,8 +167,7 @@ class AggregatedClients:
     @property
     def largest_design_effects(self) -> Floats:
         """The largest design effect of any client at each radius."""
-        bound = effect_bound(self.sums.design_effect, self.sums.largest_group, len(self.radii))
-        return np.asarray(bound or [1.0] * len(self.radii), dtype=np.float64)
+        return np.asarray(effects_or_ones(self.sums.design_effect, self.sums.largest_group, len(self.radii)))
 
     @property
     def largest_group(self) -> int:

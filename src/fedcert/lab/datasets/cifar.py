@@ -122,9 +122,8 @@ def read_cifar(folder: Path, layout: CifarFormat = CIFAR10) -> Dataset:
         if _checksum(array) != checksum:
             what = "images" if array.ndim > 1 else "labels"
             raise DataProblem(
-                f"{layout.name}: the {what} in {', '.join(display_path(folder / name) for name in names)} must "
-                "have the "
-                f"SHA-256 {checksum}, but have {_checksum(array)}: some were changed; {layout.remedy}"
+                f"{layout.name}: the {what} in {', '.join(display_path(folder / name) for name in names)} must have "
+                f"the SHA-256 {checksum}, but have {_checksum(array)}: some were changed; {layout.remedy}"
             )
     classes = _class_names(folder / layout.names, layout)
     labels = train_labels.astype(np.int64), test_labels.astype(np.int64)
@@ -137,8 +136,7 @@ def _records(path: Path, count: int, layout: CifarFormat) -> tuple[Images, Image
     if len(raw) != count * length:
         raise DataProblem(
             f"{layout.name}: {display_path(path)} must have {count * length} bytes ({count} images), but has "
-            f"{len(raw)}: "
-            f"it was cut off, or is another file; {layout.remedy}"
+            f"{len(raw)}: it was cut off, or is another file; {layout.remedy}"
         )
     rows = raw.reshape(count, length)
     images = rows[:, layout.label_bytes :].reshape(count, *_SHAPE)

@@ -48,17 +48,15 @@ def read_idx(folder: Path, *, expected: str | None = None) -> Dataset:
         content, checksum, path = _content(folder, name)
         if expected is not None and checksum != _KNOWN[expected][number]:
             raise DataProblem(
-                f"{display_path(path)} must be {expected}'s compressed file with the MD5 "
-                f"{_KNOWN[expected][number]}, but has "
-                f"{checksum}; {_REMEDY}, or ask for 'idx' where another data set is meant"
+                f"{display_path(path)} must be {expected}'s compressed file with the MD5 {_KNOWN[expected][number]}, "
+                f"but has {checksum}; {_REMEDY}, or ask for 'idx' where another data set is meant"
             )
         arrays.append(_array(content, path, 3 if number % 2 == 0 else 1))
     for images, labels, what in ((arrays[0], arrays[1], "training"), (arrays[2], arrays[3], "test")):
         if len(images) != len(labels):
             raise DataProblem(
                 f"{display_path(folder)}: there must be as many {what} images as labels, but there are "
-                f"{len(images)} and "
-                f"{len(labels)}; {_REMEDY}"
+                f"{len(images)} and {len(labels)}; {_REMEDY}"
             )
     if arrays[0].shape[1:] != arrays[2].shape[1:]:
         raise DataProblem(f"{display_path(folder)}: training and test images must have one size; {_REMEDY}")
@@ -95,7 +93,6 @@ def _array(content: bytes, path: Path, dimensions: int) -> npt.NDArray[np.uint8]
     if len(content) != header + size or not size:
         raise DataProblem(
             f"{display_path(path)} must have {header + size} bytes for an array of {shape}, at least one of them "
-            "a value, "
-            f"but has {len(content)}; {_REMEDY}"
+            f"a value, but has {len(content)}; {_REMEDY}"
         )
     return np.frombuffer(content, np.uint8, size, header).reshape(shape).copy()

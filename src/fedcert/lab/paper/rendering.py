@@ -15,7 +15,7 @@ from fedcert.lab.paper.published import Row
 from fedcert.lab.paper.tables import Reproduced
 from fedcert.show.figures.style import COLOURS, LINES, MARKERS, new_figure, save_figure, style_axes
 
-_FACTS = 5
+_FACTS = ("trained", "rounds", "clean / noisy", "target", "")
 """Columns before the figures."""
 _LINES = 3
 """Lines of a row: the paper's figures, ours on the plain target and on a shifted one."""
@@ -29,14 +29,7 @@ def lines_of(rows: Sequence[Reproduced], measure: str) -> tuple[list[str], list[
         measure: "rmse" or "mape".
     """
     which = 0 if measure == "rmse" else 1
-    header = [
-        "trained",
-        "rounds",
-        "clean / noisy",
-        "target",
-        "",
-        *(METHODS[method].title for method in (*PAPER, *OURS)),
-    ]
+    header = [*_FACTS, *(METHODS[method].title for method in (*PAPER, *OURS))]
     lines = []
     for result in rows:
         printed = result.row.rmse if measure == "rmse" else result.row.mape
@@ -50,14 +43,9 @@ def lines_of(rows: Sequence[Reproduced], measure: str) -> tuple[list[str], list[
 def label_of(row: Row) -> str:
     """A row's name: what differs between rows."""
     setting = row.setting
-    extra = "".join(
-        part
-        for part in (
-            f", T = {row.subsets:,}" if row.subsets != 1000 else "",
-            f", E = {row.subset_size}" if row.subset_size != 10 else "",
-        )
-    )
-    return f"{setting.network}, {setting.data}, {setting.partition}, {setting.algorithm}{extra}"
+    subsets = f", T = {row.subsets:,}" if row.subsets != 1000 else ""
+    size = f", E = {row.subset_size}" if row.subset_size != 10 else ""
+    return f"{setting.network}, {setting.data}, {setting.partition}, {setting.algorithm}{subsets}{size}"
 
 
 def accuracies(result: Reproduced) -> str:
@@ -73,22 +61,21 @@ def cell(errors: Errors, which: int) -> str:
 def markdown(rows: Sequence[Reproduced], measure: str) -> str:
     """A table as Markdown."""
     header, lines = lines_of(rows, measure)
-    rule = ["---"] * len(header)
-    return "".join(f"| {' | '.join(line)} |\n" for line in (header, rule, *lines))
+    return "".join(f"| {' | '.join(line)} |\n" for line in (header, ["---"] * len(header), *lines))
 
 
 def terminal(rows: Sequence[Reproduced], measure: str) -> Group:
     """A table for a terminal: what was trained in a line of its own, so that the table fits into eighty columns."""
     header, lines = lines_of(rows, measure)
     head = _narrow()
-    head.add_row(measure.upper(), *header[_FACTS:])
+    head.add_row(measure.upper(), *header[len(_FACTS) :])
     parts: list[Text | Table] = [head]
     for start in range(0, len(lines), _LINES):
         label, rounds, accuracy = lines[start][:3]
         parts.append(Text(f"{label}: {rounds} rounds, clean / noisy {accuracy}"))
         table = _narrow()
         for line in lines[start : start + _LINES]:
-            table.add_row("  " + " ".join(word for word in line[3:_FACTS] if word), *line[_FACTS:])
+            table.add_row("  " + " ".join(word for word in line[3 : len(_FACTS)] if word), *line[len(_FACTS) :])
         parts.append(table)
     return Group(*parts)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from fedcert._files.paths import display_path, kind_of_path
 from fedcert.errors import CallError, DataProblem, preview
-from fedcert.lab.paper.evaluation import OURS, PAPER, Errors, evaluate
+from fedcert.lab.paper.evaluation import Errors, evaluate
 from fedcert.lab.paper.published import FIGURE_2, TABLES, Row, Setting
 from fedcert.lab.traces.trace import Trace, read_trace
 
@@ -81,14 +82,8 @@ def reproduce(
         )
     for number, row in enumerate(rows):
         trace = _trace_of(folder, row.setting)
-
-        def errors(shift: float | None, row: Row = row, trace: Trace = trace) -> dict[str, Errors]:
-            return evaluate(
-                trace, (*PAPER, *OURS), draws=draws, shift=shift, subsets=row.subsets, subset_size=row.subset_size,
-                seed=seed,
-            )  # fmt: skip
-
-        yield Reproduced(row, trace, errors(None), errors(SHIFT))
+        errors = partial(evaluate, trace, draws=draws, subsets=row.subsets, subset_size=row.subset_size, seed=seed)
+        yield Reproduced(row, trace, errors(), errors(shift=SHIFT))
         on_row(number + 1, len(rows))
 
 

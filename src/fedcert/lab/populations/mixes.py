@@ -23,9 +23,8 @@ def draw_mix(labels: Labels, mix: Mix, size: int, generator: np.random.Generator
     Raises:
         CallError: a class has too few examples.
     """
-    wanted = counts_of_mix(mix, size)
     drawn = []
-    for label, count in enumerate(wanted):
+    for label, count in enumerate(counts_of_mix(mix, size)):
         members = np.flatnonzero(labels == label)
         if count > len(members):
             raise CallError(

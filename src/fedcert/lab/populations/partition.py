@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -23,6 +23,7 @@ Labels = npt.NDArray[np.int64]
 Shares = npt.NDArray[np.float64]
 
 
+@dataclass(frozen=True)
 class Partition(ABC):
     """A way to divide examples among clients. A new one is one small class, and a line in `PARTITIONS`."""
 
@@ -32,9 +33,10 @@ class Partition(ABC):
     def shares(self, classes: int, clients: int, generator: np.random.Generator) -> Shares:
         """The share of each class (rows) that each client (columns) gets; each row adds up to 1."""
 
-    @abstractmethod
     def __str__(self) -> str:
         """As `partition_of` reads it."""
+        values = (f"{value:g}" if isinstance(value, float) else str(value) for value in astuple(self))
+        return ":".join([self.NAME, *values])
 
     def divide(self, labels: Labels, clients: int, generator: np.random.Generator) -> list[Indices]:
         """Divide examples among clients.
@@ -73,9 +75,6 @@ class Iid(Partition):
         """Deal shuffled examples out."""
         return [np.asarray(part) for part in np.array_split(generator.permutation(len(labels)), clients)]
 
-    def __str__(self) -> str:
-        return self.NAME
-
 
 @dataclass(frozen=True)
 class Dirichlet(Partition):
@@ -91,9 +90,6 @@ class Dirichlet(Partition):
     def shares(self, classes: int, clients: int, generator: np.random.Generator) -> Shares:
         """One draw for each class."""
         return generator.dirichlet(np.full(clients, self.concentration), size=classes)
-
-    def __str__(self) -> str:
-        return f"{self.NAME}:{self.concentration:g}"
 
 
 @dataclass(frozen=True)
@@ -113,9 +109,6 @@ class Pareto(Partition):
         """One draw for each class and client, divided by the class's sum."""
         draws = generator.pareto(self.shape, size=(classes, clients)) + 1
         return np.asarray(draws / draws.sum(axis=1, keepdims=True))
-
-    def __str__(self) -> str:
-        return f"{self.NAME}:{self.shape:g}"
 
 
 @dataclass(frozen=True)
@@ -144,9 +137,6 @@ class Limited(Partition):
             holds[label, generator.integers(clients)] = 1
         draws = holds * volumes
         return np.asarray(draws / draws.sum(axis=1, keepdims=True))
-
-    def __str__(self) -> str:
-        return f"{self.NAME}:{self.held}:{self.shape:g}"
 
 
 _ABOVE_ZERO = Number(above=0, most=1e6)  # above that, draws are as good as equal

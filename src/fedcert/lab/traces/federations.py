@@ -11,10 +11,10 @@ import numpy.typing as npt
 from fedcert.errors import DataProblem
 from fedcert.lab.populations.mixes import Mix, draw_mix, largest_set
 from fedcert.lab.populations.partition import Indices, Partition
-from fedcert.lab.traces.trace import Examples, Trace
-from fedcert.report import Report, Table, Target
-from fedcert.report.table.bulk import CountColumns, fast_table
-from fedcert.report.table.columns import without_settings
+from fedcert.lab.traces.trace import Trace
+from fedcert.report import Table, Target
+from fedcert.report.table.bulk import CountColumns, NotPlain, fast_table
+from fedcert.report.table.parquet import Header
 
 
 @dataclass(frozen=True)
@@ -54,24 +54,16 @@ def table_of(trace: Trace, parts: Sequence[Indices] | None = None, *, class_coun
     certified = examples.certified(experiment.radii)[held].T
     rows = np.stack([np.bincount(cell[reached], minlength=cells) for reached in certified], axis=1)
     rows = rows.reshape(*labels.shape, len(experiment.radii))
-    # What the clients share is that of any report on the trace's model.
-    shared = Report(
-        client="any",
-        model=trace.model,
-        smoothing=experiment.smoothing,
-        radii=experiment.radii,
-        classes=trace.classes,
-        label_counts=(0,) * len(trace.classes),
-        certified_counts=(0,) * len(experiment.radii),
-    ).shared
-    table = fast_table(
-        without_settings(shared), None, [experiment.smoothing], np.zeros(len(parts), dtype=np.int32),
-        [f"client-{number:03d}" for number in range(len(parts))],
-        CountColumns(labels, rows.sum(axis=1), rows if class_counts else None),
-    )  # fmt: skip
-    if table is None:
-        raise DataProblem("the trace holds certificates that its settings cannot give; make it anew")
-    return table
+    smoothing, radii = experiment.smoothing, experiment.radii
+    header = Header(model=trace.model, smoothing=smoothing, radii=radii, classes=trace.classes)
+    try:
+        return fast_table(
+            header.shared, None, [smoothing], np.zeros(len(parts), dtype=np.int32),
+            [f"client-{number:03d}" for number in range(len(parts))],
+            CountColumns(labels, rows.sum(axis=1), rows if class_counts else None),
+        )  # fmt: skip
+    except NotPlain:
+        raise DataProblem("the trace holds certificates that its settings cannot give; make it anew") from None
 
 
 def resample_clients(trace: Trace, partition: Partition, clients: int, generator: np.random.Generator) -> list[Indices]:
@@ -92,7 +84,7 @@ def draw_target(
     labels = trace.target.label.astype(np.int64)
     chosen = np.arange(len(labels)) if mix is None else draw_mix(labels, mix, largest_set(labels, mix), generator)
     shares = np.bincount(labels[chosen], minlength=len(trace.classes)) / len(chosen)
-    truth = _certified(trace.target, trace.experiment.radii, chosen)
+    truth = np.asarray(trace.target.certified(trace.experiment.radii)[chosen].mean(axis=0))
     return Target(name="target", distribution=dict(zip(trace.classes, shares.tolist(), strict=True))), truth
 
 
@@ -106,7 +98,3 @@ def draw_federation(
 ) -> Drawn:
     """A federation and a target: see `table_of` and `draw_target`."""
     return Drawn(table_of(trace, parts, class_counts=class_counts), *draw_target(trace, mix, generator))
-
-
-def _certified(examples: Examples, radii: Sequence[float], chosen: Indices) -> npt.NDArray[np.float64]:
-    return np.asarray(examples.certified(radii)[chosen].mean(axis=0))

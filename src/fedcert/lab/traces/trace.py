@@ -21,7 +21,11 @@ _MOST_ROWS = 2**26
 _BATCH = 2**16
 """Rows that are read together: about 2 MB."""
 _SPLITS = ("client", "target")
-_COLUMNS = ("split", "client", "index", "label", "predicted", "radius", "samples")
+_NUMBERS = ("client", "index", "label", "predicted", "radius", "samples")
+_COLUMNS = ("split", *_NUMBERS)
+_ARROW_TYPES = dict.fromkeys(_NUMBERS, "int32") | {"label": "int16", "predicted": "int16", "radius": "float32"}
+_FACTS = ("experiment", "classes", "model", "rounds", "accuracy", "about")
+"""What the metadata says of a trace."""
 
 
 @dataclass(frozen=True)
@@ -93,39 +97,17 @@ def write_trace(path: Path, trace: Trace) -> None:
     arrow = require("pyarrow", "traces", "parquet")
     parquet = require("pyarrow.parquet", "traces", "parquet")
     both = (trace.clients, trace.target)
-
-    def column(name: str, kind: Any) -> Any:
-        return arrow.array(np.concatenate([getattr(part, name) for part in both]), kind)
-
     split = np.repeat(np.arange(2, dtype=np.int8), [len(part) for part in both])
-    table = arrow.table(
-        {
-            "split": arrow.DictionaryArray.from_arrays(arrow.array(split), list(_SPLITS)),
-            "client": column("client", arrow.int32()),
-            "index": column("index", arrow.int32()),
-            "label": column("label", arrow.int16()),
-            "predicted": column("predicted", arrow.int16()),
-            # Six digits keep the file small, and are rounded down: a certificate must not grow.
-            "radius": arrow.array(np.concatenate([_rounded_down(part.radius) for part in both]), arrow.float32()),
-            "samples": column("samples", arrow.int32()),
-        }
-    )
-    header = {
-        "schema": SCHEMA,
-        "experiment": trace.experiment.to_tables(),
-        "classes": trace.classes,
-        "model": trace.model,
-        "rounds": trace.rounds,
-        "accuracy": trace.accuracy,
-        "about": trace.about,
-    }
+    columns = {"split": arrow.DictionaryArray.from_arrays(arrow.array(split), list(_SPLITS))}
+    for name, kind in _ARROW_TYPES.items():
+        values = np.concatenate([getattr(part, name) for part in both])
+        # Six digits keep the file small, and are rounded down: a certificate must not grow.
+        columns[name] = arrow.array(_rounded_down(values) if name == "radius" else values, kind)
+    facts = {name: getattr(trace, name) for name in _FACTS}
+    header = {"schema": SCHEMA, **facts, "experiment": trace.experiment.to_tables()}
+    table = arrow.table(columns).replace_schema_metadata({"fedcert": json.dumps(header)})
     with whole_file(path) as file:
-        parquet.write_table(
-            table.replace_schema_metadata({"fedcert": json.dumps(header)}),
-            file,
-            compression="zstd",
-            compression_level=19,
-        )
+        parquet.write_table(table, file, compression="zstd", compression_level=19)
 
 
 def read_trace(path: Path) -> Trace:
@@ -151,7 +133,7 @@ def read_trace(path: Path) -> Trace:
         raise FileProblem(f"cannot read the trace {display_path(path)}: {str(error).splitlines()[0][:200]}") from None
     if not isinstance(header, dict) or header.get("schema") != SCHEMA:
         raise FileProblem(f"{display_path(path)} is no trace of fedcert ({SCHEMA}); make it with 'fedcert lab trace'")
-    missing = sorted({"experiment", "classes", "model", "rounds", "accuracy", "about"} - set(header))
+    missing = sorted(set(_FACTS) - set(header))
     missing += [name for name in _COLUMNS if name not in columns]
     if missing:
         raise DataProblem(f"the trace {display_path(path)} lacks {', '.join(missing)}; make it anew")
@@ -169,10 +151,8 @@ def read_trace(path: Path) -> Trace:
     experiment = _experiment(header["experiment"], path)
     _check_rows(arrays, split, len(header["classes"]), experiment.clients, path)
     clients, target = (_examples(arrays, split == name) for name in _SPLITS)
-    return Trace(
-        experiment, tuple(header["classes"]), header["model"], header["rounds"],
-        header["accuracy"], header["about"], clients, target,
-    )  # fmt: skip
+    facts = {name: header[name] for name in _FACTS} | {"experiment": experiment, "classes": tuple(header["classes"])}
+    return Trace(**facts, clients=clients, target=target)
 
 
 def _check_size(metadata: Any) -> None:
@@ -200,11 +180,8 @@ def _check_header(header: dict[str, Any], path: Path) -> None:
     }
     wrong = [name for name, fine in good.items() if not fine]
     if wrong:
-        raise DataProblem(
-            f"the trace {display_path(path)} says {preview(header[wrong[0]])} for {wrong[0]}, which a trace of "
-            "fedcert never "
-            f"does; make it anew"
-        )
+        says = f"says {preview(header[wrong[0]])} for {wrong[0]}"
+        raise DataProblem(f"the trace {display_path(path)} {says}, which a trace of fedcert never does; make it anew")
 
 
 def _experiment(given: Any, path: Path) -> Experiment:

@@ -1,6 +1,6 @@
 """Federated algorithms: how a client's gradients are corrected, and how the server merges the clients' states.
 
-A new one is a class here and a line in `registry.ALGORITHMS`.
+A new one is a class here and a line in `settings.ALGORITHMS`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 
 from fedcert._schema.field_types import FieldType, Number
 from fedcert.errors import CallError
-from fedcert.lab.training.registry import ALGORITHMS
+from fedcert.lab.training.settings import ALGORITHMS
 
 Tensors = list[torch.Tensor]
 

@@ -39,26 +39,15 @@ class ClientBatches:
             client: its number.
             number: the round's.
         """
-        key = hashlib.sha256(f"{settings.seed}/{number}/{client}".encode()).digest()
-        generator = np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "little")))
+        generator, noise_seed = _randomness(settings, number, str(client))
         steps = settings.steps(len(held))
         wanted = steps * settings.batch_size
         passes = -(-wanted // len(held)) if steps else 0
         stream = np.concatenate([np.zeros(0, dtype=np.int64), *(generator.permutation(held) for _ in range(passes))])
         places = (steps, settings.batch_size)
-        shifts = np.stack(
-            [
-                generator.integers(0, 2 * settings.padding + 1, places),
-                generator.integers(0, 2 * settings.padding + 1, places),
-                generator.integers(0, 2, places) * settings.flip,
-            ],
-            axis=-1,
-        )
-        return cls(
-            torch.from_numpy(stream[:wanted].reshape(places)),
-            torch.from_numpy(shifts),
-            int.from_bytes(key[16:24], "little") >> 1,
-        )
+        down, right = generator.integers(0, 2 * settings.padding + 1, (2, *places))
+        shifts = np.stack([down, right, generator.integers(0, 2, places) * settings.flip], axis=-1)
+        return cls(torch.from_numpy(stream[:wanted].reshape(places)), torch.from_numpy(shifts), noise_seed)
 
     @property
     def steps(self) -> int:
@@ -72,11 +61,17 @@ class ClientBatches:
 
 def chosen_clients(settings: Training, sizes: np.ndarray, number: int) -> list[int]:
     """The clients of a round: drawn without repetition, those without training examples never."""
-    key = hashlib.sha256(f"{settings.seed}/{number}/clients".encode()).digest()
-    generator = np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "little")))
+    generator, _ = _randomness(settings, number, "clients")
     able = np.flatnonzero(sizes)
     drawn = generator.choice(able, min(settings.clients_per_round, len(able)), replace=False)
     return [int(client) for client in np.sort(drawn)]
+
+
+def _randomness(settings: Training, number: int, purpose: str) -> tuple[np.random.Generator, int]:
+    """A generator for one purpose in a round, and a seed that is independent of it."""
+    key = hashlib.sha256(f"{settings.seed}/{number}/{purpose}".encode()).digest()
+    generator = np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "little")))
+    return generator, int.from_bytes(key[16:24], "little") >> 1
 
 
 def pictures(

@@ -65,8 +65,7 @@ def load_checkpoint(federation: FederatedTraining, path: Path, subject: str = ""
     if int(about["round"]) > federation.settings.rounds:
         raise CallError(
             f"{display_path(path)} is trained for {about['round']} rounds, more than the "
-            f"{federation.settings.rounds} wanted; "
-            "ask for as many or more, or name another folder"
+            f"{federation.settings.rounds} wanted; ask for as many or more, or name another folder"
         )
     federation.row.copy_(tensors.pop("row"))
     prefix = "algorithm."

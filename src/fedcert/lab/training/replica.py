@@ -51,11 +51,7 @@ def loss_of(network: Network, settings: Training) -> Loss:
     """The objective of a step: the mean loss of a network on a batch."""
 
     def loss(
-        images: torch.Tensor,
-        labels: torch.Tensor,
-        examples: torch.Tensor,
-        shifts: torch.Tensor,
-        noise: torch.Tensor,
+        images: torch.Tensor, labels: torch.Tensor, examples: torch.Tensor, shifts: torch.Tensor, noise: torch.Tensor
     ) -> torch.Tensor:
         moved = shifts if settings.padding or settings.flip else None
         batch = pictures(images, examples, moved, settings.padding, noise)

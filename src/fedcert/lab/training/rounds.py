@@ -14,12 +14,10 @@ from fedcert.errors import DataProblem
 from fedcert.lab.training.algorithms import Algorithm, algorithm_of
 from fedcert.lab.training.batches import ClientBatches, chosen_clients
 from fedcert.lab.training.graph_simulator import GraphSimulator
-from fedcert.lab.training.plain_simulator import PlainSimulator
 from fedcert.lab.training.replica import Task
 from fedcert.lab.training.settings import Training
-from fedcert.lab.training.simulator import Simulator
+from fedcert.lab.training.simulator import PlainSimulator, Simulator, ThreadSimulator
 from fedcert.lab.training.state_layout import StateLayout
-from fedcert.lab.training.thread_simulator import ThreadSimulator
 
 
 @dataclass(frozen=True)

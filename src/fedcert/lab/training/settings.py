@@ -1,15 +1,45 @@
-"""Settings of federated training."""
+"""Settings of federated training, and its algorithms by name.
+
+Settings know the names; the algorithms' classes need torch, and are loaded when training begins.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from fedcert._schema.checked import Checked
-from fedcert._schema.declare import defaulting
+from fedcert._schema.declare import Checked, defaulting
 from fedcert._schema.field_types import Enumerated, Flag, MappingOf, Number, Whole
-from fedcert.lab.training.registry import ALGORITHMS
+from fedcert._schema.registry import Registry
+
+if TYPE_CHECKING:
+    from fedcert.lab.training.algorithms import Algorithm
+
+
+@dataclass(frozen=True)
+class AlgorithmEntry:
+    """A training algorithm.
+
+    Attributes:
+        load: gives its class, which declares its hyperparameters.
+    """
+
+    load: Callable[[], type[Algorithm]]
+
+
+def _own(name: str) -> AlgorithmEntry:
+    def load() -> type[Algorithm]:
+        algorithm: type[Algorithm] = getattr(import_module("fedcert.lab.training.algorithms"), name)
+        return algorithm
+
+    return AlgorithmEntry(load)
+
+
+ALGORITHMS: Registry[AlgorithmEntry] = Registry(
+    AlgorithmEntry, {"fedavg": _own("FedAvg"), "fedprox": _own("FedProx"), "scaffold": _own("Scaffold")}
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +56,7 @@ class Training(Checked):
         momentum: of local SGD, started anew in each round; not in the paper.
         weight_decay: the L2 penalty on all parameters; not in the paper.
         sigma: standard deviation of the noise on every training example, in units of pixels in [0, 1].
-        algorithm: its name, in `registry.ALGORITHMS`.
+        algorithm: its name, in `ALGORITHMS`.
         figures: the algorithm's own hyperparameters.
         padding: black pixels on each side, of which a random crop takes some in; not in the paper.
         flip: whether every other picture, by chance, is mirrored; not in the paper.

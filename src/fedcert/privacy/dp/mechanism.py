@@ -12,7 +12,7 @@ from fedcert.errors import Refused, preview, require
 from fedcert.privacy.dp.accounting import Share, share_of
 from fedcert.report import Report, Sums
 from fedcert.report.privacy import ALONE, AddedNoise, PrivacyBudget
-from fedcert.report.sums.noisy import empty_sums, noisy_sums
+from fedcert.report.sums.algebra import empty_sums, noisy_sums
 
 Whole = npt.NDArray[np.int64]
 

@@ -13,13 +13,14 @@ from fedcert._schema.declare import required
 from fedcert._schema.field_types import ListOf, Whole
 from fedcert._schema.record import Record
 from fedcert.errors import CannotCombine, InvalidValue
-from fedcert.report.fields import MOST_RADII, check_same_length
+from fedcert.report.fields import MOST_RADII, check_rows, check_same_length
 from fedcert.report.table.columns import Counts
 
 MOMENT_SCALE = 2**24
 """Moments are stored as whole multiples of 1/scale: exact to add, and below 2^62 for 2e11 examples."""
 
 _MOMENT = Whole(most=2**62)  # two of them still add up within int64
+_CLASS_MOMENTS = ListOf(_MOMENT, "moments, one per class")
 _MOMENTS = ListOf(_MOMENT, "moments, one per radius", most=MOST_RADII)
 _CELLS_AT_ONCE = 2**22
 """Products of counts that are held at a time, in float64 32 MB: a million clients need not fit into memory at once."""
@@ -43,9 +44,7 @@ class Moments(Record):
 
     scale: int = required(Whole(least=1))
     clients: int = required(Whole())
-    labels_labels: tuple[tuple[int, ...], ...] = required(
-        ListOf(ListOf(_MOMENT, "moments, one per class"), "rows, one per class")
-    )
+    labels_labels: tuple[tuple[int, ...], ...] = required(ListOf(_CLASS_MOMENTS, "rows, one per class"))
     labels_certified: tuple[tuple[int, ...], ...] = required(ListOf(_MOMENTS, "rows, one per class"))
     certified_squared: tuple[int, ...] = required(_MOMENTS)
 
@@ -55,12 +54,9 @@ class Moments(Record):
         Raises:
             InvalidValue: they are not; `field` is named in the message.
         """
-        check_same_length(f"{field}.labels_labels", self.labels_labels, "classes", classes)
-        check_same_length(f"{field}.labels_certified", self.labels_certified, "classes", classes)
+        check_rows(f"{field}.labels_labels", self.labels_labels, ("classes", classes), ("classes", classes))
+        check_rows(f"{field}.labels_certified", self.labels_certified, ("classes", classes), ("radii", radii))
         check_same_length(f"{field}.certified_squared", self.certified_squared, "radii", radii)
-        for index, (row, other) in enumerate(zip(self.labels_labels, self.labels_certified, strict=True)):
-            check_same_length(f"{field}.labels_labels[{index}]", row, "classes", classes)
-            check_same_length(f"{field}.labels_certified[{index}]", other, "radii", radii)
 
     def check_totals(self, labels: Sequence[int], certified: Sequence[int], contributors: int, field: str) -> None:
         """Check that they are moments of such totals, up to the rounding of each client's part.
@@ -74,9 +70,8 @@ class Moments(Record):
         most = (self.clients + 1) * max(len(labels), 1)
         for index, (row, label) in enumerate(zip(self.labels_labels, labels, strict=True)):
             if abs(sum(row) - label * self.scale) > most:
-                raise InvalidValue(
-                    f"{field}.labels_labels[{index}]", f"adding up to {label} in units of 1/scale", sum(row)
-                )
+                wanted = f"adding up to {label} in units of 1/scale"
+                raise InvalidValue(f"{field}.labels_labels[{index}]", wanted, sum(row))
             for other, cell in enumerate(row[:index]):
                 if cell != self.labels_labels[other][index]:
                     wanted = f"the same as labels_labels[{other}][{index}]"
@@ -84,9 +79,8 @@ class Moments(Record):
         for index, count in enumerate(certified):
             total = sum(row[index] for row in self.labels_certified)
             if abs(total - count * self.scale) > most:
-                raise InvalidValue(
-                    f"column {index} of {field}.labels_certified", f"adding up to {count} in units of 1/scale", total
-                )
+                wanted = f"adding up to {count} in units of 1/scale"
+                raise InvalidValue(f"column {index} of {field}.labels_certified", wanted, total)
 
 
 def moments_of(labels: Counts, certified: Counts) -> Moments | None:

@@ -6,30 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedcert._schema.declare import TablePlace, defaulting, optional, required
-from fedcert._schema.field_types import Enumerated, Flag, ModelName, Text, Timestamp, Whole
+from fedcert._schema.declare import defaulting, optional, required
+from fedcert._schema.field_types import Enumerated, Flag, ListOf, ModelName, Number, Text, Timestamp, Whole
 from fedcert._schema.record import Nested, Record
 from fedcert.errors import InvalidValue
-from fedcert.report.fields import (
-    CERTIFIED_COUNTS,
-    CLASS_ROWS,
-    CLASSES,
-    DESIGN_EFFECT,
-    LABEL_COUNTS,
-    RADII,
-    REQUEST_DIGEST,
-    check_certifiable,
-    check_class_rows,
-    check_nonincreasing,
-    check_same_length,
-)
+from fedcert.report import fields
 from fedcert.report.privacy import AddedNoise
-from fedcert.report.report import Report
+from fedcert.report.report import SHARED, Report
 from fedcert.report.smoothing import Smoothing
-from fedcert.report.sums.cluster_covariance import ClusterCovariance
 from fedcert.report.sums.moments import Moments
 from fedcert.report.table.columns import Table
-from fedcert.report.table.layout import fields_at
+
+_SHARES = ListOf(Number(least=0, most=1), "shares, one per class", most=fields.MOST_CLASSES)
+_COVARIANCES = ListOf(Number(), "numbers, one per radius", most=fields.MOST_RADII)
+_COVARIANCE = ListOf(_COVARIANCES, "rows, one per radius", most=fields.MOST_RADII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +36,30 @@ class ClassTotals(Record):
     NOUN: ClassVar[str] = "totals per class"
 
     contributors: int = required(Whole())
-    label_counts: tuple[int, ...] = required(LABEL_COUNTS)
-    certified_counts: tuple[tuple[int, ...], ...] = required(CLASS_ROWS)
+    label_counts: tuple[int, ...] = required(fields.LABEL_COUNTS)
+    certified_counts: tuple[tuple[int, ...], ...] = required(fields.CLASS_ROWS)
     moments: Moments | None = optional(Nested(Moments))
 
     def check_consistency(self) -> None:
         """Check that no class has more certified examples than examples."""
-        check_class_rows("certified_counts", self.certified_counts, self.label_counts, None)
+        fields.check_class_rows("certified_counts", self.certified_counts, self.label_counts, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterCovariance(Record):
+    """The cluster-robust covariance of a post-stratified estimate.
+
+    Attributes:
+        target: the class mix that it is about, in the order of the classes.
+        covariance: Σ u uᵀ over the clients, radii x radii, with u the client's contribution to the estimate's error.
+        freedom: degrees of freedom: the effective number of clients (of equal weight), less one.
+    """
+
+    NOUN: ClassVar[str] = "spread"
+
+    target: tuple[float, ...] = required(_SHARES)
+    covariance: tuple[tuple[float, ...], ...] = required(_COVARIANCE)
+    freedom: float = required(Number(above=0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,18 +101,18 @@ class Sums(Record):
     NOUN: ClassVar[str] = "sums"
     REMEDY: ClassVar[str | None] = "ask whoever added them up to do it again"
 
-    task: str = defaulting(Enumerated(("multiclass",)), "multiclass")
-    model: str = required(ModelName())
-    request: str | None = optional(REQUEST_DIGEST)
-    smoothing: Smoothing = required(Nested(Smoothing))
-    radii: tuple[float, ...] = required(RADII)
-    classes: tuple[str, ...] = required(CLASSES)
+    task: str = defaulting(Enumerated(("multiclass",)), "multiclass", place=SHARED)
+    model: str = required(ModelName(), place=SHARED)
+    request: str | None = optional(fields.REQUEST_DIGEST)
+    smoothing: Smoothing = required(Nested(Smoothing), place=SHARED)
+    radii: tuple[float, ...] = required(fields.RADII, place=SHARED)
+    classes: tuple[str, ...] = required(fields.CLASSES, place=SHARED)
     contributors: int = required(Whole())
-    label_counts: tuple[int, ...] = required(LABEL_COUNTS)
-    certified_counts: tuple[int, ...] = required(CERTIFIED_COUNTS)
+    label_counts: tuple[int, ...] = required(fields.LABEL_COUNTS)
+    certified_counts: tuple[int, ...] = required(fields.CERTIFIED_COUNTS)
     by_class: ClassTotals | None = optional(Nested(ClassTotals))
     moments: Moments | None = optional(Nested(Moments))
-    design_effect: tuple[float, ...] | None = optional(DESIGN_EFFECT)
+    design_effect: tuple[float, ...] | None = optional(fields.DESIGN_EFFECT)
     largest_group: int | None = optional(Whole(least=1))
     alike: bool = defaulting(Flag(), True)
     noise: str | None = optional(Text())
@@ -117,38 +124,38 @@ class Sums(Record):
 
     def check_consistency(self) -> None:
         """Check that all parts speak of the same classes and radii, and that counts fit their totals."""
-        check_same_length("label_counts", self.label_counts, "classes", self.classes)
-        check_same_length("certified_counts", self.certified_counts, "radii", self.radii)
-        check_nonincreasing("certified_counts", self.certified_counts, sum(self.label_counts), "the number of examples")
+        classes, radii = ("classes", self.classes), ("radii", self.radii)
+        fields.check_same_length("label_counts", self.label_counts, *classes)
+        fields.check_same_length("certified_counts", self.certified_counts, *radii)
+        fields.check_nonincreasing("certified_counts", self.certified_counts, self.examples, "the number of examples")
         if self.by_class is not None:
-            self._check_class_sizes(self.by_class)
+            self._check_classes(self.by_class)
         if self.noise is None:
-            check_certifiable(self.radii, self.certified_counts, self.smoothing)
+            fields.check_certifiable(self.radii, self.certified_counts, self.smoothing)
         if self.moments is not None:
             self.moments.check_shape(self.classes, self.radii, "moments")
             if self.noise is None:
                 self.moments.check_totals(self.label_counts, self.certified_counts, self.contributors, "moments")
-        if self.by_class is not None:
-            self._check_class_totals(self.by_class)
         if self.design_effect is not None:
-            check_same_length("design_effect", self.design_effect, "radii", self.radii)
+            fields.check_same_length("design_effect", self.design_effect, *radii)
         if self.spread is not None:
-            self._check_spread(self.spread)
+            fields.check_same_length("spread.target", self.spread.target, *classes)
+            fields.check_rows("spread.covariance", self.spread.covariance, radii, radii)
         if self.private is not None:
-            self._check_cells(self.private)
+            fields.check_rows("private.cells", self.private.cells, classes, ("radii and one more", (*self.radii, None)))
+            if self.noise is None:
+                raise InvalidValue("noise", "words about the noise, as private has figures", None)
 
-    def _check_class_sizes(self, part: ClassTotals) -> None:
-        check_same_length("by_class.label_counts", part.label_counts, "classes", self.classes)
-        for index, row in enumerate(part.certified_counts):
-            check_same_length(f"by_class.certified_counts[{index}]", row, "radii", self.radii)
+    def _check_classes(self, part: ClassTotals) -> None:
+        classes, radii = ("classes", self.classes), ("radii", self.radii)
+        fields.check_same_length("by_class.label_counts", part.label_counts, *classes)
+        fields.check_rows("by_class.certified_counts", part.certified_counts, classes, radii)
         for index, (count, whole) in enumerate(zip(part.label_counts, self.label_counts, strict=True)):
             if count > whole:
                 raise InvalidValue(f"by_class.label_counts[{index}]", f"at most label_counts[{index}] ({whole})", count)
         if part.contributors > self.contributors:
             wanted = f"at most contributors ({self.contributors})"
             raise InvalidValue("by_class.contributors", wanted, part.contributors)
-
-    def _check_class_totals(self, part: ClassTotals) -> None:
         certified = tuple(sum(column) for column in zip(*part.certified_counts, strict=True))
         all_classes = part.label_counts == self.label_counts
         for index, (count, whole) in enumerate(zip(certified, self.certified_counts, strict=True)):
@@ -159,25 +166,6 @@ class Sums(Record):
             part.moments.check_shape(self.classes, self.radii, "by_class.moments")
             if self.noise is None:
                 part.moments.check_totals(part.label_counts, certified, part.contributors, "by_class.moments")
-
-    def _check_spread(self, spread: ClusterCovariance) -> None:
-        check_same_length("spread.target", spread.target, "classes", self.classes)
-        check_same_length("spread.covariance", spread.covariance, "radii", self.radii)
-        for index, numbers in enumerate(spread.covariance):
-            check_same_length(f"spread.covariance[{index}]", numbers, "radii", self.radii)
-
-    def _check_cells(self, noise: AddedNoise) -> None:
-        check_same_length("private.cells", noise.cells, "classes", self.classes)
-        for index, row in enumerate(noise.cells):
-            check_same_length(f"private.cells[{index}]", row, "radii and one more", (*self.radii, None))
-        if self.noise is None:
-            raise InvalidValue("noise", "words about the noise, as private has figures", None)
-
-    @property
-    def shared(self) -> dict[str, object]:
-        """See `compatibility.Combinable`."""
-        shared = fields_at(Report, TablePlace.SHARED)
-        return {name: getattr(self, name) for name in self.field_types() if name in shared}
 
     @property
     def examples(self) -> int:
@@ -191,7 +179,7 @@ class Sums(Record):
         Raises:
             CannotCombine: the reports do not belong together, or there are none.
         """
-        from fedcert.report.sums.merge import sums_of  # it is made of sums itself
+        from fedcert.report.sums.algebra import sums_of  # it is made of sums itself
 
         return sums_of(reports if isinstance(reports, Table) else Table.of(reports))
 
@@ -203,6 +191,6 @@ class Sums(Record):
         Raises:
             CannotCombine: the two do not belong together.
         """
-        from fedcert.report.sums.merge import merged_sums  # it is made of sums itself
+        from fedcert.report.sums.algebra import merged_sums  # it is made of sums itself
 
         return merged_sums(self, other)

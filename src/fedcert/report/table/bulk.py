@@ -1,4 +1,4 @@
-"""The rules of reports, for many at once.
+"""The rules of reports, for many at once, and parsed JSON reports as tables.
 
 Bulk checks only find out whether all rows plainly obey the rules. Where one may not, each is read as a `Report` of its
 own, so that what is refused, and in which words, does not depend on how many reports came together. So bulk checks may
@@ -7,8 +7,9 @@ refuse too much, never too little: a counted field without a rule here is left t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from fedcert.errors import InvalidValue
 from fedcert.report.fields import RADIUS_SLACK
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
-from fedcert.report.table.columns import Counts, Table, smallest
+from fedcert.report.table.columns import Counts, Table, common_request, smallest
 from fedcert.report.table.layout import columns_of
 
 COLUMNS = columns_of(Report)
@@ -28,6 +29,15 @@ NOTES = tuple(column for column in COLUMNS if not column.counted)
 _IN_BULK = ("label_counts", "certified_counts", "class_certified_counts", "abstained")
 ROW_BY_ROW = tuple(column.name for column in COLUMNS if column.counted and column.name not in _IN_BULK)
 """Counted fields whose rules are checked only report by report; few reports have them."""
+_AT_ONCE = 4096
+"""Documents in a table: many share the cost of making one, and few parsed documents are in memory."""
+_WORTH_IT = 8
+"""Fewer documents are read one by one: there is nothing to gain from arrays."""
+_COLUMN_NAMES = frozenset(column.name for column in COLUMNS)
+
+
+class NotPlain(ValueError):
+    """Rows that may break a rule: each is to be read as a report of its own."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +87,7 @@ def fast_table(
     settings: npt.NDArray[np.int32],
     clients: Sequence[str],
     counts: CountColumns,
-) -> Table | None:
+) -> Table:
     """The table of rows of independent examples, of which all or none disclose counts per class.
 
     Args:
@@ -88,15 +98,13 @@ def fast_table(
         clients: valid names.
         counts: what the clients counted.
 
-    Returns:
-        None where a row breaks a rule of counts.
+    Raises:
+        NotPlain: a row breaks a rule of counts.
     """
     caps = np.array([smoothing.largest_radius for smoothing in smoothings])[settings]
     if counts.broken_rows(caps, header["radii"]).any():
-        return None
-    class_rows = counts.class_rows
-    if class_rows is None:
-        class_rows = np.zeros((0, len(header["classes"]), len(header["radii"])), dtype=np.int64)
+        raise NotPlain
+    no_rows = np.zeros((0, len(header["classes"]), len(header["radii"])), dtype=np.int64)
     return Table(
         header=header,
         request=request,
@@ -106,18 +114,20 @@ def fast_table(
         label_counts=counts.labels,
         certified_counts=counts.certified,
         has_class_counts=np.full(len(counts.labels), counts.class_rows is not None),
-        class_rows=smallest(class_rows),
-        design_effects=None,
-        largest_groups=None,
+        class_rows=smallest(no_rows if counts.class_rows is None else counts.class_rows),
     )
 
 
-def validated_notes(values: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]] | None:
-    """Columns of notes as their types normalise them; None where a value breaks the rule of its type."""
+def validated_notes(values: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """Columns of notes as their types normalise them.
+
+    Raises:
+        NotPlain: a value breaks the rule of its type.
+    """
     try:
         return {column.name: _validated(column.field_type, values[column.name]) for column in NOTES}
     except (InvalidValue, TypeError):  # TypeError: an object, where none may be
-        return None
+        raise NotPlain from None
 
 
 def _validated(field_type: FieldType, values: Sequence[Any]) -> list[Any]:
@@ -127,3 +137,82 @@ def _validated(field_type: FieldType, values: Sequence[Any]) -> list[Any]:
         return [field_type.validate(value, "") for value in values]
     known = {value: field_type.validate(value, "") for value in set(values)}
     return [known[value] for value in values]
+
+
+def tables_of(documents: Iterable[tuple[str, Any]]) -> Iterator[Table]:
+    """Parsed reports, each with the place where it stands, as tables of some thousand rows.
+
+    Raises:
+        InvalidValue: a report breaks a rule of its schema.
+        CannotCombine: reports do not belong together.
+    """
+    rest = iter(documents)
+    while chunk := list(islice(rest, _AT_ONCE)):
+        try:
+            yield _in_bulk(chunk)
+        except NotPlain:
+            yield Table.of([Report.from_json(document, place) for place, document in chunk])
+
+
+def _in_bulk(chunk: Sequence[tuple[str, Any]]) -> Table:
+    """The table of documents that share a header and plainly obey the rules."""
+    documents = [document for _, document in chunk]
+    if len(chunk) < _WORTH_IT or not _share_header(documents):
+        raise NotPlain
+    place, first = chunk[0]
+    report = Report.from_json(first, place)
+    values = {column.name: [each.get(column.name, column.default) for each in documents] for column in COLUMNS}
+    if report.extra or any(value is not None for name in ROW_BY_ROW for value in values[name]):
+        raise NotPlain
+    notes = validated_notes(values)
+    counts = _count_columns(values, len(report.classes), len(report.radii))
+    settings, request = np.zeros(len(chunk), dtype=np.int32), common_request(notes["request"])
+    return fast_table(report.shared, request, [report.smoothing], settings, notes["client"], counts)
+
+
+def _share_header(documents: Sequence[Any]) -> bool:
+    """Whether documents agree on all that is no column. True equals 1 in Python, but not in a report."""
+    if not all(isinstance(document, dict) for document in documents):
+        return False
+    headers = [{key: document[key] for key in document.keys() - _COLUMN_NAMES} for document in documents]
+    return all(header == headers[0] and not _has_flags(header) for header in headers)
+
+
+def _has_flags(header: Mapping[str, Any]) -> bool:
+    """Whether true or false stands in a document's header, or in a list or an object there."""
+    for value in header.values():
+        values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else (value,)
+        if bool in set(map(type, values)):
+            return True
+    return False
+
+
+def _count_columns(values: Mapping[str, Sequence[Any]], classes: int, radii: int) -> CountColumns:
+    """The counts as arrays."""
+    labels, certified = _array(values["label_counts"], classes), _array(values["certified_counts"], radii)
+    abstained = _array([[0 if count is None else count] for count in values["abstained"]], 1)[:, 0]
+    if all(rows is None for rows in values["class_certified_counts"]):
+        return CountColumns(labels, certified, None, abstained)
+    cells = _array([_flat(rows, classes, radii) for rows in values["class_certified_counts"]], classes * radii)
+    return CountColumns(labels, certified, cells.reshape(-1, classes, radii), abstained)
+
+
+def _flat(rows: Any, classes: int, radii: int) -> list[Any]:
+    """Rows per class one after the other, so many and so long."""
+    if not _are_lists([rows], classes) or not _are_lists(rows, radii):
+        raise NotPlain
+    return [count for row in rows for count in row]
+
+
+def _array(rows: Sequence[Any], length: int) -> Counts:
+    """Lists of so many whole numbers as an array; true, 3.0 and 2^63 are none."""
+    if not _are_lists(rows, length) or not all(set(map(type, row)) == {int} for row in rows):
+        raise NotPlain
+    try:
+        return np.array(rows, dtype=np.int64).reshape(len(rows), length)
+    except OverflowError:
+        raise NotPlain from None
+
+
+def _are_lists(rows: Sequence[Any], length: int) -> bool:
+    return all(isinstance(row, list) and len(row) == length for row in rows)

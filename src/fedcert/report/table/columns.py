@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedcert._schema.declare import TablePlace
-from fedcert._schema.frozen import FrozenMapping
 from fedcert.errors import CannotCombine
 from fedcert.report.compatibility import check_compatible, check_once, check_together, joint
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
 from fedcert.report.sums.groups import effects_or_ones, group_bound
-from fedcert.report.table.layout import fields_at
 
 Counts = npt.NDArray[np.int64]
 
@@ -26,7 +23,7 @@ class Table:
     """Reports that go together, one row each, in the order given.
 
     Attributes:
-        header: the fields that all of them share, but for the settings.
+        header: the fields that all of them share, with the settings of one of them.
         request: digest of the request that all of them answer; None where they do not say, or not the same.
         smoothings: the settings that occur; they differ in n0, n and the failure probability only.
         settings: which of these each row has.
@@ -48,16 +45,11 @@ class Table:
     certified_counts: Counts
     has_class_counts: npt.NDArray[np.bool_]
     class_rows: npt.NDArray[np.unsignedinteger[Any]]
-    design_effects: npt.NDArray[np.float64] | None
-    largest_groups: Counts | None
+    design_effects: npt.NDArray[np.float64] | None = None
+    largest_groups: Counts | None = None
 
     def __len__(self) -> int:
         return len(self.clients)
-
-    @property
-    def task(self) -> str:
-        """What is predicted."""
-        return str(self.header["task"])
 
     @property
     def model(self) -> str:
@@ -80,10 +72,9 @@ class Table:
         return joint(self.smoothings)
 
     @property
-    def shared(self) -> dict[str, Any]:
+    def shared(self) -> Mapping[str, Any]:
         """See `compatibility.Combinable`."""
-        known = {**self.header, "smoothing": self.smoothings[0]}
-        return {name: known[name] for name in fields_at(Report, TablePlace.SHARED)}
+        return self.header
 
     @property
     def client(self) -> str:
@@ -100,23 +91,24 @@ class Table:
         """
         check_together(reports)
         first = reports[0]
-        smoothings = list(dict.fromkeys(report.smoothing for report in reports))
-        position = {smoothing: index for index, smoothing in enumerate(smoothings)}
+        position = _positions(report.smoothing for report in reports)
         rows = [report.class_certified_counts for report in reports if report.class_certified_counts is not None]
         shape = (len(rows), len(first.classes), len(first.radii))
         grouped = any(report.design_effect is not None or report.largest_group is not None for report in reports)
+        effects = [effects_or_ones(report.design_effect, report.largest_group, len(report.radii)) for report in reports]
+        groups = [group_bound(report.examples, report.design_effect, report.largest_group) for report in reports]
         return cls(
-            header=without_settings(first.shared),
+            header=first.shared,
             request=common_request(report.request for report in reports),
-            smoothings=tuple(smoothings),
+            smoothings=tuple(position),
             settings=np.array([position[report.smoothing] for report in reports], dtype=np.int32),
             clients=tuple(report.client for report in reports),
             label_counts=np.array([report.label_counts for report in reports], dtype=np.int64),
             certified_counts=np.array([report.certified_counts for report in reports], dtype=np.int64),
             has_class_counts=np.array([report.class_certified_counts is not None for report in reports]),
             class_rows=smallest(np.array(rows, dtype=np.int64).reshape(shape)),
-            design_effects=_design_effects(reports) if grouped else None,
-            largest_groups=_largest_groups(reports) if grouped else None,
+            design_effects=np.array(effects) if grouped else None,
+            largest_groups=np.array(groups, dtype=np.int64) if grouped else None,
         )
 
     @classmethod
@@ -133,8 +125,7 @@ class Table:
         check_once(clients)
         if len(tables) == 1:
             return tables[0]
-        smoothings = list(dict.fromkeys(smoothing for table in tables for smoothing in table.smoothings))
-        position = {smoothing: index for index, smoothing in enumerate(smoothings)}
+        position = _positions(smoothing for table in tables for smoothing in table.smoothings)
         settings = [
             np.array([position[smoothing] for smoothing in table.smoothings], dtype=np.int32)[table.settings]
             for table in tables
@@ -143,7 +134,7 @@ class Table:
         return cls(
             header=tables[0].header,
             request=common_request(table.request for table in tables),
-            smoothings=tuple(smoothings),
+            smoothings=tuple(position),
             settings=np.concatenate(settings),
             clients=clients,
             label_counts=np.concatenate([table.label_counts for table in tables]),
@@ -163,9 +154,9 @@ class Table:
         return np.ones(len(self), dtype=np.int64) if self.largest_groups is None else self.largest_groups
 
 
-def without_settings(shared: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What reports share, but for their settings, of which clients may differ in some."""
-    return FrozenMapping({name: value for name, value in shared.items() if name != "smoothing"})
+def _positions(smoothings: Iterable[Smoothing]) -> dict[Smoothing, int]:
+    """The settings that occur, each once, and which of them each is."""
+    return {smoothing: index for index, smoothing in enumerate(dict.fromkeys(smoothings))}
 
 
 def common_request(requests: Iterable[str | None]) -> str | None:
@@ -176,18 +167,4 @@ def common_request(requests: Iterable[str | None]) -> str | None:
 
 def smallest(counts: Counts) -> npt.NDArray[np.unsignedinteger[Any]]:
     """Counts in the smallest unsigned type that holds them: rows per class are most of a table."""
-    kinds = (np.uint8, np.uint16, np.uint32)
-    most = int(counts.max(initial=0))
-    kind = next((kind for kind in kinds if most <= np.iinfo(kind).max), np.uint64)
-    return counts.astype(kind)
-
-
-def _design_effects(reports: Sequence[Report]) -> npt.NDArray[np.float64]:
-    return np.array(
-        [effects_or_ones(report.design_effect, report.largest_group, len(report.radii)) for report in reports]
-    )
-
-
-def _largest_groups(reports: Sequence[Report]) -> Counts:
-    bounds = [group_bound(report.examples, report.design_effect, report.largest_group) for report in reports]
-    return np.array(bounds, dtype=np.int64)
+    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))

@@ -8,32 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
+from fedcert._schema import field_types as types
 from fedcert._schema.declare import TablePlace
 from fedcert._schema.encoding import Encoded
-from fedcert._schema.field_types import (
-    Enumerated,
-    FieldType,
-    Flag,
-    ListOf,
-    ModelName,
-    Nullable,
-    Number,
-    Pattern,
-    Text,
-    Timestamp,
-    Whole,
-)
+from fedcert._schema.field_types import FieldType, ListOf, Nullable
 from fedcert._schema.record import Record
 
-_ARROW_NAMES: dict[type[FieldType], str] = {
-    Flag: "bool_",
-    Whole: "int64",
-    Number: "float64",
-    **dict.fromkeys((Text, ModelName, Pattern, Timestamp, Enumerated, Enumerated, Encoded), "string"),
-}
+_ARROW_NAMES: dict[type[FieldType], str] = {types.Flag: "bool_", types.Whole: "int64", types.Number: "float64"}
+_TEXTS = (types.Text, types.ModelName, types.Pattern, types.Timestamp, types.Enumerated, Encoded)
+_ARROW_NAMES |= dict.fromkeys(_TEXTS, "string")
 """The Arrow type of single values, by the name of the function of `pyarrow` that gives it."""
 
 
@@ -51,11 +38,6 @@ class TableRow(Record):
             if "ClassVar" not in str(annotation):
                 _check_declared(f"{cls.__name__}.{name}", vars(cls).get(name))
 
-    @property
-    def shared(self) -> dict[str, Any]:
-        """What all rows of a table agree on, by field."""
-        return {name: getattr(self, name) for name in fields_at(type(self), TablePlace.SHARED)}
-
 
 def _check_declared(name: str, declared: Any) -> None:
     metadata = declared.metadata if isinstance(declared, dataclasses.Field) else {}
@@ -66,10 +48,8 @@ def _check_declared(name: str, declared: Any) -> None:
         places = ", ".join(place.name for place in TablePlace)
         raise TypeError(f"the field {name} must say its place in tables of reports ({places})")
     if place in (TablePlace.COUNTED, TablePlace.NOTED) and _arrow_name(metadata["type"]) is None:
-        raise TypeError(
-            f"the field {name} cannot be a column: {type(_item_type(metadata['type'])).__name__} has no Arrow type; "
-            "give it one, or put the field into EXTRA"
-        )
+        no_type = f"{type(_item_type(metadata['type'])).__name__} has no Arrow type"
+        raise TypeError(f"the field {name} cannot be a column: {no_type}; give it one, or put the field into EXTRA")
 
 
 def fields_at(row: type[Record], *places: TablePlace) -> tuple[str, ...]:
@@ -119,17 +99,7 @@ def columns_of(row: type[Record]) -> tuple[Column, ...]:
 def header_type(row: type[Record], schema: str, noun: str, remedy: str) -> Any:
     """The record of what all rows share: a class with the shared fields, as they are declared."""
     shared = fields_at(row, TablePlace.SHARED)
-    fields = [
-        (
-            field.name,
-            Any,
-            dataclasses.field(
-                default=field.default, default_factory=field.default_factory, metadata=dict(field.metadata)
-            ),
-        )
-        for field in dataclasses.fields(row)
-        if field.name in shared
-    ]
+    fields = [(field.name, Any, copy(field)) for field in dataclasses.fields(row) if field.name in shared]
     words = {"SCHEMA": schema, "NOUN": noun, "REMEDY": remedy}
     return dataclasses.make_dataclass("Header", fields, bases=(Record,), namespace=words, frozen=True, kw_only=True)
 

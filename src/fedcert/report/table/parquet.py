@@ -11,24 +11,29 @@ import json
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from fedcert._files.atomic import whole_file
+from fedcert._files.documents import parse
 from fedcert._files.paths import check_readable, display_path
-from fedcert._files.strict_json import parse
 from fedcert._schema.declare import TablePlace
-from fedcert.errors import CannotCombine, FedcertError, FedcertWarning, FileProblem, preview
+from fedcert.errors import CannotCombine, FedcertError, FedcertWarning, FileProblem, InvalidValue, preview, require
 from fedcert.report.compatibility import SETTINGS_PER_CLIENT, check_compatible, check_once
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
-from fedcert.report.table.bulk import COLUMNS
-from fedcert.report.table.columns import Table
+from fedcert.report.table.bulk import COLUMNS, NOTES, ROW_BY_ROW, CountColumns, NotPlain, fast_table, validated_notes
+from fedcert.report.table.columns import Counts, Table, common_request
 from fedcert.report.table.layout import arrow_type, fields_at, header_type
-from fedcert.report.table.row_batch import EXTRA_COLUMN, RowBatch, pyarrow
 
 SUFFIX = ".parquet"
+EXTRA_COLUMN = "extra"
+"""The column of keys that have no column of their own, as the text of a JSON object."""
 _KEY = b"fedcert"
 _LARGEST_HEADER = 32 * 2**20
 """Bytes, as of a JSON document (`LARGEST_DOCUMENT`)."""
@@ -38,13 +43,14 @@ _CELLS_AT_ONCE = 10**7
 """Counts per class that are read together: 80 MB as 64-bit integers, and as much again while they are checked."""
 _WRITTEN_AT_ONCE = 4096
 """Reports that become a row group: no more of them are in memory."""
+_STRANGE = (OSError, ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError)
+"""What pyarrow, or Python, raises on a strange file."""
 _REMEDY = "make it with 'fedcert merge REPORT… --out reports.parquet'"
 
 Header = header_type(Report, "fedcert/table/1", "table", _REMEDY)
 """What all rows of a table share."""
 _REQUIRED = tuple(column.name for column in COLUMNS if column.required)
-_OPTIONAL = tuple(column.name for column in COLUMNS if not column.required)
-_KNOWN = (*_REQUIRED, *_OPTIONAL, *SETTINGS_PER_CLIENT, EXTRA_COLUMN)
+_KNOWN = (*(column.name for column in COLUMNS), *SETTINGS_PER_CLIENT, EXTRA_COLUMN)
 
 
 def read_parquet(path: Path) -> Iterator[Table]:
@@ -89,7 +95,7 @@ def _file_problems(path: Path) -> Iterator[None]:
         yield
     except FedcertError:
         raise
-    except (OSError, ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError) as error:
+    except _STRANGE as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise FileProblem(f"{display_path(path)} cannot be read as a Parquet table: {reason}; {_REMEDY}") from None
 
@@ -98,14 +104,13 @@ def _batches(path: Path) -> Iterator[RowBatch]:
     parquet = pyarrow("parquet")
     check_readable(path, (SUFFIX,))
     with parquet.ParquetFile(path) as file:
-        header = _header_of(file, path)
-        columns = _columns_of(file, path)
-        start = 0
+        place, start = display_path(path), 0
+        header, columns = _header_of(file, place), _columns_of(file, place)
         for batch in file.iter_batches(batch_size=_batch_rows(header, columns), columns=columns):
-            yield RowBatch(header, batch, display_path(path), start)
+            yield RowBatch(header, batch, place, start)
             start += len(batch)
         if not start:
-            raise FileProblem(f"{display_path(path)} holds no report; {_REMEDY}")
+            raise FileProblem(f"{place} holds no report; {_REMEDY}")
 
 
 def write_parquet(path: Path, reports: Iterable[Report]) -> int:
@@ -126,12 +131,11 @@ def write_parquet(path: Path, reports: Iterable[Report]) -> int:
     schema = arrow_schema(arrow).with_metadata({_KEY: json.dumps(header.to_json())})
     clients: list[str] = []
     with whole_file(path) as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-        chunk = [first, *islice(rows, _WRITTEN_AT_ONCE - 1)]
-        while chunk:
+        rows = chain([first], rows)
+        while chunk := list(islice(rows, _WRITTEN_AT_ONCE)):
             check_compatible([first, *chunk])
             clients += [report.client for report in chunk]
             writer.write_table(arrow.Table.from_pylist([_row(report) for report in chunk], schema=schema))
-            chunk = list(islice(rows, _WRITTEN_AT_ONCE))
         check_once(clients)
     return len(clients)
 
@@ -155,38 +159,29 @@ def _row(report: Report) -> dict[str, Any]:
     return row | {EXTRA_COLUMN: json.dumps(extra) if extra else None}
 
 
-def _header_of(file: Any, path: Path) -> Any:
-    metadata = file.schema_arrow.metadata or {}
-    text = metadata.get(_KEY)
+def _header_of(file: Any, place: str) -> Any:
+    text = (file.schema_arrow.metadata or {}).get(_KEY)
     if text is None or len(text) > _LARGEST_HEADER:
         raise FileProblem(
-            f"{display_path(path)} must say in its metadata, under the key 'fedcert', what its rows share, but "
-            f"does not; {_REMEDY}"
+            f"{place} must say in its metadata, under the key 'fedcert', what its rows share, but does not; {_REMEDY}"
         )
-    return Header.from_json(
-        parse(text, f"{display_path(path)}: the metadata under the key 'fedcert'"), display_path(path)
-    )
+    return Header.from_json(parse(text, f"{place}: the metadata under the key 'fedcert'"), place)
 
 
-def _columns_of(file: Any, path: Path) -> list[str]:
+def _columns_of(file: Any, place: str) -> list[str]:
     names = file.schema_arrow.names
     for name in _REQUIRED:
         if name not in names:
-            raise FileProblem(f"{display_path(path)} must have the column '{name}', but has not; {_REMEDY}")
+            raise FileProblem(f"{place} must have the column '{name}', but has not; {_REMEDY}")
     for name in _KNOWN:
-        if names.count(name) > 1:
-            raise FileProblem(
-                f"{display_path(path)} must have the column '{name}' once, but has it {names.count(name)} times; "
-                f"{_REMEDY}"
-            )
+        times = names.count(name)
+        if times > 1:
+            raise FileProblem(f"{place} must have the column '{name}' once, but has it {times} times; {_REMEDY}")
     unknown = [name for name in dict.fromkeys(names) if name not in _KNOWN and not name.startswith("x-")]
     if unknown:
-        some = ", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else "")
-        warnings.warn(
-            f"{display_path(path)}: columns that reports do not have are not read ({preview(some, 300)})",
-            FedcertWarning,
-            stacklevel=2,
-        )
+        some = preview(", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else ""), 300)
+        words = f"{place}: columns that reports do not have are not read ({some})"
+        warnings.warn(words, FedcertWarning, stacklevel=2)
     return [name for name in _KNOWN if name in names]
 
 
@@ -194,3 +189,127 @@ def _batch_rows(header: Any, columns: Sequence[str]) -> int:
     """Rows at a time, so that their counts per class stay within some hundred megabytes."""
     cells = len(header.classes) * len(header.radii) if "class_certified_counts" in columns else 1
     return max(1, min(_ROWS_AT_ONCE, _CELLS_AT_ONCE // cells))
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """Some rows of a table.
+
+    Attributes:
+        header: what all rows share.
+        batch: the rows, as pyarrow reads them.
+        place: the file, for messages.
+        start: rows before these.
+    """
+
+    header: Any
+    batch: Any
+    place: str
+    start: int
+
+    def table(self) -> Table:
+        """The rows as a table. Where they do not plainly obey the rules, each is read as a report of its own."""
+        try:
+            return self._in_bulk()
+        except FedcertError:
+            raise
+        except _STRANGE:  # not plain, or columns of other types: one by one it shows what is wrong
+            return Table.of(list(self.reports()))
+
+    def reports(self) -> Iterator[Report]:
+        """The rows, each as a report of its own."""
+        shared = self.header.to_json()
+        for index, row in enumerate(self.batch.to_pylist()):
+            place = f"{self.place}, row {self.start + index + 1}"
+            settings = {name: row.pop(name, None) for name in SETTINGS_PER_CLIENT}
+            smoothing = shared["smoothing"] | _without_nulls(settings)
+            extra = _extra(row.pop(EXTRA_COLUMN, None), f"{place}, column '{EXTRA_COLUMN}'")
+            document = {**extra, **shared, **row, "smoothing": smoothing}
+            yield Report.from_json({**document, "schema": Report.SCHEMA}, place)
+
+    def _in_bulk(self) -> Table:
+        if any(self._has(name) for name in (*ROW_BY_ROW, EXTRA_COLUMN)):
+            raise NotPlain
+        notes = validated_notes({column.name: self._values(column.name, column.default) for column in NOTES})
+        request, clients = common_request(notes["request"]), notes["client"]
+        return fast_table(self.header.shared, request, *self._settings(), clients, self._counts())
+
+    def _has(self, name: str) -> bool:
+        """Whether a column is there and not all null."""
+        return name in self.batch.schema.names and self.batch.column(name).null_count < len(self.batch)
+
+    def _values(self, name: str, default: Any) -> list[Any]:
+        """A column's values; the default in all rows where there is no such column."""
+        return self.batch.column(name).to_pylist() if self._has(name) else [default] * len(self.batch)
+
+    def _counts(self) -> CountColumns:
+        classes, radii = len(self.header.classes), len(self.header.radii)
+        labels, certified = self._array("label_counts", classes), self._array("certified_counts", radii)
+        class_rows = abstained = None
+        if self._has("class_certified_counts"):
+            class_rows = self._array("class_certified_counts", classes, radii)
+        if self._has("abstained"):
+            abstained = _whole_numbers(self.batch.column("abstained").fill_null(0))
+        return CountColumns(labels, certified, class_rows, abstained)
+
+    def _array(self, name: str, *lengths: int) -> Counts:
+        """A column of lists, or of lists of lists, of the given lengths as an array."""
+        types, compute = pyarrow("types"), pyarrow("compute")
+        list_types = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+        column = self.batch.column(name)
+        for length in lengths:
+            if column.null_count or not any(is_list(column.type) for is_list in list_types):
+                raise NotPlain
+            if compute.min_max(compute.list_value_length(column)).as_py() != {"min": length, "max": length}:
+                raise NotPlain
+            column = column.flatten()
+        return _whole_numbers(column).reshape(-1, *lengths)
+
+    def _settings(self) -> tuple[list[Smoothing], npt.NDArray[np.int32]]:
+        """The settings that occur, and which of them each row has."""
+        shared = self.header.smoothing
+        names = [name for name in SETTINGS_PER_CLIENT if self._has(name)]
+        if not names:
+            return [shared], np.zeros(len(self.batch), dtype=np.int32)
+        columns = [self.batch.column(name).to_pylist() for name in names]
+        position: dict[tuple[Any, ...], int] = {}
+        indices = [position.setdefault(row, len(position)) for row in zip(*columns, strict=True)]
+        try:
+            given = [dict(zip(names, row, strict=True)) for row in position]
+            smoothings = [replace(shared, **_without_nulls(settings)) for settings in given]
+        except InvalidValue:
+            raise NotPlain from None
+        return smoothings, np.array(indices, dtype=np.int32)
+
+
+def pyarrow(module: str | None = None) -> Any:
+    """The package pyarrow, or a module of it.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
+    name = "pyarrow" if module is None else f"pyarrow.{module}"
+    return require(name, "Parquet tables", "parquet")
+
+
+def _without_nulls(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _whole_numbers(column: Any) -> Counts:
+    arrow, types = pyarrow(), pyarrow("types")
+    if not types.is_integer(column.type) or column.null_count:
+        raise NotPlain
+    try:
+        return np.asarray(column.cast(arrow.int64()).to_numpy(zero_copy_only=False), dtype=np.int64)
+    except arrow.ArrowInvalid:  # unsigned numbers beyond 2^63
+        raise NotPlain from None
+
+
+def _extra(text: Any, place: str) -> dict[str, Any]:
+    if text is None:
+        return {}
+    document = parse(text, place) if isinstance(text, str) else text
+    if not isinstance(document, dict):
+        raise InvalidValue("it", "a JSON object as text, or null", document, place=place)
+    return document

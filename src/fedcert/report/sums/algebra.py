@@ -1,16 +1,21 @@
-"""The algebra of sums: reports fold into sums, and sums merge into sums over more clients."""
+"""The algebra of sums: reports fold into sums, sums merge into sums over more clients, and noise is put into them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fedcert.errors import CannotCombine
 from fedcert.report.compatibility import check_together, common_smoothing, joint
+from fedcert.report.privacy import ALONE, AddedNoise
+from fedcert.report.report import Report
+from fedcert.report.request import Request
 from fedcert.report.sums.groups import effect_bound, group_bound
 from fedcert.report.sums.moments import added, as_rows, merged_moments, moments_of
-from fedcert.report.sums.noisy import merged_noise
 from fedcert.report.sums.values import ClassTotals, Sums
 from fedcert.report.table.columns import Table
 
@@ -43,21 +48,21 @@ def merged_sums(first: Sums, second: Sums) -> Sums:
     both = (first, second)
     check_together(both)
     if first.private is not None and second.private is not None:
-        return merged_noise(first, second)
+        noise = _joint_noise(first.private, second.private)
+        exact = [replace(sums, noise=None, private=None, by_class=None, moments=None) for sums in both]
+        like = merged_sums(*exact)
+        return noisy_sums(like, noise, like.contributors, first.noise or "")
     if first.noise is not None or second.noise is not None:
         raise CannotCombine("sums with noise cannot be merged with others: one would tell of the other's noise")
     with_examples = [sums for sums in both if sums.examples] or list(both)  # as in `sums_of`
     common = with_examples[0].smoothing
     return Sums(
-        model=first.model,
+        **{**first.shared, "smoothing": common_smoothing(with_examples)},
         request=first.request if first.request == second.request else None,
-        smoothing=common_smoothing(with_examples),
-        radii=first.radii,
-        classes=first.classes,
         contributors=first.contributors + second.contributors,
         label_counts=added(first.label_counts, second.label_counts),
         certified_counts=added(first.certified_counts, second.certified_counts),
-        by_class=_merged_totals([sums.by_class for sums in both if sums.by_class is not None]),
+        by_class=_merged_totals(first.by_class, second.by_class),
         moments=merged_moments(first.moments, second.moments),
         design_effect=_larger_effects(both),
         largest_group=_larger_group(both),
@@ -90,13 +95,95 @@ def _class_totals(table: Table) -> ClassTotals:
     )
 
 
-def _merged_totals(parts: Sequence[ClassTotals]) -> ClassTotals | None:
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    first, second = parts
+def _merged_totals(first: ClassTotals | None, second: ClassTotals | None) -> ClassTotals | None:
+    if first is None or second is None:
+        return first or second
     return ClassTotals(
         contributors=first.contributors + second.contributors,
         label_counts=added(first.label_counts, second.label_counts),
         certified_counts=tuple(map(added, first.certified_counts, second.certified_counts)),
         moments=merged_moments(first.moments, second.moments),
+    )
+
+
+def empty_sums(like: Report | Request, contributors: int, **known: Any) -> Sums:
+    """Sums without examples.
+
+    Args:
+        like: of which they have the model, the settings, the radii and the classes.
+        contributors: how many sites are in them.
+        known: further fields of `Sums`.
+    """
+    return Sums(
+        model=like.model,
+        request=like.digest if isinstance(like, Request) else like.request,
+        smoothing=like.smoothing,
+        radii=like.radii,
+        classes=like.classes,
+        contributors=contributors,
+        label_counts=(0,) * len(like.classes),
+        certified_counts=(0,) * len(like.radii),
+        **known,
+    )
+
+
+def counts_of_cells(cells: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Label counts and certified counts of disjoint cells.
+
+    Args:
+        cells: one row per class; in it examples that are not certified even at the first radius, then those certified
+            at each radius and not at the next.
+
+    Returns:
+        Examples per class, and certified ones, classes x radii.
+
+    Examples:
+        >>> labels, certified = counts_of_cells(np.array([[1, 2, 3]]))
+        >>> labels.tolist(), certified.tolist()
+        ([6], [[5, 3]])
+    """
+    return cells.sum(axis=1), np.cumsum(cells[:, :0:-1], axis=1)[:, ::-1]
+
+
+def noisy_sums(like: Sums, noise: AddedNoise, contributors: int, words: str) -> Sums:
+    """The sums that follow from noisy cells, of which negative ones count as 0.
+
+    Args:
+        like: sums with the same settings.
+        noise: the noise and the cells.
+        contributors: how many sites are in them.
+        words: the noise in words.
+    """
+    cells = np.rint(np.maximum(np.array(noise.cells, dtype=np.float64), 0) / noise.scale).astype(np.int64)
+    labels, certified = counts_of_cells(cells)
+    label_counts = tuple(labels.tolist())
+    return replace(
+        like,
+        contributors=contributors,
+        label_counts=label_counts,
+        certified_counts=tuple(certified.sum(axis=0).tolist()),
+        by_class=ClassTotals(contributors=contributors, label_counts=label_counts, certified_counts=as_rows(certified)),
+        moments=None,
+        noise=words,
+        private=noise,
+        spread=None,
+        fewest_holders=None,
+        created=None,
+    )
+
+
+def _joint_noise(noise: AddedNoise, other: AddedNoise) -> AddedNoise:
+    """The noise of different sites: each unit is at one of them, so the budget is that of the larger loss.
+
+    Raises:
+        CannotCombine: it was not added by each site by itself, or for different budgets.
+    """
+    if noise.budget.noise != ALONE or (noise.budget, noise.scale) != (other.budget, other.scale):
+        raise CannotCombine("noisy sums can be merged only if each site added noise by itself, for the same budget")
+    return replace(
+        noise,
+        rho=max(noise.rho, other.rho),
+        variance=noise.variance + other.variance,
+        cells=tuple(map(added, noise.cells, other.cells)),
+        extra={},
     )
