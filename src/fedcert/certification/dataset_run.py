@@ -103,7 +103,6 @@ def _report(
     plan: CertificationPlan, model: str, classes: tuple[str, ...], data: LocalData, certificates: CertificateTable
 ) -> Report:
     labels = data.labels[certificates.index]
-    label_counts, certified, abstained = certificates.counts(labels, len(classes), plan.radii)
     return Report(
         client=plan.client,
         model=model,
@@ -111,10 +110,8 @@ def _report(
         smoothing=plan.smoothing,
         radii=plan.radii,
         classes=classes,
-        label_counts=tuple(label_counts.tolist()),
-        certified_counts=tuple(certified.sum(axis=0).tolist()),
-        class_certified_counts=tuple(map(tuple, certified.tolist())) if plan.class_counts else None,
-        abstained=abstained,
+        **certificates.counts(labels, len(classes), plan.radii, class_counts=plan.class_counts),
+        abstained=certificates.abstained(labels),
         samples=int(certificates.samples.sum()),
         software=f"fedcert {__version__}",
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
