@@ -138,9 +138,7 @@ class CertificateTable:
         """How many selections are right and could not be certified at all."""
         return int(((self.selected == labels) & self.abstains).sum())
 
-    def counts(
-        self, labels: Integers, classes: int, radii: Sequence[float], *, class_counts: bool
-    ) -> dict[str, tuple[Any, ...] | None]:
+    def counts(self, labels: Integers, classes: int, radii: Sequence[float], *, class_counts: bool) -> dict[str, Any]:
         """What a report counts, by its fields: examples of each class, and those that are right and certified.
 
         Args:

@@ -216,10 +216,9 @@ def _summary(report: Report, out: Path, stays: bool) -> None:
     if not report.examples:
         print_result(f"{report.client} has no examples; its report says so. Wrote {out}.")
         return
-    share, radius = report.certified_accuracy[0], report.radii[0]
     print_result(
-        f"{report.client}: {share:.1%} of {report.examples} examples are predicted right "
-        f"and certified to radius {radius:g}."
+        f"{report.client}: {report.certified_accuracy[0]:.1%} of {report.examples} examples are predicted right "
+        f"and certified to radius {report.radii[0]:g}."
     )
     print_result(report_table(report))
     cap = report.smoothing.largest_radius

@@ -80,7 +80,7 @@ def collect(
         if folder is not None:
             written += folder.keep_estimate(result)
             draw_estimate(result, folder.path)
-        written += draw_outputs(result, figure, page, lambda: page_of(collection, result))
+        written += draw_outputs(result, None, figure, page, lambda: page_of(collection, result))
     if as_json:
         print_json(result)
         return

@@ -100,16 +100,9 @@ def print_json(value: Record | list[Any] | dict[str, Any]) -> None:
 
 def progress() -> Progress:
     """A progress bar on a terminal; nothing in a pipe, and nothing with --quiet."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[rate]}"),
-        console=Console(stderr=True),
-        transient=True,
-        disable=_quiet or not sys.stderr.isatty(),
-    )
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    rate, hidden = TextColumn("{task.fields[rate]}"), _quiet or not sys.stderr.isatty()
+    return Progress(*columns, rate, console=Console(stderr=True), transient=True, disable=hidden)
 
 
 def duration(seconds: float) -> str:

@@ -66,14 +66,13 @@ def demo(
         console.print(f"  {name:<18} {words}", markup=False)
     where, program = shlex.quote(str(run.folder)), shlex.quote(_program())
     console.print("\nTry next:")
-    console.print(f"  {program} validate {where}/reports", markup=False, soft_wrap=True)
-    console.print(f"  {program} estimate {where}/reports --target uniform --method ga", markup=False, soft_wrap=True)
-    console.print(
-        f"  {program} certify fedcert.lab.networks:digits_network {where}/data/client-03.npz"
-        f" --weights {where}/model.safetensors --request {where}/request.json --client client-03 --dry-run",
-        markup=False,
-        soft_wrap=True,
-    )
+    model = f"fedcert.lab.networks:digits_network {where}/data/client-03.npz --weights {where}/model.safetensors"
+    for arguments in (
+        f"validate {where}/reports",
+        f"estimate {where}/reports --target uniform --method ga",
+        f"certify {model} --request {where}/request.json --client client-03 --dry-run",
+    ):
+        print_result(f"  {program} {arguments}", soft_wrap=True)
 
 
 def _program() -> str:

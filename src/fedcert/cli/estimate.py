@@ -66,7 +66,7 @@ def estimate(
         errors = compare(result.certified_accuracy, true)
         result = replace(result, details={**result.details, "comparison": errors.to_json()}, comparison=errors)
     written = write_estimate(result, out) if out is not None else []
-    written += draw_outputs(result, figure, page, lambda: Contents.of_clients(prepared, result), true)
+    written += draw_outputs(result, true, figure, page, lambda: Contents.of_clients(prepared, result))
     if as_json:
         print_json(result)
     else:
@@ -88,10 +88,10 @@ def check_outputs(inputs: Sequence[Path], out: Path | None, figure: Path | None,
 
 def draw_outputs(
     result: Estimate,
+    truth: Sequence[float] | None,
     figure: Path | None,
     page: Path | None,
     contents: Callable[[], Contents],
-    truth: Sequence[float] | None = None,
 ) -> list[Path]:
     """Write the figure and the page of an estimate, where they are asked for, and give the files."""
     if figure is not None:

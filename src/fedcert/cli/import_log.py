@@ -56,7 +56,6 @@ def import_log(
     )
     read_policy(policy).check_report(report.examples, class_counts)
     write_whole(out, report.dumps())
-    count = report.certified_counts[0]
-    print_result(f"{report.client}: {report.examples} examples of {log}, of which {count} count.")
+    print_result(f"{report.client}: {report.examples} examples of {log}, of which {report.certified_counts[0]} count.")
     print_result(report_table(report))
     print_result(f"Wrote {out}.")

@@ -54,8 +54,7 @@ def trust(
     if not cards and not remove:
         raise CallError("give cards to take in, or --remove NAME")
     check_writable(keyring, (".json",), cards or ())
-    there = kind_of_path(keyring) is not None
-    ring = read_keyring(keyring) if there else Keyring(members={})
+    ring = read_keyring(keyring) if kind_of_path(keyring) is not None else Keyring(members={})
     taken = [read_record(path, Card) for path in cards or ()]
     updated = ring.without(remove or ()).with_cards(taken)
     write_whole(keyring, updated.dumps())
@@ -68,9 +67,7 @@ def trust(
     print_result(f"Wrote {keyring}: {len(updated.members)} members.")
 
 
-def show(
-    file: Annotated[Path, Argument(help="A keyring, a card or a secret file (.json).")],
-) -> None:
+def show(file: Annotated[Path, Argument(help="A keyring, a card or a secret file (.json).")]) -> None:
     """Show names and fingerprints; never a secret."""
     from fedcert.privacy.keys.identity import Card, Identity, fingerprint
     from fedcert.privacy.keys.keyring import Keyring

@@ -19,8 +19,6 @@ from fedcert.cli.console import duration, print_note, print_result, print_status
 from fedcert.cli.inputs import files_among, seconds_of
 from fedcert.errors import CallError, require
 from fedcert.lab.datasets import library
-from fedcert.lab.experiment import read_experiment
-from fedcert.lab.populations.partition import class_counts
 from fedcert.report import check_writable, write_whole
 from fedcert.show.figures import FORMATS, plot_partition
 
@@ -55,6 +53,9 @@ def partition(
     folder: Folder = None,
 ) -> None:
     """Draw who holds what."""
+    from fedcert.lab.experiment import read_experiment
+    from fedcert.lab.populations.partition import class_counts
+
     check_writable(out, FORMATS, files_among(experiment))
     require("matplotlib", "plotting", "plot")
     settings = read_experiment(experiment)
@@ -178,6 +179,8 @@ def _make_missing(table: str, traces: Path, rounds: int, folders: Mapping[str, P
 
 
 def _settings(experiment: Path, rounds: int | None, device: Any) -> Any:
+    from fedcert.lab.experiment import read_experiment
+
     settings = read_experiment(experiment, default_precision(device))
     return settings if rounds is None else replace(settings, training=replace(settings.training, rounds=rounds))
 

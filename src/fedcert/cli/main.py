@@ -97,11 +97,8 @@ def run(arguments: Sequence[str]) -> int:
             print_error(f"cannot use {place}: {error.strerror or error}")
         _forget_output()
         return 1
-    except MemoryError:
-        print_error(_MEMORY_IS_FULL)
-        return 1
     except Exception as error:
-        if "DefaultCPUAllocator: " in str(error):  # torch's way of saying that the memory is full
+        if isinstance(error, MemoryError) or "DefaultCPUAllocator: " in str(error):  # as torch says it
             print_error(_MEMORY_IS_FULL)
             return 1
         # typer's own errors (an unknown option, a missing argument) have no public common base.

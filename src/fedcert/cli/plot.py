@@ -50,11 +50,7 @@ def curve(
 
 
 @app.command("mixes")
-def mixes(
-    reports: Reports,
-    out: Out,
-    target: options.TargetMix = "uniform",
-) -> None:
+def mixes(reports: Reports, out: Out, target: options.TargetMix = "uniform") -> None:
     """Draw the clients' class mixes against the target's."""
     check_writable(out, FORMATS, [*reports, *files_among(target)])
     with working("reading and drawing"):
@@ -75,9 +71,7 @@ def weights(
 
 @app.command("partition")
 def partition(
-    reports: Reports,
-    out: Out,
-    title: Annotated[str | None, Option(help="Above the figure.")] = None,
+    reports: Reports, out: Out, title: Annotated[str | None, Option(help="Above the figure.")] = None
 ) -> None:
     """Draw who holds how many test examples of which class."""
     check_writable(out, FORMATS, reports)
@@ -91,8 +85,7 @@ def partition(
 
 @app.command("learning")
 def learning(
-    curves: Annotated[list[Path], Argument(metavar="CURVE…", help="curve.csv of 'fedcert lab train'.")],
-    out: Out,
+    curves: Annotated[list[Path], Argument(metavar="CURVE…", help="curve.csv of 'fedcert lab train'.")], out: Out
 ) -> None:
     """Draw loss and accuracy against the rounds of training."""
     check_writable(out, FORMATS, curves)

@@ -16,6 +16,7 @@ from fedcert.cli.request import budget_of
 from fedcert.cli.signing import check_asker
 from fedcert.errors import CallError, preview
 from fedcert.privacy.dp.mechanism import describe_budget
+from fedcert.privacy.policy import read_policy
 from fedcert.report import Report, Request, check_writable, read_record, write_whole
 from fedcert.report.privacy import ALONE
 
@@ -43,7 +44,6 @@ def join(
     from fedcert.engines.shared_folder import take_part
     from fedcert.privacy.keys.identity import read_identity
     from fedcert.privacy.keys.keyring import read_keyring
-    from fedcert.privacy.policy import read_policy
     from fedcert.privacy.state_store import FolderStore
     from fedcert.rounds.validation import AnswerValidator
     from fedcert.secagg.participant import Participant
@@ -139,7 +139,6 @@ def release(
 ) -> None:
     """Write this site's counts with noise of its own: for those who cannot sum in secret."""
     from fedcert.privacy.dp.mechanism import released
-    from fedcert.privacy.policy import read_policy
 
     check_writable(out, (".json",), files_among(report, policy))
     budget = budget_of(epsilon, delta, most_per_patient, replace, ALONE)

@@ -37,8 +37,7 @@ def validate(
     with working("reading files"):
         for path in files:
             try:
-                for finding in _findings(path, reports, tables):  # one by one: what was found before a fault stays
-                    findings.append(finding)
+                findings.extend(_findings(path, reports, tables))  # one by one: what was found before a fault stays
             except FedcertError as error:
                 findings.append({"place": str(path), "schema": None, "valid": False, "error": str(error)})
                 code = max(code, error.exit_code)
