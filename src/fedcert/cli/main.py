@@ -98,7 +98,7 @@ def run(arguments: Sequence[str]) -> int:
         _forget_output()
         return 1
     except Exception as error:
-        if isinstance(error, MemoryError) or "DefaultCPUAllocator: " in str(error):  # as torch says it
+        if isinstance(error, MemoryError) or "DefaultCPUAllocator: " in str(error):  # torch says it so
             print_error(_MEMORY_IS_FULL)
             return 1
         # typer's own errors (an unknown option, a missing argument) have no public common base.
