@@ -6,10 +6,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from fedcert._arrays import Floats
 from fedcert.errors import CallError
 
 
-def lower_bound(successes: npt.ArrayLike, trials: npt.ArrayLike, failure_probability: float) -> npt.NDArray[np.float64]:
+def lower_bound(successes: npt.ArrayLike, trials: npt.ArrayLike, failure_probability: float) -> Floats:
     """The one-sided Clopper-Pearson lower bound of a binomial probability.
 
     Guarantee: for every true p and number of trials, if `successes` is binomial(trials, p), then the
@@ -33,9 +34,7 @@ def lower_bound(successes: npt.ArrayLike, trials: npt.ArrayLike, failure_probabi
     return np.asarray(np.where(k == 0, 0.0, np.where(k == n, every, inner)), dtype=np.float64)
 
 
-def error_upper_bound(
-    successes: npt.ArrayLike, trials: npt.ArrayLike, failure_probability: float
-) -> npt.NDArray[np.float64]:
+def error_upper_bound(successes: npt.ArrayLike, trials: npt.ArrayLike, failure_probability: float) -> Floats:
     """One minus `lower_bound`, with full relative precision where it is close to 0.
 
     Radii depend on this tail: 1 - p computed from a rounded p would lose the digits that large n buys.
@@ -46,9 +45,7 @@ def error_upper_bound(
     return np.asarray(np.where(k == 0, 1.0, np.where(k == n, every, inner)), dtype=np.float64)
 
 
-def _checked(
-    successes: npt.ArrayLike, trials: npt.ArrayLike, failure_probability: float
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _checked(successes: npt.ArrayLike, trials: npt.ArrayLike, failure_probability: float) -> tuple[Floats, Floats]:
     k, n = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     if not 0 < failure_probability < 1:
         raise CallError(f"failure_probability must be above 0 and below 1, but is {failure_probability}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -133,19 +134,23 @@ class CertificateTable:
         far_enough = self.radius[:, None] >= np.asarray(radii)[None, :]
         return np.asarray(right[:, None] & far_enough, dtype=np.bool_)
 
-    def counts(self, labels: Integers, classes: int, radii: Sequence[float]) -> tuple[Integers, Integers, int]:
-        """What a report counts.
+    def abstained(self, labels: Integers) -> int:
+        """How many selections are right and could not be certified at all."""
+        return int(((self.selected == labels) & self.abstains).sum())
+
+    def counts(self, labels: Integers, classes: int, radii: Sequence[float], *, class_counts: bool) -> dict[str, Any]:
+        """What a report counts, by its fields: examples of each class, and those that are right and certified.
 
         Args:
             labels: class of each example of the table.
             classes: how many classes there are.
             radii: increasing radii.
-
-        Returns:
-            Examples of each class; those of each class (rows) that are right and certified at each radius (columns);
-            right selections that could not be certified at all.
+            class_counts: whether certified examples are counted by class too.
         """
         certified = np.zeros((classes, len(radii)), dtype=np.int64)
         np.add.at(certified, labels, self.certified(labels, radii).astype(np.int64))
-        abstained = int(((self.selected == labels) & self.abstains).sum())
-        return np.bincount(labels, minlength=classes), certified, abstained
+        return {
+            "label_counts": tuple(np.bincount(labels, minlength=classes).tolist()),
+            "certified_counts": tuple(certified.sum(axis=0).tolist()),
+            "class_certified_counts": tuple(map(tuple, certified.tolist())) if class_counts else None,
+        }

@@ -56,13 +56,9 @@ def select(example: InFlight, counts: Integers, policy: SamplingPolicy) -> Examp
 
 def add_samples(example: InFlight, counts: Integers) -> ExampleState:
     """Fresh samples added to those of estimation."""
-    state = example.state
-    return replace(
-        state,
-        drawn=state.drawn + example.samples,
-        successes=state.successes + int(counts[state.selected]),
-        samples=state.samples + example.samples,
-    )
+    state, samples = example.state, example.samples
+    successes = state.successes + int(counts[state.selected])
+    return replace(state, drawn=state.drawn + samples, successes=successes, samples=state.samples + samples)
 
 
 def bound_errors(states: Sequence[ExampleState], policy: SamplingPolicy) -> list[ExampleState]:

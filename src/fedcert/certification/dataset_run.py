@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from fedcert.certification.sequential import SamplingPolicy
 from fedcert.certification.streams import Streams, block_size
 from fedcert.errors import CallError, DataProblem, FedcertWarning
 from fedcert.report import Report
-from fedcert.version import __version__
+from fedcert.report.provenance import provenance
 
 _STRIDES = (0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15)
 """Order in which 16 interleaved strides are visited under a time budget, so that the examples that are done when time
@@ -103,7 +102,6 @@ def _report(
     plan: CertificationPlan, model: str, classes: tuple[str, ...], data: LocalData, certificates: CertificateTable
 ) -> Report:
     labels = data.labels[certificates.index]
-    label_counts, certified, abstained = certificates.counts(labels, len(classes), plan.radii)
     return Report(
         client=plan.client,
         model=model,
@@ -111,13 +109,10 @@ def _report(
         smoothing=plan.smoothing,
         radii=plan.radii,
         classes=classes,
-        label_counts=tuple(label_counts.tolist()),
-        certified_counts=tuple(certified.sum(axis=0).tolist()),
-        class_certified_counts=tuple(map(tuple, certified.tolist())) if plan.class_counts else None,
-        abstained=abstained,
+        **certificates.counts(labels, len(classes), plan.radii, class_counts=plan.class_counts),
+        abstained=certificates.abstained(labels),
         samples=int(certificates.samples.sum()),
-        software=f"fedcert {__version__}",
-        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        **provenance(),
         **_design_effects(data, certificates, len(plan.radii)),
     )
 
@@ -157,8 +152,7 @@ class _DatasetRun:
         begun: list[int] = []
         scheduler: CertificationScheduler | None = None
         for index, image, piece in self._examples():
-            if scheduler is None:
-                scheduler = self._scheduler(piece)
+            scheduler = scheduler or self._scheduler(piece)
             recalled = scheduler.recall(index, image)
             if recalled is None:
                 self._make_room(scheduler)
@@ -172,11 +166,11 @@ class _DatasetRun:
         while scheduler is not None and scheduler.is_busy and self._seconds_left > 0:
             self._finish(scheduler.advance(self._seconds_left))
         wanted = self.plan.examples_of(self.data)
-        if len(self._done) == wanted:
+        if scheduler is None or len(self._done) == wanted:
             return self._done
         finished = _before_the_first_unfinished(begun, self._done)
         if not finished:
-            raise CallError(_too_short(self.plan, scheduler))
+            raise CallError(_too_short(self.plan, scheduler.rate))
         self.progress.late(len(finished), wanted)
         return finished
 
@@ -197,16 +191,11 @@ class _DatasetRun:
 
     def _examples(self) -> Iterator[tuple[int, Images, Images]]:
         """Each example's index and image, and the piece of data that it came with."""
-        every = self.plan.every
-        if self.plan.time_budget is None:
-            pieces = self.data.pieces(every)
-        else:
-            pieces = itertools.chain.from_iterable(
-                self.data.pieces(every * len(_STRIDES), offset * every) for offset in _STRIDES
-            )
-        for indices, images in pieces:
-            for index, image in zip(indices, images, strict=True):
-                yield index, image, images
+        every, offsets = self.plan.every, (0,) if self.plan.time_budget is None else _STRIDES
+        for offset in offsets:
+            for indices, images in self.data.pieces(every * len(offsets), offset * every):
+                for index, image in zip(indices, images, strict=True):
+                    yield index, image, images
 
     def _scheduler(self, images: Images) -> CertificationScheduler:
         """A scheduler whose sampler is ready and timed on some images."""
@@ -232,16 +221,11 @@ def _before_the_first_unfinished(begun: Sequence[int], done: Sequence[ExampleSta
     return [states[index] for index in itertools.takewhile(states.__contains__, begun)]
 
 
-def _too_short(plan: CertificationPlan, scheduler: CertificationScheduler | None) -> str:
-    most = plan.smoothing.n0 + plan.smoothing.n
-    speed = (
-        f"at {scheduler.rate:,.3g} samples a second, one needs up to {most / scheduler.rate:,.3g} s"
-        if scheduler
-        else ""
-    )
+def _too_short(plan: CertificationPlan, rate: float) -> str:
+    seconds = (plan.smoothing.n0 + plan.smoothing.n) / rate
     return (
-        f"time_budget (--time-budget) of {plan.time_budget:g} s was over before any example was certified: {speed}; "
-        "give more time, or a smaller n"
+        f"time_budget (--time-budget) of {plan.time_budget:g} s was over before any example was certified: at "
+        f"{rate:,.3g} samples a second, one needs up to {seconds:,.3g} s; give more time, or a smaller n"
     )
 
 
@@ -294,9 +278,6 @@ def _check_range(images: Images, sigma: float) -> None:
     odd = (low < -0.01 or high > 1.01) and not table
     if odd or not extent / 100 <= sigma <= 2 * max(extent, 1e-9):
         remedy = "scale the columns to like units" if table else "these usually lie in [0, 1]: scale pixels to that"
-        warnings.warn(
-            f"the inputs range from {low:.3g} to {high:.3g} and sigma is {sigma:g}; sigma and the radii are in the "
-            f"units of the inputs; {remedy}, and keep normalisation inside the model",
-            FedcertWarning,
-            stacklevel=3,
-        )
+        ranges = f"the inputs range from {low:.3g} to {high:.3g} and sigma is {sigma:g}"
+        rule = f"sigma and the radii are in the units of the inputs; {remedy}, and keep normalisation inside the model"
+        warnings.warn(f"{ranges}; {rule}", FedcertWarning, stacklevel=3)

@@ -10,6 +10,9 @@ from fedcert._files.atomic import whole_file
 from fedcert.certification.dataset_run import CertificationResult
 from fedcert.errors import require
 
+_HEADER = ("client", "model", "smoothing", "radii", "classes")
+"""Fields of the report that the file repeats."""
+
 
 def write_examples(path: Path, result: CertificationResult, labels: Integers) -> None:
     """Write one row per example: index, label, selected class, certified radius, whether that counts, samples.
@@ -40,14 +43,7 @@ def write_examples(path: Path, result: CertificationResult, labels: Integers) ->
             "samples": arrow.array(certificates.samples, arrow.int64()),
         }
     )
-    report = result.report
-    header = {
-        "schema": "fedcert/examples/1",
-        "client": report.client,
-        "model": report.model,
-        "smoothing": report.smoothing.to_json(),
-        "radii": report.radii,
-        "classes": report.classes,
-    }
+    report = result.report.to_json()
+    header = {"schema": "fedcert/examples/1"} | {name: report[name] for name in _HEADER}
     with whole_file(path) as file:
         parquet.write_table(table.replace_schema_metadata({"fedcert": json.dumps(header)}), file, compression="zstd")

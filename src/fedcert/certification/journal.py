@@ -16,7 +16,6 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 from fedcert._files.locks import take_lock
@@ -54,7 +53,7 @@ class Journal:
         self._synced = time.monotonic()
         try:
             self._file: IO[bytes] = path.open("r+b" if path.exists() else "w+b")
-            _lock(self._file, path)
+            self._lock()
             self.resumed = self._read()
         except OSError as error:
             raise FileProblem(f"cannot use the journal {display_path(path)}: {error.strerror or error}") from None
@@ -75,26 +74,28 @@ class Journal:
                     bad += 1
                 place += size
             if bad:
-                warnings.warn(
-                    f"{bad} records of the journal {display_path(self.path)} are damaged; what they told is done again",
-                    FedcertWarning,
-                    stacklevel=3,
-                )
+                damage = f"{bad} records of the journal {display_path(self.path)} are damaged"
+                warnings.warn(f"{damage}; what they told is done again", FedcertWarning, stacklevel=3)
         elif self._header.startswith(content) or _is_blank(content):
             self._file.seek(0)
             self._file.write(self._header)
             place = len(self._header)
         else:
             self._file.close()
-            what = (
-                "is the journal of a run with other settings, model or data; run that again to go on with it"
-                if content.startswith(_MAGIC)
-                else "is no journal of fedcert, or a damaged one"
-            )
+            what = "is no journal of fedcert, or a damaged one"
+            if content.startswith(_MAGIC):
+                what = "is the journal of a run with other settings, model or data; run that again to go on with it"
             raise JournalInUse(f"{display_path(self.path)} {what}, give this one another --out, or remove the file")
         self._file.truncate(place)
         self._file.seek(place)
         return bool(self.states)
+
+    def _lock(self) -> None:
+        """Keep other runs from writing to the same journal; the lock ends with the process."""
+        if not take_lock(self._file):
+            self._file.close()
+            other = f"another run is writing to {display_path(self.path)}"
+            raise JournalInUse(f"{other}; wait for it to end, or give this one another --out")
 
     def write(self, states: Iterable[ExampleState]) -> None:
         """Append states of examples; they reach the disk every two seconds.
@@ -112,8 +113,7 @@ class Journal:
         except OSError as error:
             raise FileProblem(
                 f"cannot write the journal {display_path(self.path)}: {error.strerror or error}; what was written "
-                "before "
-                "is kept: make room and run the same command again to go on"
+                "before is kept: make room and run the same command again to go on"
             ) from None
 
     def close(self) -> None:
@@ -128,9 +128,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if not self._file.closed:
             self.close()
 
@@ -138,12 +136,3 @@ class Journal:
 def _is_blank(content: bytes) -> bool:
     """Whether a journal has a header, of any settings, and no record."""
     return content.startswith(_MAGIC) and len(content) < len(_MAGIC) + 65 + _RECORD.size + _SUM.size
-
-
-def _lock(file: IO[bytes], path: Path) -> None:
-    """Keep other runs from writing to the same journal; the lock ends with the process."""
-    if not take_lock(file):
-        file.close()
-        raise JournalInUse(
-            f"another run is writing to {display_path(path)}; wait for it to end, or give this one another --out"
-        )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from fedcert._arrays import Floats, Integers
 from fedcert._files.paths import check_readable, display_path
+from fedcert.certification.certificate import CertificateTable
 from fedcert.errors import DataProblem, FileProblem, preview
 from fedcert.report.fields import MOST_CLASSES
 
@@ -17,31 +17,11 @@ _LARGEST = 2**30
 """Bytes: a log has some 40 per example, so that this is a log of 25 million."""
 
 
-@dataclass(frozen=True)
-class Log:
-    """What a log says, one entry per example.
+def read_log(path: Path) -> tuple[CertificateTable, Integers]:
+    """The certificates of a log, and the label of each example.
 
-    Attributes:
-        indices: the examples' indices.
-        labels: their classes.
-        predicted: the predicted class; -1 where CERTIFY abstained.
-        radius: the certified radius. Logs have three digits of it, perhaps rounded up: half a unit of the third is
-            taken off.
-    """
-
-    indices: npt.NDArray[np.int64]
-    labels: npt.NDArray[np.int64]
-    predicted: npt.NDArray[np.int64]
-    radius: npt.NDArray[np.float64]
-
-    @property
-    def right(self) -> npt.NDArray[np.bool_]:
-        """Which are predicted right, and certified."""
-        return np.asarray((self.predicted == self.labels) & (self.radius > 0), dtype=np.bool_)
-
-
-def read_log(path: Path) -> Log:
-    """Read a log.
+    Logs have three digits of a radius, perhaps rounded up: half a unit of the third is taken off. They do not say how
+    many samples were drawn.
 
     Raises:
         CallError: there is no such file.
@@ -71,17 +51,17 @@ def read_log(path: Path) -> Log:
     indices, labels, predicted, radius, correct = (np.array(column) for column in zip(*rows, strict=True))
     if len(np.unique(indices)) < len(indices):
         raise DataProblem(f"{display_path(path)} holds an example twice; give the log of one run")
-    log = Log(indices, labels, predicted, _rounded_down(radius))
     wrong = np.flatnonzero((predicted == labels) != (correct == 1))
     if len(wrong):
         raise DataProblem(
             f"{display_path(path)}: example {indices[wrong[0]]} has label {labels[wrong[0]]} and prediction "
             f"{predicted[wrong[0]]}, which 'correct' contradicts; the log was changed or mixed up"
         )
-    return log
+    unknown, bounded = np.zeros_like(indices), np.ones(len(indices), dtype=np.bool_)
+    return CertificateTable(indices, predicted, _rounded_down(radius), unknown, bounded), labels
 
 
-def _rounded_down(radius: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _rounded_down(radius: Floats) -> Floats:
     unit = 10.0 ** (np.floor(np.log10(np.where(radius > 0, radius, 1.0))) - 2)
     return np.where(radius > 0, radius - unit / 2, 0.0)
 

@@ -5,10 +5,23 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fedcert.errors import CallError, FedcertError, ModelProblem
+
+
+@contextmanager
+def user_errors(problem: type[FedcertError], what: str) -> Iterator[None]:
+    """Turn whatever a user's code raises, which may be anything, into one sentence that begins with what failed."""
+    try:
+        yield
+    except FedcertError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise problem(f"{what}: {type(error).__name__}: {str(error)[:300]}") from error
 
 
 def is_python_name(text: str) -> bool:
@@ -31,18 +44,13 @@ def imported(name: str, what: str) -> Any:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except FedcertError:
-        raise
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise ModelProblem(f"{what} {name}: its import needs {error.name!r}, which is not installed") from None
-        raise CallError(f"{what} {name}: there is no module {module_name!r} here or on the Python path") from None
-    except (Exception, SystemExit) as error:  # a user's module may do anything
-        raise ModelProblem(
-            f"{what} {name}: importing {module_name} failed: {type(error).__name__}: {str(error)[:300]}"
-        ) from error
+    with user_errors(ModelProblem, f"{what} {name}: importing {module_name} failed"):
+        try:
+            module = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+                raise ModelProblem(f"{what} {name}: its import needs {error.name!r}, which is not installed") from None
+            raise CallError(f"{what} {name}: there is no module {module_name!r} here or on the Python path") from None
     if not hasattr(module, attribute):
         raise CallError(f"{what} {name}: the module {module_name} has no {attribute!r}")
     return getattr(module, attribute)

@@ -10,6 +10,7 @@ import math
 import time
 import zlib
 from collections import deque
+from dataclasses import dataclass, field
 
 from fedcert._arrays import Images
 from fedcert.certification.certificate import ExampleState, InFlight
@@ -29,10 +30,11 @@ _SHARE_OF_TIME = 0.9
 """Of the time that is left, what examples may need at most: speed is not that even."""
 
 
+@dataclass(eq=False)
 class CertificationScheduler:
     """Certifies examples, some at a time.
 
-    Args:
+    Attributes:
         sampler: counts the model's noisy predictions.
         policy: how many samples are drawn of an example.
         rate: samples per second, as measured; corrected on the way.
@@ -40,19 +42,13 @@ class CertificationScheduler:
         on_samples: called with the number of samples that were drawn, as they are.
     """
 
-    def __init__(
-        self,
-        sampler: Sampler,
-        policy: SamplingPolicy,
-        rate: float,
-        journal: Journal | None = None,
-        on_samples: OnSamples = ignore,
-    ) -> None:
-        self.sampler, self.policy, self.rate = sampler, policy, rate
-        self.journal, self.on_samples = journal, on_samples
-        self._waiting: deque[InFlight] = deque()
-        self._still_needed = 0
-        self._recorded = journal.states if journal is not None else {}
+    sampler: Sampler
+    policy: SamplingPolicy
+    rate: float
+    journal: Journal | None = None
+    on_samples: OnSamples = ignore
+    _waiting: deque[InFlight] = field(init=False, default_factory=deque)
+    _still_needed: int = field(init=False, default=0)
 
     @property
     def has_room(self) -> bool:
@@ -72,8 +68,7 @@ class CertificationScheduler:
 
     def can_finish_another(self, seconds: float) -> bool:
         """Whether one more example could be done in some seconds, even if all in flight need their most samples."""
-        another = self.policy.n0 + self.policy.n
-        return self._still_needed + another <= self.rate * seconds * _SHARE_OF_TIME
+        return self._still_needed + self.policy.n0 + self.policy.n <= self.rate * seconds * _SHARE_OF_TIME
 
     def recall(self, index: int, image: Images) -> ExampleState | None:
         """The state of an example that an earlier run finished, if its image is still the same."""
@@ -81,7 +76,7 @@ class CertificationScheduler:
         return state if state is not None and state.done else None
 
     def _recorded_state(self, index: int, image: Images) -> ExampleState | None:
-        state = self._recorded.get(index)
+        state = self.journal.states.get(index) if self.journal is not None else None
         return state if state is not None and state.image == _checksum(image) else None
 
     def admit(self, index: int, image: Images, label: int) -> None:
@@ -112,10 +107,9 @@ class CertificationScheduler:
         self._still_needed = sum(self._most_needed(example.state) for example in self._waiting)
         return [state for state in states if state.done]
 
-    def _next_examples(self, allowance: float) -> list[InFlight]:
+    def _next_examples(self, left: float) -> list[InFlight]:
         """Examples for the next iteration, each with the samples to draw of it, within the allowance."""
         examples: list[InFlight] = []
-        left = allowance
         while self._waiting and (left > 0 or not examples):
             example = self._waiting.popleft()
             self._plan_samples(example, left)

@@ -57,17 +57,15 @@ class LookSchedule:
             failure_probability: of a certificate.
             step: samples that are drawn at a time.
         """
-        sizes: list[int] = []
+        sizes: set[int] = set()
         wanted = float(max(step, _FIRST))
         while wanted * _GROWTH**0.5 < n:
-            size = int(np.ceil(wanted / step)) * step
-            if not sizes or size > sizes[-1]:
-                sizes.append(size)
+            sizes.add(int(np.ceil(wanted / step)) * step)
             wanted *= _GROWTH
-        sizes = [size for size in sizes if size < n]
+        before = sorted(size for size in sizes if size < n)
         last = failure_probability * LAST_SHARE
-        each = (failure_probability - last) / max(1, len(sizes))
-        return cls((*sizes, n), (*(min(each, last ** (size / n)) for size in sizes), last))
+        each = (failure_probability - last) / max(1, len(before))
+        return cls((*before, n), (*(min(each, last ** (size / n)) for size in before), last))
 
     def error_bound(self, look: int, successes: npt.ArrayLike) -> Floats:
         """The bound that one look puts on the probability that another class is predicted."""

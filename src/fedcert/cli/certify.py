@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.progress import Progress, TaskID
+from typer import Argument, Option
 
 from fedcert._schema.field_types import Text
 from fedcert.certification.data.sources import load_data
@@ -18,87 +18,71 @@ from fedcert.certification.models.loading import load_classifier
 from fedcert.certification.plan import check_request, plan_certification
 from fedcert.certification.precision import BFLOAT16_GAIN
 from fedcert.certification.progress import ProgressListener
-from fedcert.cli.console import duration, print_json, print_note, print_status, progress, results
+from fedcert.cli import options
+from fedcert.cli.console import duration, print_json, print_note, print_result, print_status, progress
 from fedcert.cli.inputs import files_among, names_in, option, radii_of, seconds_of, wrong_option
-from fedcert.cli.options import (
-    AsJson,
-    ClassFile,
-    Client,
-    Device,
-    PolicyFile,
-    Radii,
-    RegistryOption,
-    ReportClassCounts,
-    Samples,
-    TimeBudget,
-    Tolerance,
-)
 from fedcert.cli.signing import check_asker, keys_in, signed_by
 from fedcert.errors import CallError, InvalidValue, require
 from fedcert.privacy.policy import Policy, read_policy
 from fedcert.report import Report, Request, check_writable, read_record, write_whole
-from fedcert.report.fields import CLASSES, RADII
+from fedcert.report.fields import CLASSES
 from fedcert.report.noises import noise_choices
-from fedcert.show.terminal import printable, report_table
+from fedcert.show.terminal import report_table
 
 if TYPE_CHECKING:
     from fedcert.privacy.keys.identity import Identity
 
 
 def certify(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="model.onnx, or package.module:factory.")],
+    model: Annotated[str, Argument(metavar="MODEL", help="model.onnx, or package.module:factory.")],
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="data.npz, images.csv, a CIFAR folder, or package.module:function.")
+        str, Argument(metavar="DATA", help="data.npz, images.csv, a CIFAR folder, or package.module:function.")
     ],
-    client: Client,
-    out: Annotated[Path | None, typer.Option(help="The report file to write (.json).")] = None,
-    request: Annotated[Path | None, typer.Option(help="The coordinator's request file.")] = None,
-    weights: Annotated[Path | None, typer.Option(help="Weights for the factory's module (.safetensors).")] = None,
-    sigma: Annotated[
-        float | None, typer.Option(help="Standard deviation of the noise, in the units of the inputs.")
-    ] = None,
-    n0: Annotated[int | None, typer.Option(help="Samples that select a class. [default: 100]")] = None,
-    n: Samples = None,
-    failure_probability: Annotated[float | None, typer.Option(help="Of each certificate. [default: 0.001]")] = None,
-    radii: Radii = None,
-    classes: ClassFile = None,
-    class_counts: ReportClassCounts = False,
-    every: Annotated[int, typer.Option(help="Certify every so many-th example only.")] = 1,
-    seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
-    device: Device = "auto",
-    batch_size: Annotated[
-        int | None, typer.Option(help="Samples per call of the model. [default: found by itself]")
-    ] = None,
-    model_id: Annotated[str | None, typer.Option(help="Name of a model that is a bare callable.")] = None,
-    noise: Annotated[str | None, RegistryOption(lambda: f"{noise_choices()}. [default: gaussian]")] = None,
+    client: options.Client,
+    out: Annotated[Path | None, Option(help="The report file to write (.json).")] = None,
+    request: Annotated[Path | None, Option(help="The coordinator's request file.")] = None,
+    weights: Annotated[Path | None, Option(help="Weights for the factory's module (.safetensors).")] = None,
+    sigma: Annotated[float | None, Option(help="Standard deviation of the noise, in the units of the inputs.")] = None,
+    n0: Annotated[int | None, Option(help="Samples that select a class. [default: 100]")] = None,
+    n: options.Samples = None,
+    failure_probability: Annotated[float | None, Option(help="Of each certificate. [default: 0.001]")] = None,
+    radii: options.Radii = None,
+    classes: options.ClassFile = None,
+    class_counts: options.ReportClassCounts = False,
+    every: Annotated[int, Option(help="Certify every so many-th example only.")] = 1,
+    seed: Annotated[int, Option(help="Of the noise.")] = 0,
+    device: options.Device = "auto",
+    batch_size: Annotated[int | None, Option(help="Samples per call of the model. [default: found by itself]")] = None,
+    model_id: Annotated[str | None, Option(help="Name of a model that is a bare callable.")] = None,
+    noise: Annotated[str | None, options.RegistryOption(lambda: f"{noise_choices()}. [default: gaussian]")] = None,
     procedure: Annotated[
-        str | None, typer.Option(help="sequential, or fixed (always n samples). [default: sequential]")
+        str | None, Option(help="sequential, or fixed (always n samples). [default: sequential]")
     ] = None,
-    tolerance: Tolerance = None,
+    tolerance: options.Tolerance = None,
     precision: Annotated[
         str | None,
-        typer.Option(help="float32, tf32 or bfloat16. [default: bfloat16 on a GPU that has it, else float32]"),
+        Option(help="float32, tf32 or bfloat16. [default: bfloat16 on a GPU that has it, else float32]"),
     ] = None,
     compile_model: Annotated[
-        bool | None, typer.Option("--compile/--no-compile", help="Have torch compile the model. [default: if it pays]")
+        bool | None, Option("--compile/--no-compile", help="Have torch compile the model. [default: if it pays]")
     ] = None,
-    time_budget: TimeBudget = None,
+    time_budget: options.TimeBudget = None,
     examples: Annotated[
-        Path | None, typer.Option(help="Certificates of single examples, which stay here (.parquet).")
+        Path | None, Option(help="Certificates of single examples, which stay here (.parquet).")
     ] = None,
-    sign: Annotated[Path | None, typer.Option(help="This client's secret keys (.json), to sign the report.")] = None,
+    sign: Annotated[Path | None, Option(help="This client's secret keys (.json), to sign the report.")] = None,
     trusted: Annotated[
-        Path | None, typer.Option(help="A keyring (.json); the request must be signed by one of its members.")
+        Path | None, Option(help="A keyring (.json); the request must be signed by one of its members.")
     ] = None,
-    policy: PolicyFile = None,
-    dry_run: Annotated[bool, typer.Option(help="Certify, show exactly what would leave, write nothing.")] = False,
-    as_json: AsJson = False,
+    policy: options.PolicyFile = None,
+    dry_run: Annotated[bool, Option(help="Certify, show exactly what would leave, write nothing.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Certify a model on this client's own test data; the report holds counts and nothing else."""
     given = {
         "sigma": sigma, "n0": n0, "n": n, "failure_probability": failure_probability, "noise": noise,
         "procedure": procedure, "tolerance": tolerance, "precision": precision,
-        "radii": None if radii is None else option("--radii", RADII, radii_of(radii)),
+        "radii": radii_of(radii),
         "classes": None if classes is None else names_in(classes, CLASSES, "classes"),
     }  # fmt: skip
     inputs = files_among(model, data, request, weights, classes, sign, trusted)
@@ -107,7 +91,7 @@ def certify(
     try:
         plan = plan_certification(
             site.client, site.request, given, class_counts=class_counts, every=every, seed=seed, batch_size=batch_size,
-            compile=compile_model, time_budget=None if time_budget is None else seconds_of(time_budget),
+            compile=compile_model, time_budget=seconds_of(time_budget),
         )  # fmt: skip
     except InvalidValue as error:
         raise wrong_option(error) from None
@@ -229,25 +213,21 @@ def _show(report: Report, out: Path | None, site: _Site, as_json: bool) -> None:
 
 
 def _summary(report: Report, out: Path, stays: bool) -> None:
-    console = results()
     if not report.examples:
-        console.print(printable(f"{report.client} has no examples; its report says so. Wrote {out}."))
+        print_result(f"{report.client} has no examples; its report says so. Wrote {out}.")
         return
-    share, radius = report.certified_accuracy[0], report.radii[0]
-    console.print(
-        printable(
-            f"{report.client}: {share:.1%} of {report.examples} examples are predicted right "
-            f"and certified to radius {radius:g}."
-        )
+    print_result(
+        f"{report.client}: {report.certified_accuracy[0]:.1%} of {report.examples} examples are predicted right "
+        f"and certified to radius {report.radii[0]:g}."
     )
-    console.print(report_table(report))
+    print_result(report_table(report))
     cap = report.smoothing.largest_radius
     if cap < report.radii[-1]:
-        console.print(f"Radii above {cap:.3f} are beyond what n = {report.smoothing.n} samples can certify.")
+        print_result(f"Radii above {cap:.3f} are beyond what n = {report.smoothing.n} samples can certify.")
     if stays:
-        console.print(printable(f"Wrote {out}, which stays here. Next: fedcert private join {out} …"))
+        print_result(f"Wrote {out}, which stays here. Next: fedcert private join {out} …")
     else:
-        console.print(printable(f"Wrote {out}, which is all that needs to leave this machine."))
+        print_result(f"Wrote {out}, which is all that needs to leave this machine.")
 
 
 class _ProgressBar(ProgressListener):

@@ -7,63 +7,61 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from fedcert.cli.console import print_json, print_status, results, working
-from fedcert.cli.estimate import show_estimate
+from fedcert.cli import options
+from fedcert.cli.console import print_json, print_result, print_status, working
+from fedcert.cli.estimate import check_outputs, draw_outputs, show_estimate
 from fedcert.cli.inputs import files_among, number_of
-from fedcert.cli.options import AsJson, Confidence, EstimateFile, FigureFile, MethodName, PageFile
 from fedcert.cli.signing import keyring_in
 from fedcert.engines.figure import draw_estimate
 from fedcert.engines.files import take_files
-from fedcert.errors import CallError, require
-from fedcert.estimation.files import weights_path, write_estimate
+from fedcert.errors import CallError
+from fedcert.estimation.files import write_estimate
 from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.settings import RECORDED, Settings
-from fedcert.report import Request, check_writable, read_record
+from fedcert.report import Request, read_record
 from fedcert.rounds import CertificationRound, RunFolder
-from fedcert.show.figures import FORMATS, plot
 from fedcert.show.page.contents import Contents
-from fedcert.show.page.rendering import SUFFIXES, write_page
-from fedcert.show.terminal import printable
 
 _SHOWN = 10
 
 
 def collect(
     reports: Annotated[
-        list[Path] | None, typer.Argument(metavar="[REPORT]…", help="Reports: files, folders, NDJSON or Parquet.")
+        list[Path] | None, Argument(metavar="[REPORT]…", help="Reports: files, folders, NDJSON or Parquet.")
     ] = None,
-    request: Annotated[Path | None, typer.Option(help="The request that they answer (.json).")] = None,
-    run: Annotated[Path | None, typer.Option(help="A folder that keeps all, for now and for what comes later.")] = None,
+    request: Annotated[Path | None, Option(help="The request that they answer (.json).")] = None,
+    run: Annotated[Path | None, Option(help="A folder that keeps all, for now and for what comes later.")] = None,
     target: Annotated[
-        str | None, typer.Option(help="uniform, a JSON file, or class=weight,… [default: the request's, or uniform]")
+        str | None, Option(help="uniform, a JSON file, or class=weight,… [default: the request's, or uniform]")
     ] = None,
-    method: MethodName = "auto",
-    quorum: Annotated[str, typer.Option(help="Clients that must have answered, or the share of those asked.")] = "0.5",
+    method: options.MethodName = "auto",
+    quorum: Annotated[str, Option(help="Clients that must have answered, or the share of those asked.")] = "0.5",
     worst_case: Annotated[
-        int | None, typer.Option(min=0, help="Also: as if each missing client held up to so many examples.")
+        int | None, Option(min=0, help="Also: as if each missing client held up to so many examples.")
     ] = None,
-    confidence: Confidence = 0.95,
+    confidence: options.Confidence = 0.95,
     screen: Annotated[
         bool | None,
-        typer.Option(
-            help="Leave out clients whose curves the others cannot explain. [default: those not in --trusted]"
-        ),
+        Option(help="Leave out clients whose curves the others cannot explain. [default: those not in --trusted]"),
     ] = None,
-    trusted: Annotated[Path | None, typer.Option(help="A keyring (.json): whose signatures count.")] = None,
-    out: EstimateFile = None,
-    figure: FigureFile = None,
-    page: PageFile = None,
-    as_json: AsJson = False,
+    trusted: Annotated[Path | None, Option(help="A keyring (.json): whose signatures count.")] = None,
+    out: options.EstimateFile = None,
+    figure: options.FigureFile = None,
+    page: options.PageFile = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Check the reports that answer a request, say who is missing, and estimate."""
     if request is None and run is None:
         raise CallError("give --request FILE, or --run FOLDER that has it")
     inputs = [*(reports or ()), *files_among(request, target, trusted)]
     _check_apart(run, reports or ())
-    _check_outputs(run, inputs, out, figure, page)
+    for path in (out, figure, page):
+        if run is not None and path is not None and path.resolve().is_relative_to(run.resolve()):
+            raise CallError(f"{path} is in the folder of --run, which keeps its own files; name another place")
+    check_outputs(inputs, out, figure, page)
     needed = number_of("--quorum", quorum)
     asked: Request | None = read_record(request, Request) if request is not None else None
     if asked is not None and asked.private is not None:
@@ -78,14 +76,18 @@ def collect(
             result = collection.conclude(
                 target, method, quorum=needed, missing_examples=worst_case, confidence=confidence, screen=screen
             )
-        written = _write(result, collection, folder, out, figure, page)
+        written = write_estimate(result, out) if out is not None else []
+        if folder is not None:
+            written += folder.keep_estimate(result)
+            draw_estimate(result, folder.path)
+        written += draw_outputs(result, None, figure, page, lambda: page_of(collection, result))
     if as_json:
         print_json(result)
         return
     show_estimate(result)
     _show_worst_case(result)
     for path in written:
-        results().print(printable(f"Wrote {path}."))
+        print_result(f"Wrote {path}.")
 
 
 def _check_apart(run: Path | None, reports: Sequence[Path]) -> None:
@@ -95,51 +97,12 @@ def _check_apart(run: Path | None, reports: Sequence[Path]) -> None:
             raise CallError(f"{path} is the folder of --run, which has what it took already; name the reports' folder")
 
 
-def _check_outputs(
-    run: Path | None, inputs: list[Path], out: Path | None, figure: Path | None, page: Path | None
-) -> None:
-    """Check, before any work, that the files can be written, and that none is in the run's own folder."""
-    if figure is not None:
-        require("matplotlib", "plotting", "plot")
-    for path, suffixes in ((out, (".json",)), (figure, FORMATS), (page, SUFFIXES)):
-        if path is None:
-            continue
-        if run is not None and path.resolve().is_relative_to(run.resolve()):
-            raise CallError(f"{path} is in the folder of --run, which keeps its own files; name another place")
-        check_writable(path, suffixes, inputs)
-    if out is not None:  # in case there are many
-        check_writable(weights_path(out), (), inputs)
-
-
 def _show_refused(refused: Mapping[str, str], folder: RunFolder | None) -> None:
     for place, why in list(refused.items())[:_SHOWN]:
         print_status(f"not taken: {place}: {why}")
     if len(refused) > _SHOWN:
         where = f"; all are in {folder.path / 'log.ndjson'}" if folder is not None else "; --run keeps a log of all"
         print_status(f"not taken: {len(refused) - _SHOWN} more{where}")
-
-
-def _write(
-    result: Estimate,
-    collection: CertificationRound,
-    folder: RunFolder | None,
-    out: Path | None,
-    figure: Path | None,
-    page: Path | None,
-) -> list[Path]:
-    """Write what was asked for, and give the files."""
-    written = write_estimate(result, out) if out is not None else []
-    if folder is not None:
-        written += folder.keep_estimate(result)
-        draw_estimate(result, folder.path)
-    if figure is not None:
-        plot(result, figure)
-        written.append(figure)
-    if page is not None:
-        with working("writing the page"):
-            write_page(page_of(collection, result), page)
-        written.append(page)
-    return written
 
 
 def page_of(collection: CertificationRound, result: Estimate) -> Contents:
@@ -153,7 +116,7 @@ def page_of(collection: CertificationRound, result: Estimate) -> Contents:
 def _show_worst_case(result: Estimate) -> None:
     worst = result.worst_case
     if worst is not None:
-        results().print(
+        print_result(
             f"If each of the {worst.clients} missing clients held up to {worst.examples_each} examples, of "
             f"whatever kind: between {worst.lower[0]:.1%} and {worst.upper[0]:.1%} at radius {result.radii[0]:g}."
         )

@@ -7,9 +7,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from fedcert._schema.record import Record
@@ -24,6 +24,11 @@ def results() -> Console:
     """Where results go."""
     # In a pipe rich would wrap at 80 columns and break tables; 120 holds all of ours.
     return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+
+
+def print_result(content: RenderableType, soft_wrap: bool = False) -> None:
+    """Print a sentence, as harmless text, or a table of a result."""
+    results().print(printable(content) if isinstance(content, str) else content, soft_wrap=soft_wrap)
 
 
 _quiet = False
@@ -82,14 +87,7 @@ def working(what: str) -> Iterator[None]:
             status.stop()
 
 
-def show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,  # noqa: ARG001
-    lineno: int,  # noqa: ARG001
-    file: TextIO | None = None,  # noqa: ARG001
-    line: str | None = None,  # noqa: ARG001
-) -> None:
+def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     """Show fedcert's warnings as notes; others belong to the libraries, and are their users' business."""
     if issubclass(category, FedcertWarning):
         print_note(f"{message}")
@@ -100,21 +98,11 @@ def print_json(value: Record | list[Any] | dict[str, Any]) -> None:
     sys.stdout.write(value.dumps() if isinstance(value, Record) else json.dumps(value, indent=2) + "\n")
 
 
-@contextmanager
-def progress() -> Iterator[Progress]:
+def progress() -> Progress:
     """A progress bar on a terminal; nothing in a pipe, and nothing with --quiet."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[rate]}"),
-        console=Console(stderr=True),
-        transient=True,
-        disable=_quiet or not sys.stderr.isatty(),
-    )
-    with bar:
-        yield bar
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    rate, hidden = TextColumn("{task.fields[rate]}"), _quiet or not sys.stderr.isatty()
+    return Progress(*columns, rate, console=Console(stderr=True), transient=True, disable=hidden)
 
 
 def duration(seconds: float) -> str:

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
-from fedcert.cli.console import progress, results
+from fedcert.cli.console import print_result, progress, results
 from fedcert.show.sentences import at_radius, default_radius
-from fedcert.show.terminal import curve_table, error_table, printable
+from fedcert.show.terminal import curve_table, error_table
 
 _FILES = (
     ("request.json", "what the coordinator asked of the clients"),
@@ -28,8 +28,8 @@ _FILES = (
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Of everything random.")] = 0,
+    out: Annotated[Path, Option(help="Folder to write to.")] = Path("demo"),
+    seed: Annotated[int, Option(min=0, max=2**63 - 1, help="Of everything random.")] = 0,
 ) -> None:
     """Show the whole story on handwritten digits: train, certify, estimate, compare with the truth."""
     from fedcert.lab.demo import BEST, CLIENTS, CONCENTRATION, ROUNDS, SIGMA, TARGET_SIZE, check_folder, run_demo
@@ -54,9 +54,7 @@ def demo(
     examples = sum(report.examples for report in run.reports)
     best = next(estimate for estimate in run.estimates if estimate.method == BEST)
     radius = default_radius(best)
-    console.print(
-        printable(f"{at_radius(best, radius)} The truth is {100 * run.truth.certified_accuracy[radius]:.1f}.")
-    )
+    print_result(f"{at_radius(best, radius)} The truth is {100 * run.truth.certified_accuracy[radius]:.1f}.")
     console.print(
         f"\n{len(run.reports)} reports over {examples} test examples, {run.truth.examples} examples tell the truth.\n"
         "VW, AP and GA are the paper's methods, BLUP is fedcert's; RMSE and MAPE say how far each is from the truth:"
@@ -68,14 +66,13 @@ def demo(
         console.print(f"  {name:<18} {words}", markup=False)
     where, program = shlex.quote(str(run.folder)), shlex.quote(_program())
     console.print("\nTry next:")
-    console.print(f"  {program} validate {where}/reports", markup=False, soft_wrap=True)
-    console.print(f"  {program} estimate {where}/reports --target uniform --method ga", markup=False, soft_wrap=True)
-    console.print(
-        f"  {program} certify fedcert.lab.networks:digits_network {where}/data/client-03.npz"
-        f" --weights {where}/model.safetensors --request {where}/request.json --client client-03 --dry-run",
-        markup=False,
-        soft_wrap=True,
-    )
+    model = f"fedcert.lab.networks:digits_network {where}/data/client-03.npz --weights {where}/model.safetensors"
+    for arguments in (
+        f"validate {where}/reports",
+        f"estimate {where}/reports --target uniform --method ga",
+        f"certify {model} --request {where}/request.json --client client-03 --dry-run",
+    ):
+        print_result(f"  {program} {arguments}", soft_wrap=True)
 
 
 def _program() -> str:

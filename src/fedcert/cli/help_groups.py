@@ -7,9 +7,7 @@ from typing import Any
 from typer.core import TyperGroup
 
 GROUPS: dict[str, dict[str, str]] = {
-    "To see it work": {
-        "demo": "the whole story on handwritten digits, in a minute",
-    },
+    "To see it work": {"demo": "the whole story on handwritten digits, in a minute"},
     "At each site": {
         "certify": "a model, on this site's own test data: counts come out",
         "import-log": "certificates that exist already, as a report",
@@ -28,9 +26,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "page": "one HTML file: the answer, other class mixes, the checks",
         "plot": "figures for papers",
     },
-    "For research": {
-        "lab": "data, partitions, training, traces, the paper's tables",
-    },
+    "For research": {"lab": "data, partitions, training, traces, the paper's tables"},
     "About files": {
         "validate": "whether files are right and go together",
         "schema": "the JSON Schema of a file",

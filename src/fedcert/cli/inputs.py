@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ from fedcert._files.documents import parse
 from fedcert._files.paths import check_readable
 from fedcert._schema.field_types import FieldType, ListOf
 from fedcert.errors import CallError, FileProblem, InvalidValue, preview
-from fedcert.report.fields import MOST_RADII
+from fedcert.report.fields import MOST_RADII, RADII
 
 _LARGEST = 16 * 2**20
 _READ = {".json", ".npz", ".onnx", ".safetensors", ".txt"}
@@ -19,32 +20,38 @@ _READ = {".json", ".npz", ".onnx", ".safetensors", ".txt"}
 Value = TypeVar("Value")
 
 
-def radii_of(text: str) -> tuple[float, ...]:
-    """Radii from "0,0.25,0.5" or from "first:last:step".
+def radii_of(text: str | None) -> tuple[float, ...] | None:
+    """Radii from "0,0.25,0.5" or from "first:last:step", checked; None where nothing is given.
 
     Raises:
-        CallError: it is neither.
+        CallError: it is neither, or they do not increase.
     """
+    if text is None:
+        return None
     try:
-        if ":" not in text:
-            return tuple(float(part) for part in text.split(","))
-        first, last, step = (float(part) for part in text.split(":"))
-        if not (0 <= first <= last and step > 0 and (last - first) / step < MOST_RADII):
-            raise ValueError
+        if ":" in text:
+            first, last, step = (float(part) for part in text.split(":"))
+            if not (0 <= first <= last and step > 0 and (last - first) / step < MOST_RADII):
+                raise ValueError
+            count = int((last - first) / step + 1e-9) + 1
+            radii = [round(first + index * step, 9) for index in range(count)]
+        else:
+            radii = [float(part) for part in text.split(",")]
     except ValueError:
         raise CallError(
             f"--radii must be numbers such as 0,0.25,0.5 or first:last:step such as 0:1:0.05, but is {preview(text)}"
         ) from None
-    count = int((last - first) / step + 1e-9) + 1
-    return tuple(round(first + index * step, 9) for index in range(count))
+    return tuple(option("--radii", RADII, radii))
 
 
-def seconds_of(text: str) -> float:
-    """Seconds from "90s", "45m", "3h" or a bare number of seconds.
+def seconds_of(text: str | None) -> float | None:
+    """Seconds from "90s", "45m", "3h" or a bare number of seconds; None where nothing is given.
 
     Raises:
         CallError: it is none of these.
     """
+    if text is None:
+        return None
     units = {"s": 1.0, "m": 60.0, "h": 3600.0}
     number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
     try:
@@ -111,11 +118,8 @@ def names_in(path: Path, kind: ListOf, option: str) -> tuple[str, ...]:
         raise FileProblem(f"cannot read {path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise FileProblem(f"{path} is not UTF-8 text; save it as UTF-8") from None
-    names = (
-        parse(text, str(path))
-        if path.suffix == ".json"
-        else [line.strip() for line in text.splitlines() if line.strip()]
-    )
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    names = parse(text, str(path)) if path.suffix == ".json" else lines
     try:
         return tuple(kind.validate(names, option))
     except InvalidValue as error:
@@ -128,10 +132,8 @@ def number_of(name: str, text: str) -> int | float:
     Raises:
         CallError: it is neither.
     """
-    try:
+    with suppress(ValueError):
         return int(text)
-    except ValueError:
-        pass
     try:
         return float(text)
     except ValueError:

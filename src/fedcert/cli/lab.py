@@ -7,129 +7,116 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+import numpy as np
+from typer import Argument, Option, Typer
 
 from fedcert._files.paths import make_folder
 from fedcert._schema.registry import alternatives
 from fedcert.certification.precision import default_precision
 from fedcert.certification.progress import ProgressListener
-from fedcert.cli.console import duration, print_note, print_status, progress, results, working
+from fedcert.cli import options
+from fedcert.cli.console import duration, print_note, print_result, print_status, progress, working
 from fedcert.cli.inputs import files_among, seconds_of
-from fedcert.cli.options import Device, RegistryArgument
 from fedcert.errors import CallError, require
-from fedcert.lab.datasets.library import DATASETS
+from fedcert.lab.datasets import library
 from fedcert.report import check_writable, write_whole
-from fedcert.show.figures import FORMATS
-from fedcert.show.terminal import printable
+from fedcert.show.figures import FORMATS, plot_partition
 
-app = typer.Typer(
+app = Typer(
     help="Experiments: data, partitions, federated training, traces, the paper's tables.", rich_markup_mode=None
 )
 
-Folder = Annotated[Path | None, typer.Option(help="Where the data set's files are.")]
-Settings = Annotated[Path, typer.Argument(metavar="EXPERIMENT", help="Settings (.toml); an empty file is the paper's.")]
+Folder = Annotated[Path | None, Option(help="Where the data set's files are.")]
+Settings = Annotated[Path, Argument(metavar="EXPERIMENT", help="Settings (.toml); an empty file is the paper's.")]
 
 
 @app.command("data")
 def data(
-    name: Annotated[str, RegistryArgument(lambda: f"{alternatives(DATASETS)}.", metavar="NAME")],
+    name: Annotated[str, options.RegistryArgument(lambda: f"{alternatives(library.DATASETS)}.", metavar="NAME")],
     folder: Folder = None,
 ) -> None:
     """Check a data set, and say what is in it."""
-    from fedcert.lab.datasets.library import read_dataset
-
-    with working("reading images"):
-        dataset = read_dataset(name, folder)
+    dataset = _data(name, folder)
     channels, height, width = dataset.train_images.shape[1:]
-    console = results()
-    console.print(
-        printable(
-            f"{dataset.name}: {len(dataset.train_labels):,} training and {len(dataset.test_labels):,} test images of "
-            f"{height} x {width} pixels, {channels} channel{'s' if channels > 1 else ''}, "
-            f"{len(dataset.classes)} classes."
-        )
+    print_result(
+        f"{dataset.name}: {len(dataset.train_labels):,} training and {len(dataset.test_labels):,} test images of "
+        f"{height} x {width} pixels, {channels} channel{'s' if channels > 1 else ''}, "
+        f"{len(dataset.classes)} classes."
     )
-    console.print(f"SHA-256 of all images and labels: {dataset.digest}")
+    print_result(f"SHA-256 of all images and labels: {dataset.digest}")
 
 
 @app.command("partition")
 def draw_partition(
     experiment: Settings,
-    out: Annotated[Path, typer.Option(help="The figure to write (.png, .svg or .pdf).")],
+    out: Annotated[Path, Option(help="The figure to write (.png, .svg or .pdf).")],
     folder: Folder = None,
 ) -> None:
     """Draw who holds what."""
     from fedcert.lab.experiment import read_experiment
     from fedcert.lab.populations.partition import class_counts
-    from fedcert.show.figures import plot_partition
 
     check_writable(out, FORMATS, files_among(experiment))
     require("matplotlib", "plotting", "plot")
     settings = read_experiment(experiment)
     dataset = _data(settings.data, folder)
-    parts = settings.split_clients(dataset.train_labels)
-    whole = [_joined(part) for part in parts]
+    whole = [np.concatenate(part) for part in settings.split_clients(dataset.train_labels)]
     title = f"{dataset.name}, {settings.partition}, {settings.clients} clients"
     counts = class_counts(whole, dataset.train_labels, len(dataset.classes))
     plot_partition(counts, dataset.classes, out, title=title)
     sizes = sorted(len(part) for part in whole)
     middle = sizes[len(sizes) // 2]
-    results().print(
-        printable(f"Wrote {out}: clients hold {sizes[0]:,} to {sizes[-1]:,} examples, half of them {middle:,} or more.")
-    )
+    print_result(f"Wrote {out}: clients hold {sizes[0]:,} to {sizes[-1]:,} examples, half of them {middle:,} or more.")
 
 
 @app.command("train")
 def train(
     experiment: Settings,
-    out: Annotated[Path, typer.Option(help="Folder for the checkpoint, the curve and the model.")],
+    out: Annotated[Path, Option(help="Folder for the checkpoint, the curve and the model.")],
     folder: Folder = None,
-    device: Device = "auto",
-    rounds: Annotated[int | None, typer.Option(help="Rounds, instead of the experiment's.")] = None,
-    time_budget: Annotated[str | None, typer.Option(help="Stop after a round: 90s, 45m, 3h.")] = None,
+    device: options.Device = "auto",
+    rounds: Annotated[int | None, Option(help="Rounds, instead of the experiment's.")] = None,
+    time_budget: Annotated[str | None, Option(help="Stop after a round: 90s, 45m, 3h.")] = None,
 ) -> None:
     """Train a global model; the same command goes on where an earlier run was."""
-    torch = require("torch", "federated training", "torch")
+    where = _device(device)
     safetensors = require("safetensors.torch", "federated training", "torch")
-    where = torch.device(_device(torch, device))
     settings = _settings(experiment, rounds, where)
-    trained = _trained(settings, _data(settings.data, folder), out, where, time_budget)
+    trained = _trained(settings, _data(settings.data, folder), out, where, seconds_of(time_budget))
     state = {name: tensor.cpu().contiguous() for name, tensor in trained.network.state_dict().items()}
     write_whole(out / "model.safetensors", safetensors.save(state))
-    results().print(printable(f"{_words(trained)} Wrote {out / 'model.safetensors'}."))
+    print_result(f"{_words(trained)} Wrote {out / 'model.safetensors'}.")
 
 
 @app.command("trace")
 def trace(
     experiment: Settings,
-    out: Annotated[Path, typer.Option(help="The trace to write (.parquet).")],
-    work: Annotated[Path | None, typer.Option(help="Folder for checkpoints. [default: beside the trace]")] = None,
+    out: Annotated[Path, Option(help="The trace to write (.parquet).")],
+    work: Annotated[Path | None, Option(help="Folder for checkpoints. [default: beside the trace]")] = None,
     folder: Folder = None,
-    device: Device = "auto",
-    rounds: Annotated[int | None, typer.Option(help="Rounds, instead of the experiment's.")] = None,
+    device: options.Device = "auto",
+    rounds: Annotated[int | None, Option(help="Rounds, instead of the experiment's.")] = None,
 ) -> None:
     """Train (or go on), certify every client's test examples and the target's, and write all certificates."""
-    torch = require("torch", "federated training", "torch")
     require("pyarrow", "traces", "parquet")
     check_writable(out, (".parquet",), files_among(experiment))
-    where = torch.device(_device(torch, device))
+    where = _device(device)
     settings = _settings(experiment, rounds, where)
-    dataset = _data(settings.data, folder)
-    _traced(settings, dataset, out, work or out.with_suffix(".work"), where)
+    _traced(settings, _data(settings.data, folder), out, work or out.with_suffix(".work"), where)
 
 
 @app.command("paper")
 def paper(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="table1 … table5, or figure2.")],
-    traces: Annotated[Path, typer.Option(help="Folder of traces.")] = Path("traces"),
-    draws: Annotated[int, typer.Option(min=1, max=10_000, help="Federations for each row.")] = 10,
-    markdown: Annotated[Path | None, typer.Option(help="Write the tables as Markdown too (.md).")] = None,
-    out: Annotated[Path | None, typer.Option(help="Figure 2's file (.png, .svg or .pdf).")] = None,
-    run: Annotated[bool, typer.Option(help="Make the missing traces first.")] = False,
-    rounds: Annotated[int, typer.Option(min=1, help="With --run: rounds of training.")] = 1000,
-    cifar10: Annotated[Path | None, typer.Option(help="With --run: CIFAR-10's folder.")] = None,
-    cifar100: Annotated[Path | None, typer.Option(help="With --run: CIFAR-100's folder.")] = None,
-    device: Device = "auto",
+    table: Annotated[str, Argument(metavar="TABLE", help="table1 … table5, or figure2.")],
+    traces: Annotated[Path, Option(help="Folder of traces.")] = Path("traces"),
+    draws: Annotated[int, Option(min=1, max=10_000, help="Federations for each row.")] = 10,
+    markdown: Annotated[Path | None, Option(help="Write the tables as Markdown too (.md).")] = None,
+    out: Annotated[Path | None, Option(help="Figure 2's file (.png, .svg or .pdf).")] = None,
+    run: Annotated[bool, Option(help="Make the missing traces first.")] = False,
+    rounds: Annotated[int, Option(min=1, help="With --run: rounds of training.")] = 1000,
+    cifar10: Annotated[Path | None, Option(help="With --run: CIFAR-10's folder.")] = None,
+    cifar100: Annotated[Path | None, Option(help="With --run: CIFAR-100's folder.")] = None,
+    device: options.Device = "auto",
 ) -> None:
     """Set the paper's figures beside ours: RMSE and MAPE of its methods, and of fedcert's."""
     from fedcert.lab.paper.rendering import draw_distances, terminal
@@ -137,22 +124,20 @@ def paper(
     from fedcert.lab.paper.tables import distances, missing_traces, reproduce
 
     require("pyarrow", "traces", "parquet")
-    if markdown is not None:
-        check_writable(markdown, (".md",))
-    if out is not None:
-        check_writable(out, FORMATS)
+    for file, suffixes in ((markdown, (".md",)), (out, FORMATS)):
+        if file is not None:
+            check_writable(file, suffixes)
     if out is not None and table != "figure2":
         raise CallError(f"--out is for figure2's file, but {table} is asked for; leave it out, or use --markdown")
     if markdown is not None and table == "figure2":
         raise CallError("--markdown is for tables, but figure2 is asked for; leave it out, or use --out")
     if run:
         _make_missing(table, traces, rounds, {"cifar10": cifar10, "cifar100": cifar100}, device)
-    console = results()
     if table == "figure2":
         path = out or Path("figure2.png")
         with working("judging"):
             draw_distances(distances(traces, draws=draws), path)
-        console.print(printable(f"Wrote {path}."))
+        print_result(f"Wrote {path}.")
         return
     with progress() as bar:
         task: Any = bar.add_task("judging", total=None, rate="")
@@ -160,16 +145,15 @@ def paper(
             reproduce(table, traces, draws=draws, on_row=lambda done, of: bar.update(task, completed=done, total=of))
         )
     for measure in ("rmse", "mape"):
-        console.print(terminal(rows, measure))
+        print_result(terminal(rows, measure))
     absent = missing_traces(table, traces)
     if absent:
         names = ", ".join(setting.name for setting in absent)
         print_note(f"rows whose traces are not in {traces} are left out: {names}")
     if markdown is not None:
-        write_whole(
-            markdown, "\n".join(f"**{name.upper()}**\n\n{as_markdown(rows, name)}" for name in ("rmse", "mape"))
-        )
-        console.print(printable(f"Wrote {markdown}."))
+        tables = (f"**{name.upper()}**\n\n{as_markdown(rows, name)}" for name in ("rmse", "mape"))
+        write_whole(markdown, "\n".join(tables))
+        print_result(f"Wrote {markdown}.")
 
 
 def _make_missing(table: str, traces: Path, rounds: int, folders: Mapping[str, Path | None], device: str) -> None:
@@ -182,8 +166,7 @@ def _make_missing(table: str, traces: Path, rounds: int, folders: Mapping[str, P
     missing = missing_traces(table, traces)
     if not missing:
         return
-    torch = require("torch", "federated training", "torch")
-    where = torch.device(_device(torch, device))
+    where = _device(device)
     names = sorted({setting.data for setting in missing})
     for name in names:
         if folders[name] is None:
@@ -203,29 +186,22 @@ def _settings(experiment: Path, rounds: int | None, device: Any) -> Any:
 
 
 def _data(name: str, folder: Path | None) -> Any:
-    from fedcert.lab.datasets.library import read_dataset
-
     with working("reading images"):
-        return read_dataset(name, folder)
+        return library.read_dataset(name, folder)
 
 
-def _device(torch: Any, name: str) -> str:
+def _device(name: str) -> Any:
+    torch = require("torch", "federated training", "torch")
     if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         torch.zeros(1, device=name).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise CallError(f"the device {name!r} cannot be used: {str(error).splitlines()[0][:200]}") from None
-    return name
+    return torch.device(name)
 
 
-def _joined(part: Any) -> Any:
-    import numpy as np
-
-    return np.concatenate(part)
-
-
-def _trained(settings: Any, dataset: Any, folder: Path, device: Any, time_budget: str | None = None) -> Any:
+def _trained(settings: Any, dataset: Any, folder: Path, device: Any, seconds: float | None = None) -> Any:
     from fedcert.lab.run import train_experiment
 
     with progress() as bar:
@@ -234,7 +210,6 @@ def _trained(settings: Any, dataset: Any, folder: Path, device: Any, time_budget
         def on_round(done: Any) -> None:
             bar.update(task, completed=done.number, rate=f"loss {done.loss:.3f}, {done.seconds:.2f} s a round")
 
-        seconds = seconds_of(time_budget) if time_budget is not None else None
         try:
             return train_experiment(settings, dataset, folder, device, on_round, seconds=seconds)
         except KeyboardInterrupt:
@@ -257,11 +232,9 @@ def _traced(settings: Any, dataset: Any, out: Path, work: Path, device: Any) -> 
                 print_note(f"{work} holds the certificates made so far; run the same command again to go on")
             raise
     share = written.target.right.mean()
-    results().print(
-        printable(
-            f"Wrote {out}: {len(written.clients):,} examples of clients and {len(written.target):,} of the target, "
-            f"{share:.1%} of these certified at radius 0."
-        )
+    print_result(
+        f"Wrote {out}: {len(written.clients):,} examples of clients and {len(written.target):,} of the target, "
+        f"{share:.1%} of these certified at radius 0."
     )
 
 

@@ -16,26 +16,21 @@ from typing import Annotated
 
 import typer
 
-from fedcert.cli import (
-    certify,
-    collect,
-    demo,
-    estimate,
-    import_log,
-    keys,
-    lab,
-    merge,
-    page,
-    plan,
-    plot,
-    private,
-    request,
-    schema,
-    validate,
-    what_if,
-)
+from fedcert.cli import keys, lab, plot, private
+from fedcert.cli.certify import certify
+from fedcert.cli.collect import collect
 from fedcert.cli.console import print_error, print_status, set_quiet, show_warning
+from fedcert.cli.demo import demo
+from fedcert.cli.estimate import estimate
 from fedcert.cli.help_groups import Grouped
+from fedcert.cli.import_log import import_log
+from fedcert.cli.merge import merge
+from fedcert.cli.page import page
+from fedcert.cli.plan import plan
+from fedcert.cli.request import request
+from fedcert.cli.schema import schema
+from fedcert.cli.validate import validate
+from fedcert.cli.what_if import what_if
 from fedcert.errors import FedcertError
 from fedcert.version import __version__
 
@@ -51,22 +46,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo.demo)
-app.command("request")(request.request)
-app.command("certify")(certify.certify)
-app.command("import-log")(import_log.import_log)
-app.command("collect")(collect.collect)
-app.command("validate")(validate.validate)
-app.command("merge")(merge.merge)
-app.command("plan")(plan.plan)
-app.command("estimate")(estimate.estimate)
-app.command("what-if")(what_if.what_if)
-app.command("page")(page.page)
-app.command("schema")(schema.schema)
-app.add_typer(plot.app, name="plot")
-app.add_typer(keys.app, name="keys")
-app.add_typer(private.app, name="private")
-app.add_typer(lab.app, name="lab")
+for command in (demo, request, certify, import_log, collect, validate, merge, plan, estimate, what_if, page, schema):
+    app.command()(command)  # by the function's name
+for name, group in (("plot", plot), ("keys", keys), ("private", private), ("lab", lab)):
+    app.add_typer(group.app, name=name)
 
 
 def _version(wanted: bool) -> None:
@@ -114,11 +97,8 @@ def run(arguments: Sequence[str]) -> int:
             print_error(f"cannot use {place}: {error.strerror or error}")
         _forget_output()
         return 1
-    except MemoryError:
-        print_error(_MEMORY_IS_FULL)
-        return 1
     except Exception as error:
-        if "DefaultCPUAllocator: " in str(error):  # torch's way of saying that the memory is full
+        if isinstance(error, MemoryError) or "DefaultCPUAllocator: " in str(error):  # torch says it so
             print_error(_MEMORY_IS_FULL)
             return 1
         # typer's own errors (an unknown option, a missing argument) have no public common base.

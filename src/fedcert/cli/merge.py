@@ -8,31 +8,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from fedcert._files.atomic import whole_file
 from fedcert._files.documents import LINE_SUFFIXES
-from fedcert.cli.console import results, working
-from fedcert.cli.options import Reports
-from fedcert.report import Report, Sums, check_writable, load, write_whole
+from fedcert.cli import options
+from fedcert.cli.console import print_result, working
+from fedcert.report import Report, check_writable, load, write_whole
 from fedcert.report.compatibility import check_compatible, check_once
 from fedcert.report.load import each_report
 from fedcert.report.provenance import provenance
 from fedcert.report.table.parquet import SUFFIX, write_parquet
-from fedcert.show.terminal import printable
 
 
 def merge(
-    sources: Reports,
+    sources: options.Reports,
     out: Annotated[
-        Path, typer.Option(help="Sums to write (.json), or all reports as one table (.parquet) or as lines (.ndjson).")
+        Path, Option(help="Sums to write (.json), or all reports as one table (.parquet) or as lines (.ndjson).")
     ],
 ) -> None:
     """Put reports together: into sums, which name no client, or into one file with a row each."""
     check_writable(out, (".json", SUFFIX, *LINE_SUFFIXES), sources)
     with working("reading reports"):
         contents = _merged(sources, out)
-    results().print(printable(f"Wrote {out}: {contents}."))
+    print_result(f"Wrote {out}: {contents}.")
 
 
 def _merged(sources: list[Path], out: Path) -> str:
@@ -42,10 +41,6 @@ def _merged(sources: list[Path], out: Path) -> str:
         return f"{write(out, each_report(sources)):,} reports"
     sums = replace(load(sources).whole, **provenance())
     write_whole(out, sums.dumps())
-    return _describe(sums)
-
-
-def _describe(sums: Sums) -> str:
     disclosing = f", {sums.by_class.contributors:,} of them by class" if sums.by_class is not None else ""
     return f"the sums of {sums.contributors:,} clients{disclosing}, {sums.examples:,} examples"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 from typer.models import ArgumentInfo, OptionInfo
 
 from fedcert._schema.registry import alternatives
@@ -21,7 +21,9 @@ from fedcert.estimation.methods.registry import AUTO, class_curve_methods, metho
 class _WordedWhenShown:
     """Help that is worded when it is shown, so that it lists what is registered by then."""
 
-    describe: Callable[[], str]
+    def __init__(self, describe: Callable[[], str], **settings: Any) -> None:
+        self.describe = describe
+        super().__init__(default=..., param_decls=None, **settings)  # type: ignore[call-arg]
 
     @property
     def help(self) -> str:
@@ -41,10 +43,6 @@ class RegistryOption(_WordedWhenShown, OptionInfo):  # type: ignore[misc]
         settings: of `typer.Option`.
     """
 
-    def __init__(self, describe: Callable[[], str], **settings: Any) -> None:
-        self.describe = describe
-        super().__init__(default=..., param_decls=(), **settings)
-
 
 class RegistryArgument(_WordedWhenShown, ArgumentInfo):  # type: ignore[misc]
     """An argument whose help is computed.
@@ -53,10 +51,6 @@ class RegistryArgument(_WordedWhenShown, ArgumentInfo):  # type: ignore[misc]
         describe: gives the help text.
         settings: of `typer.Argument`.
     """
-
-    def __init__(self, describe: Callable[[], str], **settings: Any) -> None:
-        self.describe = describe
-        super().__init__(default=..., param_decls=None, **settings)
 
 
 def _methods() -> str:
@@ -72,32 +66,28 @@ def _intervals() -> str:
     return f"{', or '.join(kind.title for kind in INTERVALS.values())}."
 
 
-Reports = Annotated[
-    list[Path], typer.Argument(metavar="REPORT…", help="Reports or sums: files, folders, NDJSON or Parquet.")
-]
-TargetMix = Annotated[str, typer.Option(help="uniform, a JSON file from class to weight, or class=weight,…")]
+Reports = Annotated[list[Path], Argument(metavar="REPORT…", help="Reports or sums: files, folders, NDJSON or Parquet.")]
+TargetMix = Annotated[str, Option(help="uniform, a JSON file from class to weight, or class=weight,…")]
 MethodName = Annotated[str, RegistryOption(_methods)]
 WhatIfMethodName = Annotated[str, RegistryOption(_what_if_methods)]
-Confidence = Annotated[float, typer.Option(help="Of the interval.")]
+Confidence = Annotated[float, Option(help="Of the interval.")]
 IntervalName = Annotated[str, RegistryOption(_intervals)]
-Simultaneous = Annotated[bool, typer.Option(help="An interval for all radii at once.")]
-TargetExamples = Annotated[int | None, typer.Option(help="The target is a set of so many examples.")]
-Screen = Annotated[bool, typer.Option(help="Leave out clients whose curves the others cannot explain.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Simultaneous = Annotated[bool, Option(help="An interval for all radii at once.")]
+TargetExamples = Annotated[int | None, Option(help="The target is a set of so many examples.")]
+Screen = Annotated[bool, Option(help="Leave out clients whose curves the others cannot explain.")]
+AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 
-EstimateFile = Annotated[Path | None, typer.Option(help="The estimate file to write (.json).")]
-FigureFile = Annotated[Path | None, typer.Option(help="A figure to write (.png, .svg or .pdf).")]
-PageFile = Annotated[Path | None, typer.Option(help="A page to write (.html), see 'fedcert page'.")]
+EstimateFile = Annotated[Path | None, Option(help="The estimate file to write (.json).")]
+FigureFile = Annotated[Path | None, Option(help="A figure to write (.png, .svg or .pdf).")]
+PageFile = Annotated[Path | None, Option(help="A page to write (.html), see 'fedcert page'.")]
 
-Client = Annotated[str, typer.Option(help="The client's name, unique in its federation.")]
-Sigma = Annotated[float, typer.Option(help="Standard deviation of the noise, in the units of the inputs.")]
-Radii = Annotated[str | None, typer.Option(help="0,0.25,0.5 or first:last:step. [default: 0:1:0.05]")]
-ClassFile = Annotated[Path | None, typer.Option(help="File of class names in index order (.txt or .json).")]
-ReportClassCounts = Annotated[bool, typer.Option(help="Tell counts per class too: more precise, reveals more.")]
-Tolerance = Annotated[
-    float | None, typer.Option(help="Sequential: what giving up may cost at a radius. [default: 0.005]")
-]
-Samples = Annotated[int | None, typer.Option(help="The most samples for each example. [default: 10000; fixed: 1000]")]
-PolicyFile = Annotated[Path | None, typer.Option(help="This site's rules about what leaves it (.json).")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")]
-TimeBudget = Annotated[str | None, typer.Option(help="Stop in time with a smaller report: 90s, 45m, 3h.")]
+Client = Annotated[str, Option(help="The client's name, unique in its federation.")]
+Sigma = Annotated[float, Option(help="Standard deviation of the noise, in the units of the inputs.")]
+Radii = Annotated[str | None, Option(help="0,0.25,0.5 or first:last:step. [default: 0:1:0.05]")]
+ClassFile = Annotated[Path | None, Option(help="File of class names in index order (.txt or .json).")]
+ReportClassCounts = Annotated[bool, Option(help="Tell counts per class too: more precise, reveals more.")]
+Tolerance = Annotated[float | None, Option(help="Sequential: what giving up may cost at a radius. [default: 0.005]")]
+Samples = Annotated[int | None, Option(help="The most samples for each example. [default: 10000; fixed: 1000]")]
+PolicyFile = Annotated[Path | None, Option(help="This site's rules about what leaves it (.json).")]
+Device = Annotated[str, Option(help="auto, cpu, cuda, cuda:1, …")]
+TimeBudget = Annotated[str | None, Option(help="Stop in time with a smaller report: 90s, 45m, 3h.")]

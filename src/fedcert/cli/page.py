@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from fedcert._files.documents import kind_of, read_documents
 from fedcert._files.paths import kind_of_path
-from fedcert.cli.console import results, working
+from fedcert.cli import options
+from fedcert.cli.console import print_result, working
 from fedcert.cli.inputs import files_among, from_options, text_of
-from fedcert.cli.options import Confidence, IntervalName, MethodName, Screen, Simultaneous, TargetExamples, TargetMix
 from fedcert.errors import CallError
 from fedcert.estimation.estimate import estimate_of
 from fedcert.estimation.prepared import PreparedClients, clients_of
@@ -23,24 +23,23 @@ from fedcert.report.report import Report
 from fedcert.report.sums.values import Sums
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import SUFFIXES, write_page
-from fedcert.show.terminal import printable
 
 
 def page(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE…", help="Reports or sums; or estimates, then without other class mixes."),
+        Argument(metavar="FILE…", help="Reports or sums; or estimates, then without other class mixes."),
     ],
-    out: Annotated[Path, typer.Option(help="The page to write (.html).")],
-    target: TargetMix = "uniform",
-    method: MethodName = "auto",
-    title: Annotated[str | None, typer.Option(help="The heading; it names the target if not given.")] = None,
-    confidence: Confidence = 0.95,
-    interval: IntervalName = "finite-sample",
-    simultaneous: Simultaneous = False,
-    target_examples: TargetExamples = None,
-    seed: Annotated[int, typer.Option(help="Of the draws (ap, ga).")] = 0,
-    screen: Screen = False,
+    out: Annotated[Path, Option(help="The page to write (.html).")],
+    target: options.TargetMix = "uniform",
+    method: options.MethodName = "auto",
+    title: Annotated[str | None, Option(help="The heading; it names the target if not given.")] = None,
+    confidence: options.Confidence = 0.95,
+    interval: options.IntervalName = "finite-sample",
+    simultaneous: options.Simultaneous = False,
+    target_examples: options.TargetExamples = None,
+    seed: Annotated[int, Option(help="Of the draws (ap, ga).")] = 0,
+    screen: options.Screen = False,
 ) -> None:
     """Write a page to read, to try other class mixes on and to pass on: one HTML file that works offline."""
     check_writable(out, SUFFIXES, [*files, *files_among(target)])
@@ -61,7 +60,7 @@ def page(
             prepared = PreparedClients.of(clients_of(load(files)), settings)
             contents = Contents.of_clients(prepared, estimate_of(prepared, target, method))
     write_page(contents, out, None if title is None else text_of(title))
-    results().print(printable(f"Wrote {out}: open it in any browser; it needs no network."))
+    print_result(f"Wrote {out}: open it in any browser; it needs no network.")
 
 
 def _check_plain(**options: tuple[object, object]) -> None:

@@ -8,16 +8,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich import box
 from rich.table import Table
+from typer import Argument, Option
 
 from fedcert._files.documents import read_documents
 from fedcert._files.paths import check_readable
 from fedcert._schema.field_types import MappingOf, Number, Whole
-from fedcert.cli.console import print_json, results, working
+from fedcert.cli import options
+from fedcert.cli.console import print_json, print_result, working
 from fedcert.cli.inputs import option
-from fedcert.cli.options import AsJson, Confidence, TargetMix
 from fedcert.errors import InvalidValue
 from fedcert.estimation.plan import PrecisionPlan, plan_precision
 from fedcert.estimation.target import distribution_of, target_of
@@ -30,11 +30,11 @@ _SHOWN = 5
 
 
 def plan(
-    histograms: Annotated[Path, typer.Argument(metavar="FILE", help="JSON object: client -> class -> test examples.")],
-    target: TargetMix = "uniform",
-    confidence: Confidence = 0.95,
-    half_length: Annotated[float | None, typer.Option(help="A half-length to reach.")] = None,
-    as_json: AsJson = False,
+    histograms: Annotated[Path, Argument(metavar="FILE", help="JSON object: client -> class -> test examples.")],
+    target: options.TargetMix = "uniform",
+    confidence: options.Confidence = 0.95,
+    half_length: Annotated[float | None, Option(help="A half-length to reach.")] = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Say what an estimate could reach, from label histograms alone, before anyone certifies."""
     option("--confidence", Number(above=0, below=1), confidence)
@@ -66,20 +66,17 @@ def _finite(value: Any) -> Any:
 
 
 def _show(precision: PrecisionPlan, confidence: float, wanted: float | None) -> None:
-    console = results()
-    console.print(
-        f"With {precision.examples:,} test examples, an interval of {confidence:.0%} confidence at one radius "
-        f"would be\n  ±{precision.half_length:.3f} without counts per class, "
-        f"±{precision.class_half_length:.3f} with them from everyone."
-    )
+    examples, halves = precision.examples, (precision.half_length, precision.class_half_length)
+    print_result(f"With {examples:,} test examples, an interval of {confidence:.0%} confidence at one radius would be")
+    print_result(f"  ±{halves[0]:.3f} without counts per class, ±{halves[1]:.3f} with them from everyone.")
     if precision.missing:
         named = ", ".join(f"{name} ({share:.1%})" for name, share in list(precision.missing.items())[:10])
-        console.print(printable(f"Nobody holds {named} of the target: no number of other examples makes up for that."))
+        print_result(f"Nobody holds {named} of the target: no number of other examples makes up for that.")
     if wanted is not None:
         for words, needed in (("without counts per class", precision.needed), ("with them", precision.class_needed)):
             assert needed is not None  # noqa: S101  it was asked for
             amount = "no number of examples of these mixes" if math.isinf(needed) else f"about {needed:,.0f} examples"
-            console.print(f"To reach ±{wanted:g} {words}: {amount}.")
+            print_result(f"To reach ±{wanted:g} {words}: {amount}.")
     for title, gains in (
         ("client whose growth helps most", precision.clients),
         ("class, with counts per class", precision.classes),
@@ -89,4 +86,4 @@ def _show(precision: PrecisionPlan, confidence: float, wanted: float | None) -> 
         table.add_column("half-length saved by 10% more", justify="right")
         for name, gain in sorted(gains.items(), key=lambda item: -item[1])[:_SHOWN]:
             table.add_row(printable(name), f"{10 * gain:.5f}")
-        console.print(table)
+        print_result(table)

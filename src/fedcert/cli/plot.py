@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option, Typer
 
-from fedcert.cli.console import results, working
+from fedcert.cli import options
+from fedcert.cli.console import print_result, working
 from fedcert.cli.inputs import files_among, text_of
-from fedcert.cli.options import TargetMix
 from fedcert.errors import CallError
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.compare import check_comparable
@@ -18,24 +18,23 @@ from fedcert.estimation.result import Estimate
 from fedcert.report import check_writable, load, read_record
 from fedcert.show.figures import FORMATS, plot, plot_learning, plot_mixes, plot_partition, plot_weights
 from fedcert.show.figures.learning import read_learning
-from fedcert.show.terminal import printable
 
-app = typer.Typer(help="Figures for papers (.png, .svg, .pdf).", no_args_is_help=True, rich_markup_mode=None)
+app = Typer(help="Figures for papers (.png, .svg, .pdf).", no_args_is_help=True, rich_markup_mode=None)
 
-Out = Annotated[Path, typer.Option(help="The figure to write (.png, .svg or .pdf).")]
-Reports = Annotated[list[Path], typer.Argument(metavar="REPORT…", help="Reports: files, folders, NDJSON or Parquet.")]
+Out = Annotated[Path, Option(help="The figure to write (.png, .svg or .pdf).")]
+Reports = Annotated[list[Path], Argument(metavar="REPORT…", help="Reports: files, folders, NDJSON or Parquet.")]
 
 
 def _wrote(out: Path) -> None:
-    results().print(printable(f"Wrote {out}."))
+    print_result(f"Wrote {out}.")
 
 
 @app.command("curve")
 def curve(
-    estimates: Annotated[list[Path], typer.Argument(metavar="ESTIMATE…", help="One, or several to compare (.json).")],
+    estimates: Annotated[list[Path], Argument(metavar="ESTIMATE…", help="One, or several to compare (.json).")],
     out: Out,
-    band: Annotated[str | None, typer.Option(help="Of several: the method whose interval is drawn.")] = None,
-    title: Annotated[str | None, typer.Option(help="Above the figure; the target's name if not given.")] = None,
+    band: Annotated[str | None, Option(help="Of several: the method whose interval is drawn.")] = None,
+    title: Annotated[str | None, Option(help="Above the figure; the target's name if not given.")] = None,
 ) -> None:
     """Draw certified accuracy against radius: one estimate with its interval, or methods side by side."""
     check_writable(out, FORMATS, estimates)
@@ -51,11 +50,7 @@ def curve(
 
 
 @app.command("mixes")
-def mixes(
-    reports: Reports,
-    out: Out,
-    target: TargetMix = "uniform",
-) -> None:
+def mixes(reports: Reports, out: Out, target: options.TargetMix = "uniform") -> None:
     """Draw the clients' class mixes against the target's."""
     check_writable(out, FORMATS, [*reports, *files_among(target)])
     with working("reading and drawing"):
@@ -65,7 +60,7 @@ def mixes(
 
 @app.command("weights")
 def weights(
-    estimate: Annotated[Path, typer.Argument(metavar="ESTIMATE", help="An estimate whose method has weights (.json).")],
+    estimate: Annotated[Path, Argument(metavar="ESTIMATE", help="An estimate whose method has weights (.json).")],
     out: Out,
 ) -> None:
     """Draw the clients that weigh most."""
@@ -76,9 +71,7 @@ def weights(
 
 @app.command("partition")
 def partition(
-    reports: Reports,
-    out: Out,
-    title: Annotated[str | None, typer.Option(help="Above the figure.")] = None,
+    reports: Reports, out: Out, title: Annotated[str | None, Option(help="Above the figure.")] = None
 ) -> None:
     """Draw who holds how many test examples of which class."""
     check_writable(out, FORMATS, reports)
@@ -92,8 +85,7 @@ def partition(
 
 @app.command("learning")
 def learning(
-    curves: Annotated[list[Path], typer.Argument(metavar="CURVE…", help="curve.csv of 'fedcert lab train'.")],
-    out: Out,
+    curves: Annotated[list[Path], Argument(metavar="CURVE…", help="curve.csv of 'fedcert lab train'.")], out: Out
 ) -> None:
     """Draw loss and accuracy against the rounds of training."""
     check_writable(out, FORMATS, curves)

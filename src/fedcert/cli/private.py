@@ -6,21 +6,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option, Typer
 
 from fedcert._files.paths import kind_of_path
-from fedcert.cli.console import print_json, print_note, print_status, results, working
+from fedcert.cli import options
+from fedcert.cli.console import print_json, print_note, print_result, print_status, working
 from fedcert.cli.inputs import files_among
-from fedcert.cli.options import PolicyFile
 from fedcert.cli.request import budget_of
 from fedcert.cli.signing import check_asker
 from fedcert.errors import CallError, preview
 from fedcert.privacy.dp.mechanism import describe_budget
+from fedcert.privacy.policy import read_policy
 from fedcert.report import Report, Request, check_writable, read_record, write_whole
 from fedcert.report.privacy import ALONE
-from fedcert.show.terminal import printable
 
-app = typer.Typer(
+app = Typer(
     help="Private sums: the coordinator learns what all sites have together, and nothing of any one.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -28,23 +28,22 @@ app = typer.Typer(
 
 
 def join(
-    report: Annotated[Path, typer.Argument(help="This site's report (.json), with --class-counts; it stays here.")],
-    request: Annotated[Path, typer.Option(help="The coordinator's request (.json), signed.")],
-    keys: Annotated[Path, typer.Option(help="This site's secret keys (.json).")],
-    trusted: Annotated[Path, typer.Option(help="A keyring (.json) with everybody on the roster and the coordinator.")],
-    folder: Annotated[Path, typer.Option(help="The folder that sites and coordinator share.")],
-    memory: Annotated[Path, typer.Option(help="A folder of this site's own, for what it must remember.")],
-    fewest: Annotated[int, typer.Option(min=3, help="The fewest sites that a sum may be over.")] = 3,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for each next step.")] = 3600.0,
-    once: Annotated[bool, typer.Option(help="Do what can be done now, and come back later.")] = False,
-    policy: PolicyFile = None,
-    dry_run: Annotated[bool, typer.Option(help="Show exactly what would enter the sum, and send nothing.")] = False,
+    report: Annotated[Path, Argument(help="This site's report (.json), with --class-counts; it stays here.")],
+    request: Annotated[Path, Option(help="The coordinator's request (.json), signed.")],
+    keys: Annotated[Path, Option(help="This site's secret keys (.json).")],
+    trusted: Annotated[Path, Option(help="A keyring (.json) with everybody on the roster and the coordinator.")],
+    folder: Annotated[Path, Option(help="The folder that sites and coordinator share.")],
+    memory: Annotated[Path, Option(help="A folder of this site's own, for what it must remember.")],
+    fewest: Annotated[int, Option(min=3, help="The fewest sites that a sum may be over.")] = 3,
+    wait: Annotated[float, Option(min=0, help="Seconds to wait for each next step.")] = 3600.0,
+    once: Annotated[bool, Option(help="Do what can be done now, and come back later.")] = False,
+    policy: options.PolicyFile = None,
+    dry_run: Annotated[bool, Option(help="Show exactly what would enter the sum, and send nothing.")] = False,
 ) -> None:
     """Take part in a private sum. A site that is stopped goes on where it was."""
     from fedcert.engines.shared_folder import take_part
     from fedcert.privacy.keys.identity import read_identity
     from fedcert.privacy.keys.keyring import read_keyring
-    from fedcert.privacy.policy import read_policy
     from fedcert.privacy.state_store import FolderStore
     from fedcert.rounds.validation import AnswerValidator
     from fedcert.secagg.participant import Participant
@@ -82,18 +81,18 @@ def join(
     finally:
         held.close()
     if done:
-        results().print(printable(f"{identity.name} has done its part; its own numbers never left unmasked."))
+        print_result(f"{identity.name} has done its part; its own numbers never left unmasked.")
 
 
 def add_up(
-    request: Annotated[Path, typer.Option(help="The request (.json).")],
-    trusted: Annotated[Path, typer.Option(help="A keyring (.json) with everybody on the roster.")],
-    folder: Annotated[Path, typer.Option(help="The folder that sites and coordinator share.")],
-    run: Annotated[Path, typer.Option(help="A folder of the coordinator's own, to go on after a stop.")],
-    out: Annotated[Path, typer.Option(help="The sums to write (.json), for fedcert estimate.")],
-    patience: Annotated[float, typer.Option(min=0, help="Seconds for each step after all have joined.")] = 600.0,
-    once: Annotated[bool, typer.Option(help="Do what can be done now, and come back later.")] = False,
-    go_on: Annotated[bool, typer.Option(help="With --once: go on without those who have not answered.")] = False,
+    request: Annotated[Path, Option(help="The request (.json).")],
+    trusted: Annotated[Path, Option(help="A keyring (.json) with everybody on the roster.")],
+    folder: Annotated[Path, Option(help="The folder that sites and coordinator share.")],
+    run: Annotated[Path, Option(help="A folder of the coordinator's own, to go on after a stop.")],
+    out: Annotated[Path, Option(help="The sums to write (.json), for fedcert estimate.")],
+    patience: Annotated[float, Option(min=0, help="Seconds for each step after all have joined.")] = 600.0,
+    once: Annotated[bool, Option(help="Do what can be done now, and come back later.")] = False,
+    go_on: Annotated[bool, Option(help="With --once: go on without those who have not answered.")] = False,
 ) -> None:
     """Add up what the sites send under masks."""
     from fedcert.engines.shared_folder import FolderTransport
@@ -122,25 +121,24 @@ def add_up(
     if sums.fewest_holders is not None and left_out:
         named = ", ".join(left_out[:10]) + ("…" if len(left_out) > 10 else "")
         print_note(f"fewer than {sums.fewest_holders} sites, if any, hold {named}: nothing of these is in the sums")
-    results().print(printable(f"Wrote {out}: the sums of {sums.contributors} sites, {sums.examples:,} examples."))
-    results().print(printable(f"Then run: fedcert estimate {out} --target …"))
+    print_result(f"Wrote {out}: the sums of {sums.contributors} sites, {sums.examples:,} examples.")
+    print_result(f"Then run: fedcert estimate {out} --target …")
 
 
 def release(
-    report: Annotated[Path, typer.Argument(help="This site's report (.json), with --class-counts; it stays here.")],
-    out: Annotated[Path, typer.Option(help="The noisy sums to write (.json); they may go to anybody.")],
-    epsilon: Annotated[float, typer.Option(help="Add noise, for differential privacy with this epsilon.")],
-    delta: Annotated[float, typer.Option(help="Of differential privacy.")] = 1e-6,
+    report: Annotated[Path, Argument(help="This site's report (.json), with --class-counts; it stays here.")],
+    out: Annotated[Path, Option(help="The noisy sums to write (.json); they may go to anybody.")],
+    epsilon: Annotated[float, Option(help="Add noise, for differential privacy with this epsilon.")],
+    delta: Annotated[float, Option(help="Of differential privacy.")] = 1e-6,
     most_per_patient: Annotated[
-        int | None, typer.Option(min=1, help="Protect patients with so many examples, not single examples.")
+        int | None, Option(min=1, help="Protect patients with so many examples, not single examples.")
     ] = None,
-    replace: Annotated[bool, typer.Option(help="Protect what one holds, not only whether it is there.")] = False,
-    policy: PolicyFile = None,
-    dry_run: Annotated[bool, typer.Option(help="Show what would be added, and write nothing.")] = False,
+    replace: Annotated[bool, Option(help="Protect what one holds, not only whether it is there.")] = False,
+    policy: options.PolicyFile = None,
+    dry_run: Annotated[bool, Option(help="Show what would be added, and write nothing.")] = False,
 ) -> None:
     """Write this site's counts with noise of its own: for those who cannot sum in secret."""
     from fedcert.privacy.dp.mechanism import released
-    from fedcert.privacy.policy import read_policy
 
     check_writable(out, (".json",), files_among(report, policy))
     budget = budget_of(epsilon, delta, most_per_patient, replace, ALONE)
@@ -150,11 +148,10 @@ def release(
     noisy = released(own, budget)
     deviation = (noisy.private.variance if noisy.private is not None else 0.0) ** 0.5
     words = f"get noise of standard deviation {deviation:.1f}: {describe_budget(budget)}"
-    console = results()
-    console.print(printable(f"{len(own.classes) * (len(own.radii) + 1):,} counts {words}."))
+    print_result(f"{len(own.classes) * (len(own.radii) + 1):,} counts {words}.")
     if not dry_run:
         write_whole(out, noisy.dumps())
-        console.print(printable(f"Wrote {out}. Each further release of the same examples adds to epsilon."))
+        print_result(f"Wrote {out}. Each further release of the same examples adds to epsilon.")
 
 
 app.command("release")(release)

@@ -5,88 +5,89 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from fedcert._schema.field_types import ModelName
+from fedcert.certification.models.loading import digest_of_file
 from fedcert.certification.precision import precision_sentence
-from fedcert.cli.console import print_json, print_note, results
+from fedcert.cli import options
+from fedcert.cli.console import print_json, print_note, print_result
 from fedcert.cli.inputs import files_among, from_options, names_in, option, radii_of
-from fedcert.cli.options import AsJson, Radii, RegistryOption, Samples, Sigma, Tolerance
 from fedcert.cli.signing import keys_in, signed_by
 from fedcert.errors import CallError, preview
 from fedcert.estimation.target import target_of
 from fedcert.privacy.policy import MIN_CLIENTS_FOR_MOMENTS
 from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing, check_writable, write_whole
-from fedcert.report.fields import CLASSES, RADII, ROSTER
+from fedcert.report.fields import CLASSES, ROSTER
 from fedcert.report.noises import noise_choices
 from fedcert.report.privacy import TOGETHER, PrivacyBudget
 from fedcert.report.request import PrivateSum
 from fedcert.rounds import make_request
 from fedcert.secagg.threshold import default_threshold
-from fedcert.show.terminal import printable
 
 
 def request(
-    sigma: Sigma,
-    classes: Annotated[Path, typer.Option(help="File of class names in index order (.txt, one per line, or .json).")],
-    out: Annotated[Path, typer.Option(help="The request file to write (.json).")],
-    model: Annotated[
-        Path | None, typer.Option(help="The model, for its digest: an .onnx or .safetensors file.")
-    ] = None,
-    model_id: Annotated[str | None, typer.Option(help="The model's digest or name, instead of --model.")] = None,
-    n0: Annotated[int, typer.Option(help="Samples that select a class.")] = 100,
-    n: Samples = None,
-    failure_probability: Annotated[float, typer.Option(help="Of each certificate.")] = 0.001,
-    noise: Annotated[str, RegistryOption(lambda: f"{noise_choices('radii in ', 'in ')}.")] = "gaussian",
-    procedure: Annotated[str, typer.Option(help="sequential, or fixed (always n samples).")] = "sequential",
-    tolerance: Tolerance = None,
-    precision: Annotated[str, typer.Option(help="float32, tf32 or bfloat16.")] = "float32",
-    radii: Radii = None,
-    target: Annotated[str | None, typer.Option(help="The target's class mix, to tell the sites.")] = None,
-    roster: Annotated[Path | None, typer.Option(help="File of the clients that are asked (.txt or .json).")] = None,
-    deadline: Annotated[str | None, typer.Option(help="Such as 2026-12-01T12:00:00Z.")] = None,
-    class_counts: Annotated[bool, typer.Option(help="Ask for counts per class too.")] = False,
-    minimum_examples: Annotated[int, typer.Option(help="Ask sites with fewer examples not to answer.")] = 0,
+    sigma: options.Sigma,
+    classes: Annotated[Path, Option(help="File of class names in index order (.txt, one per line, or .json).")],
+    out: Annotated[Path, Option(help="The request file to write (.json).")],
+    model: Annotated[Path | None, Option(help="The model, for its digest: an .onnx or .safetensors file.")] = None,
+    model_id: Annotated[str | None, Option(help="The model's digest or name, instead of --model.")] = None,
+    n0: Annotated[int, Option(help="Samples that select a class.")] = 100,
+    n: options.Samples = None,
+    failure_probability: Annotated[float, Option(help="Of each certificate.")] = 0.001,
+    noise: Annotated[str, options.RegistryOption(lambda: f"{noise_choices('radii in ', 'in ')}.")] = "gaussian",
+    procedure: Annotated[str, Option(help="sequential, or fixed (always n samples).")] = "sequential",
+    tolerance: options.Tolerance = None,
+    precision: Annotated[str, Option(help="float32, tf32 or bfloat16.")] = "float32",
+    radii: options.Radii = None,
+    target: Annotated[str | None, Option(help="The target's class mix, to tell the sites.")] = None,
+    roster: Annotated[Path | None, Option(help="File of the clients that are asked (.txt or .json).")] = None,
+    deadline: Annotated[str | None, Option(help="Such as 2026-12-01T12:00:00Z.")] = None,
+    class_counts: Annotated[bool, Option(help="Ask for counts per class too.")] = False,
+    minimum_examples: Annotated[int, Option(help="Ask sites with fewer examples not to answer.")] = 0,
     private: Annotated[
-        bool, typer.Option(help="Ask for a private sum instead of reports; needs --roster, and --sign for the sites.")
+        bool, Option(help="Ask for a private sum instead of reports; needs --roster, and --sign for the sites.")
     ] = False,
     threshold: Annotated[
         int | None,
-        typer.Option(help="Private: the fewest sites that a sum may be over. [default: more than two thirds]"),
+        Option(help="Private: the fewest sites that a sum may be over. [default: more than two thirds]"),
     ] = None,
-    moments: Annotated[bool, typer.Option(help="Private: sum what BLUP needs too.")] = False,
+    moments: Annotated[bool, Option(help="Private: sum what BLUP needs too.")] = False,
     spread: Annotated[
-        bool, typer.Option(help="Private: a second sum, for intervals that allow for sites that differ.")
+        bool, Option(help="Private: a second sum, for intervals that allow for sites that differ.")
     ] = False,
     fewest_holders: Annotated[
-        int | None, typer.Option(min=2, help="Private: leave classes out that fewer sites hold, by a sum before.")
+        int | None, Option(min=2, help="Private: leave classes out that fewer sites hold, by a sum before.")
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="Private: noise in the sum, for differential privacy with this epsilon.")
+        float | None, Option(help="Private: noise in the sum, for differential privacy with this epsilon.")
     ] = None,
-    delta: Annotated[float, typer.Option(help="Of that.")] = 1e-6,
+    delta: Annotated[float, Option(help="Of that.")] = 1e-6,
     most_per_patient: Annotated[
-        int | None, typer.Option(min=1, help="Of that: protect patients with up to so many examples.")
+        int | None, Option(min=1, help="Of that: protect patients with up to so many examples.")
     ] = None,
-    replace: Annotated[
-        bool, typer.Option(help="Of that: protect what one holds, not just whether it is there.")
-    ] = False,
-    sign: Annotated[Path | None, typer.Option(help="Secret keys of whoever asks (.json), to sign the request.")] = None,
-    as_json: AsJson = False,
+    replace: Annotated[bool, Option(help="Of that: protect what one holds, not just whether it is there.")] = False,
+    sign: Annotated[Path | None, Option(help="Secret keys of whoever asks (.json), to sign the request.")] = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write a request: what every site must agree on before it certifies."""
     if (model is None) == (model_id is None):
         raise CallError("give either --model FILE or --model-id TEXT")
     check_writable(out, (".json",), files_among(model, classes, roster, target, sign))
     keys = keys_in(sign)
-    if private and keys is not None and roster is not None and keys.name in names_in(roster, ROSTER, "roster"):
+    clients = names_in(roster, ROSTER, "roster") if roster is not None else None
+    if private and keys is not None and keys.name in (clients or ()):
         raise CallError(
             f"{preview(keys.name)} signs the request and is on its roster: who adds up must not be added up"
         )
     names = names_in(classes, CLASSES, "classes")
-    unsigned: Request = from_options(
+    budget = budget_of(epsilon, delta, most_per_patient, replace, TOGETHER)
+    private_sum = _private(
+        clients, private, threshold, moments=moments, spread=spread, fewest_holders=fewest_holders, budget=budget
+    )
+    unsigned = from_options(
         make_request,
-        model=_digest(model) if model is not None else option("--model-id", ModelName(), model_id),
+        model=digest_of_file(model) if model is not None else option("--model-id", ModelName(), model_id),
         smoothing=from_options(
             Smoothing.defaults,
             sigma=sigma,
@@ -98,23 +99,15 @@ def request(
             precision=precision,
             **({} if n is None else {"n": n}),
         ),
-        radii=option("--radii", RADII, radii_of(radii)) if radii is not None else DEFAULT_RADII,
+        radii=radii_of(radii) or DEFAULT_RADII,
         classes=names,
         target=target_of(target, names) if target is not None else None,
-        roster=names_in(roster, ROSTER, "roster") if roster is not None else None,
+        roster=clients,
         deadline=deadline,
         release=from_options(Release, class_counts=class_counts, minimum_examples=minimum_examples),
-        private=_private(
-            roster,
-            private,
-            threshold,
-            moments=moments,
-            spread=spread,
-            fewest_holders=fewest_holders,
-            budget=budget_of(epsilon, delta, most_per_patient, replace, TOGETHER),
-        ),
+        private=private_sum,
     )
-    written: Request = signed_by(keys, unsigned)
+    written = signed_by(keys, unsigned)
     write_whole(out, written.dumps())
     if as_json:
         print_json(written)
@@ -126,19 +119,19 @@ def _show(written: Request, out: Path) -> None:
     """Say what the request asks, and what to run next."""
     recipients = "anyone who has the file" if written.roster is None else f"{len(written.roster)} clients"
     model = written.model if len(written.model) <= 20 else f"{written.model[:19]}…"
-    smoothing, console = written.smoothing, results()
-    console.print(printable(f"Wrote {out}: asks {recipients} to certify {model} with sigma {smoothing.sigma:g}."))
-    console.print(f"These settings can certify radii up to {smoothing.largest_radius:.3f}.")
-    console.print(precision_sentence(smoothing.precision))
+    smoothing = written.smoothing
+    print_result(f"Wrote {out}: asks {recipients} to certify {model} with sigma {smoothing.sigma:g}.")
+    print_result(f"These settings can certify radii up to {smoothing.largest_radius:.3f}.")
+    print_result(precision_sentence(smoothing.precision))
     certify = f"fedcert certify MODEL DATA --request {out.name} --client NAME --out report.json"
     if written.private is None:
-        console.print(printable(f"Each site runs: {certify}"))
-        console.print(printable(f"Then run: fedcert collect REPORTS --request {out.name} --out estimate.json"))
+        print_result(f"Each site runs: {certify}")
+        print_result(f"Then run: fedcert collect REPORTS --request {out.name} --out estimate.json")
         return
     common = f"--request {out.name} --trusted KEYRING --folder SHARED"
-    console.print(printable(f"Each site runs: {certify} --class-counts"))
-    console.print(printable(f"and then: fedcert private join report.json {common} --keys KEYS --memory FOLDER"))
-    console.print(printable(f"Meanwhile run: fedcert private sum {common} --run FOLDER --out sums.json"))
+    print_result(f"Each site runs: {certify} --class-counts")
+    print_result(f"and then: fedcert private join report.json {common} --keys KEYS --memory FOLDER")
+    print_result(f"Meanwhile run: fedcert private sum {common} --run FOLDER --out sums.json")
     if written.signature is None:
         print_note("sites take part in private sums only if the request is signed (--sign)")
 
@@ -151,14 +144,13 @@ def budget_of(
         if most_per_patient is not None or replace:
             raise CallError("--most-per-patient and --replace are about differential privacy: give --epsilon too")
         return None
-    budget: PrivacyBudget = from_options(
+    return from_options(
         PrivacyBudget, epsilon=epsilon, delta=delta, unit="example" if most_per_patient is None else "group",
         most_per_unit=most_per_patient or 1, adjacency="replace" if replace else "add-remove", noise=noise,
     )  # fmt: skip
-    return budget
 
 
-def _private(roster: Path | None, private: bool, threshold: int | None, **parts: Any) -> PrivateSum | None:
+def _private(clients: tuple[str, ...] | None, private: bool, threshold: int | None, **parts: Any) -> PrivateSum | None:
     if not private:
         if threshold is not None or any(parts.values()):
             raise CallError(
@@ -166,21 +158,13 @@ def _private(roster: Path | None, private: bool, threshold: int | None, **parts:
                 "--private too"
             )
         return None
-    if roster is None:
+    if clients is None:
         raise CallError("--private needs --roster FILE: a private sum is among sites that know each other")
-    names = names_in(roster, ROSTER, "roster")
     squares = bool(parts["moments"] or parts["spread"])
-    wanted = threshold if threshold is not None else default_threshold(len(names), squares=squares)
+    wanted = threshold if threshold is not None else default_threshold(len(clients), squares=squares)
     if squares and wanted < MIN_CLIENTS_FOR_MOMENTS:
         print_note(
             f"sums of squares over {wanted} sites tell much of each; sites refuse fewer than "
             f"{MIN_CLIENTS_FOR_MOMENTS} unless their policy says otherwise (fewest_for_squares)"
         )
-    private_sum: PrivateSum = from_options(PrivateSum, threshold=wanted, **parts)
-    return private_sum
-
-
-def _digest(model: Path) -> str:
-    from fedcert.certification.models.loading import digest_of_file
-
-    return digest_of_file(model)
+    return from_options(PrivateSum, threshold=wanted, **parts)

@@ -6,28 +6,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument
 
 from fedcert._files.documents import files_in, kind_of, parse, read_texts
 from fedcert._files.paths import display_path
 from fedcert._schema.record import Record
-from fedcert.cli.console import print_json, results, working
-from fedcert.cli.options import AsJson
+from fedcert.cli import options
+from fedcert.cli.console import print_json, print_result, working
 from fedcert.cli.signing import check_unchanged
 from fedcert.errors import CannotCombine, FedcertError, FileProblem
 from fedcert.estimation.result import Estimate, WhatIf
 from fedcert.report import Report, Request, Sums, Table
 from fedcert.report.table.parquet import SUFFIX, Header, holds_reports, read_parquet
-from fedcert.show.terminal import printable
 
 KINDS: tuple[type[Record], ...] = (Report, Request, Sums, Estimate, WhatIf)
 
 
 def validate(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="Files, folders, NDJSON or Parquet that fedcert wrote.")
+        list[Path], Argument(metavar="FILE…", help="Files, folders, NDJSON or Parquet that fedcert wrote.")
     ],
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> int:
     """Check reports, requests, sums and estimates; and whether the reports go together."""
     findings: list[dict[str, Any]] = []
@@ -37,8 +36,7 @@ def validate(
     with working("reading files"):
         for path in files:
             try:
-                for finding in _findings(path, reports, tables):  # one by one: what was found before a fault stays
-                    findings.append(finding)
+                findings.extend(_findings(path, reports, tables))  # one by one: what was found before a fault stays
             except FedcertError as error:
                 findings.append({"place": str(path), "schema": None, "valid": False, "error": str(error)})
                 code = max(code, error.exit_code)
@@ -104,15 +102,14 @@ def _together(reports: list[Report], tables: list[Table]) -> tuple[str | None, T
 
 
 def _show(findings: list[dict[str, Any]], table: Table | None, together: str | None) -> None:
-    console = results()
     wrong = [finding for finding in findings if not finding["valid"]]
     for finding in wrong:
-        console.print(printable(f"invalid  {finding['error']}"), soft_wrap=True)
+        print_result(f"invalid  {finding['error']}", soft_wrap=True)
     if not wrong and len(findings) <= 20:
         for finding in findings:
-            console.print(printable(f"valid    {finding['place']} ({finding['schema']})"), soft_wrap=True)
-    console.print(f"{len(findings) - len(wrong)} valid, {len(wrong)} invalid.")
+            print_result(f"valid    {finding['place']} ({finding['schema']})", soft_wrap=True)
+    print_result(f"{len(findings) - len(wrong)} valid, {len(wrong)} invalid.")
     if together is not None:
-        console.print(printable(together), soft_wrap=True)
+        print_result(together, soft_wrap=True)
     elif table is not None and len(table) > 1:
-        console.print(f"The {len(table)} reports go together: {table.label_counts.sum()} examples.")
+        print_result(f"The {len(table)} reports go together: {table.label_counts.sum()} examples.")

@@ -7,20 +7,12 @@ import io
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from fedcert._files.paths import check_readable
-from fedcert.cli.console import print_json, results, working
+from fedcert.cli import options
+from fedcert.cli.console import print_json, print_result, working
 from fedcert.cli.inputs import files_among, from_options
-from fedcert.cli.options import (
-    AsJson,
-    Confidence,
-    IntervalName,
-    Reports,
-    Simultaneous,
-    TargetExamples,
-    WhatIfMethodName,
-)
 from fedcert.errors import CallError, InvalidValue
 from fedcert.estimation.estimate import what_if_of
 from fedcert.estimation.prepared import PreparedClients, clients_of
@@ -28,25 +20,25 @@ from fedcert.estimation.result import WhatIf
 from fedcert.estimation.settings import Settings
 from fedcert.report import check_writable, load, read_documents, write_whole
 from fedcert.show.sentences import share
-from fedcert.show.terminal import printable, target_table
+from fedcert.show.terminal import target_table
 
 _FORMATS = (".json", ".csv")
 _LONGEST_NAME = 200
 
 
 def what_if(
-    reports: Reports,
+    reports: options.Reports,
     target: Annotated[
-        list[str] | None, typer.Option(help="A target as for 'fedcert estimate'; may be given many times.")
+        list[str] | None, Option(help="A target as for 'fedcert estimate'; may be given many times.")
     ] = None,
-    targets: Annotated[Path | None, typer.Option(help="A JSON file from names to targets (class to weight).")] = None,
-    method: WhatIfMethodName = "auto",
-    out: Annotated[Path | None, typer.Option(help="The table to write (.json or .csv).")] = None,
-    confidence: Confidence = 0.95,
-    interval: IntervalName = "finite-sample",
-    simultaneous: Simultaneous = False,
-    target_examples: TargetExamples = None,
-    as_json: AsJson = False,
+    targets: Annotated[Path | None, Option(help="A JSON file from names to targets (class to weight).")] = None,
+    method: options.WhatIfMethodName = "auto",
+    out: Annotated[Path | None, Option(help="The table to write (.json or .csv).")] = None,
+    confidence: options.Confidence = 0.95,
+    interval: options.IntervalName = "finite-sample",
+    simultaneous: options.Simultaneous = False,
+    target_examples: options.TargetExamples = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Estimate the certified accuracy of many target populations at once."""
     if out is not None:
@@ -68,16 +60,13 @@ def what_if(
     if as_json:
         print_json(result)
         return
-    console = results()
-    console.print(
-        printable(
-            f"Certified accuracy of {len(result.targets)} targets by {result.method.upper()}, each with its "
-            f"interval of confidence {share(result.confidence)} ({result.clients} clients, {result.examples} examples)."
-        )
+    print_result(
+        f"Certified accuracy of {len(result.targets)} targets by {result.method.upper()}, each with its "
+        f"interval of confidence {share(result.confidence)} ({result.clients} clients, {result.examples} examples)."
     )
-    console.print(target_table(result))
+    print_result(target_table(result))
     if out is not None:
-        console.print(printable(f"Wrote {out}."))
+        print_result(f"Wrote {out}.")
 
 
 def _in_file(path: Path) -> dict[str, object]:

@@ -44,10 +44,8 @@ class Rows:
         Raises:
             DataProblem: a label is neither.
         """
-        return np.array(
-            [self._label(row["label"], line, classes) for line, row in zip(self.lines, self.rows, strict=True)],
-            dtype=np.int64,
-        )
+        labels = [self._label(row["label"], index, classes) for index, row in enumerate(self.rows)]
+        return np.array(labels, dtype=np.int64)
 
     def groups(self) -> npt.NDArray[Any] | None:
         """The group of each row, or None where the CSV has none.
@@ -94,7 +92,7 @@ class Rows:
         """Where a row is, for messages."""
         return f"{display_path(self.path)}, line {self.lines[index]}"
 
-    def _label(self, text: str, line: int, classes: Sequence[str] | None) -> int:
+    def _label(self, text: str, index: int, classes: Sequence[str] | None) -> int:
         text = text.strip()
         if classes is not None and text in classes:
             return list(classes).index(text)
@@ -102,10 +100,8 @@ class Rows:
             return int(text)
         known = f"one of {', '.join(map(preview, classes[:10]))}, or " if classes else ""
         remedy = "" if classes else "; name the classes (--classes) where labels are names"
-        raise DataProblem(
-            f"{display_path(self.path)}, line {line}: label must be {known}a class index from 0, but is "
-            f"{preview(text)}{remedy}"
-        )
+        held = f"label must be {known}a class index from 0, but is {preview(text)}{remedy}"
+        raise DataProblem(f"{self.at(index)}: {held}")
 
 
 def read_rows(path: Path) -> Rows:
@@ -117,6 +113,7 @@ def read_rows(path: Path) -> Rows:
         FileProblem: it cannot be read.
     """
     check_readable(path, (".csv",))
+    place = display_path(path)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             table = csv.DictReader(file)
@@ -126,31 +123,28 @@ def read_rows(path: Path) -> Rows:
             rows: list[dict[str, str]] = []
             for row in table:
                 if len(rows) >= _MOST_ROWS:
-                    raise DataProblem(f"{display_path(path)} has more than {_MOST_ROWS} rows; give it in parts")
+                    raise DataProblem(f"{place} has more than {_MOST_ROWS} rows; give it in parts")
                 if not row.get("label") or ("path" in names and not row.get("path")):
                     both = "path and label must both" if "path" in names else "label must"
-                    raise DataProblem(f"{display_path(path)}, line {table.line_num}: {both} be given")
+                    raise DataProblem(f"{place}, line {table.line_num}: {both} be given")
                 if None in row or None in row.values():
-                    raise DataProblem(
-                        f"{display_path(path)}, line {table.line_num}: must have {len(names)} columns, as the "
-                        "first line has"
-                    )
+                    width = f"must have {len(names)} columns, as the first line has"
+                    raise DataProblem(f"{place}, line {table.line_num}: {width}")
                 lines.append(table.line_num)
                 rows.append(row)
             return Rows(path, names, tuple(lines), tuple(rows))
     except OSError as error:
-        raise FileProblem(f"cannot read {display_path(path)}: {error.strerror or error}") from None
+        raise FileProblem(f"cannot read {place}: {error.strerror or error}") from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise DataProblem(f"{display_path(path)} is not a CSV in UTF-8: {error}") from None
+        raise DataProblem(f"{place} is not a CSV in UTF-8: {error}") from None
 
 
 def _check_names(path: Path, names: tuple[str, ...]) -> None:
     if "label" not in names or not set(names) - {"label", "group"}:
         held = ", ".join(preview(name) for name in names[:10]) or "nothing"
         raise DataProblem(
-            f"{display_path(path)} must have the column 'label', and 'path' (images) or columns of numbers (a "
-            "table), but its "
-            f"first line has {held}"
+            f"{display_path(path)} must have the column 'label', and 'path' (images) or columns of numbers (a table), "
+            f"but its first line has {held}"
         )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

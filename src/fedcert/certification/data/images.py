@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fedcert._files.paths import display_path
 from fedcert.certification.data.csv_rows import Rows
-from fedcert.certification.data.local_data import LocalData, parts_of, rows_per_piece
+from fedcert.certification.data.local_data import LocalData
 from fedcert.errors import DataProblem, FileProblem, require
 
 _PIXELS = 3 * 32 * 32
@@ -35,13 +35,11 @@ def images_of(rows: Rows, classes: Sequence[str] | None) -> LocalData:
     labels, groups = rows.labels(classes), rows.groups()
     files = [rows.path.parent / row["path"] for row in rows.rows]
     shape = _pixels(pillow, files[0], None).shape if files else (1, 1, 1)
-    size = rows_per_piece(shape)
 
-    def read(wanted: range) -> Iterator[npt.NDArray[Any]]:
-        for part in parts_of(wanted, size):
-            yield np.stack([_pixels(pillow, files[index], shape) for index in part])
+    def load(part: range) -> npt.NDArray[np.float32]:
+        return np.stack([_pixels(pillow, files[index], shape) for index in part])
 
-    return LocalData(labels, shape, read, groups)
+    return LocalData.of(labels, shape, load, groups)
 
 
 def binary_folder(folder: Path) -> LocalData:
@@ -54,30 +52,27 @@ def binary_folder(folder: Path) -> LocalData:
     present = [name for name in _BINARY if (folder / name).is_file()]
     if not present:
         raise DataProblem(
-            f"{display_path(folder)} must hold test_batch.bin (CIFAR-10's binary layout) or test.bin "
-            "(CIFAR-100's), but holds "
-            "neither; give another folder, an .npz file or a .csv of image paths"
+            f"{display_path(folder)} must hold test_batch.bin (CIFAR-10's binary layout) or test.bin (CIFAR-100's), "
+            "but holds neither; give another folder, an .npz file or a .csv of image paths"
         )
     path, before = folder / present[0], _BINARY[present[0]]
     try:
         raw = np.fromfile(path, dtype=np.uint8)
     except OSError as error:
         raise FileProblem(f"cannot read {display_path(path)}: {error.strerror or error}") from None
-    if not len(raw) or len(raw) % (before + _PIXELS):
+    record = before + _PIXELS
+    if not len(raw) or len(raw) % record:
         raise DataProblem(
-            f"{display_path(path)} must hold records of {before + _PIXELS} bytes, but has {len(raw)} bytes; get "
-            "it again"
+            f"{display_path(path)} must hold records of {record} bytes, but has {len(raw)} bytes; get it again"
         )
-    records = raw.reshape(-1, before + _PIXELS)
+    records = raw.reshape(-1, record)
     shape = (3, 32, 32)
-    size = rows_per_piece(shape)
 
-    def read(wanted: range) -> Iterator[npt.NDArray[Any]]:
-        for part in parts_of(wanted, size):
-            pixels = records[part.start : part.stop : part.step, before:]
-            yield pixels.reshape(-1, *shape).astype(np.float32) / np.float32(255)
+    def load(part: range) -> npt.NDArray[np.float32]:
+        pixels = records[part.start : part.stop : part.step, before:]
+        return pixels.reshape(-1, *shape).astype(np.float32) / np.float32(255)
 
-    return LocalData(records[:, before - 1].astype(np.int64), shape, read)
+    return LocalData.of(records[:, before - 1].astype(np.int64), shape, load, None)
 
 
 def _in_unit_range(image: Any, file: Path) -> npt.NDArray[np.float32]:
@@ -87,8 +82,7 @@ def _in_unit_range(image: Any, file: Path) -> npt.NDArray[np.float32]:
     if image.mode in ("I", "F"):  # which values are black and white is unknown
         raise DataProblem(
             f"the image {display_path(file)} has pixels of 32 bits (mode {image.mode}), whose range is unknown; "
-            "save it with "
-            "8 or 16 bits, or give the data as an .npz file"
+            "save it with 8 or 16 bits, or give the data as an .npz file"
         )
     wanted = "L" if image.mode in ("1", "L", "LA", "La") else "RGB"
     plain = image if image.mode == wanted else image.convert(wanted)
@@ -100,8 +94,7 @@ def _pixels(pillow: Any, file: Path, shape: tuple[int, ...] | None) -> npt.NDArr
         with pillow.open(file) as image:
             pixels = _in_unit_range(image, file)
     except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError) as error:
-        missing = isinstance(error, FileNotFoundError)
-        reason = "there is no such file" if missing else str(error).splitlines()[0][:200]
+        reason = "there is no such file" if isinstance(error, FileNotFoundError) else str(error).splitlines()[0][:200]
         raise DataProblem(f"the image {display_path(file)} cannot be read: {reason}") from None
     pixels = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
     if shape is not None and pixels.shape != shape:

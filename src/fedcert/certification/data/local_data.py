@@ -8,6 +8,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -26,6 +27,8 @@ _MOST_PER_PIECE = 4096
 _MOST_AT_ONCE = 2**32
 """4 GiB: what must be held in memory whole; a compressed file of a few bytes may claim any size."""
 
+Load = Callable[[range], npt.NDArray[Any]]
+
 
 @dataclass(frozen=True)
 class LocalData:
@@ -42,6 +45,12 @@ class LocalData:
     shape: tuple[int, ...]
     read: Callable[[range], Iterator[npt.NDArray[Any]]]
     groups: npt.NDArray[Any] | None = None
+
+    @classmethod
+    def of(cls, labels: Integers, shape: tuple[int, ...], load: Load, groups: npt.NDArray[Any] | None) -> LocalData:
+        """Examples that a function gives for any increasing range of indices, asked for some at a time."""
+        size = rows_per_piece(shape)
+        return cls(labels, shape, lambda wanted: (load(part) for part in parts_of(wanted, size)), groups)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -61,9 +70,8 @@ class LocalData:
             finite = np.isfinite(images.reshape(len(images), -1)).all(axis=1)
             if not finite.all():
                 first = kept[int(np.argmin(finite))]
-                raise DataProblem(
-                    f"x[{first}] must hold finite numbers, but holds NaN or infinity; mend or leave it out"
-                )
+                held = "must hold finite numbers, but holds NaN or infinity; mend or leave it out"
+                raise DataProblem(f"x[{first}] {held}")
             yield kept, images
 
 
@@ -81,14 +89,8 @@ def data_of(x: npt.ArrayLike, y: npt.ArrayLike, groups: npt.ArrayLike | None = N
         raise DataProblem(f"x and y must be arrays of numbers, all examples of one shape: {error}") from None
     _check_numbers(images.dtype)
     _check_shapes(images.shape, len(labels))
-    size = rows_per_piece(images.shape[1:])
-
-    def read(wanted: range) -> Iterator[npt.NDArray[Any]]:
-        for part in parts_of(wanted, size):
-            yield images[part.start : part.stop : part.step]
-
     together = None if groups is None else _groups(np.asarray(groups), len(labels))
-    return LocalData(labels, images.shape[1:], read, together)
+    return LocalData.of(labels, images.shape[1:], lambda part: images[part.start : part.stop : part.step], together)
 
 
 def npz_data(path: Path) -> LocalData:
@@ -105,16 +107,10 @@ def npz_data(path: Path) -> LocalData:
         if not {"x.npy", "y.npy"} <= names:
             held = ", ".join(sorted(preview(name.removesuffix(".npy")) for name in names)[:10]) or "nothing"
             raise DataProblem(f"{where} must hold the arrays 'x' and 'y', but holds {held}; save both with numpy.savez")
-        with archive.open("y.npy") as file:
-            shape, dtype, _ = _header(file, "y")
-            labels = _labels(_whole(file, shape, dtype, "y"))
+        labels = _labels(_array(archive, "y"))
         with archive.open("x.npy") as file:
             shape, dtype, by_columns = _header(file, "x")
-        groups = None
-        if "groups.npy" in names:
-            with archive.open("groups.npy") as file:
-                shape_of_groups, kind, _ = _header(file, "groups")
-                groups = _groups(_whole(file, shape_of_groups, kind, "groups"), len(labels))
+        groups = _groups(_array(archive, "groups"), len(labels)) if "groups.npy" in names else None
         if by_columns:  # each example is spread over the whole file, which must then be read whole
             with archive.open("x.npy") as file:
                 _check_size(shape, dtype, "x, stored by columns,")
@@ -144,29 +140,25 @@ _FAULTS = (
 """What Python's zip files and numpy's headers raise on strange bytes."""
 
 
-class _archive:  # noqa: N801  used like a function
+@contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     """An open zip file whose faults become one sentence."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> zipfile.ZipFile:
-        try:
-            self.file = zipfile.ZipFile(self.path)
-        except _FAULTS as error:
-            raise self._fault(error) from None
-        return self.file
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        self.file.close()
-        if isinstance(error, _FAULTS):
-            if isinstance(error, FedcertError):
-                return
-            raise self._fault(error) from None
-
-    def _fault(self, error: BaseException) -> DataProblem:
+    try:
+        with zipfile.ZipFile(path) as file:
+            yield file
+    except FedcertError:
+        raise
+    except _FAULTS as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "not an .npz file, or cut off"
-        return DataProblem(f"{preview(str(self.path), 300)} cannot be read: {reason}; save it with numpy.savez again")
+        problem = f"{preview(str(path), 300)} cannot be read: {reason}; save it with numpy.savez again"
+        raise DataProblem(problem) from None
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    """An array that is read at once. What a file claims is checked first: a small one may unpack to any size."""
+    with archive.open(f"{name}.npy") as file:
+        shape, dtype, _ = _header(file, name)
+        return np.frombuffer(_exactly(file, _check_size(shape, dtype, name)), dtype=dtype).reshape(shape)
 
 
 def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
@@ -178,12 +170,6 @@ def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype[Any],
     if name == "x":
         _check_numbers(dtype)
     return shape, dtype, by_columns and len(shape) > 1
-
-
-def _whole(file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
-    """An array that is read at once. What a file claims is checked first: a small one may unpack to any size."""
-    size = _check_size(shape, dtype, name)
-    return np.frombuffer(_exactly(file, size), dtype=dtype).reshape(shape)
 
 
 def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> int:

@@ -8,8 +8,8 @@ from pathlib import Path
 from fedcert.certification.data.csv_rows import read_rows
 from fedcert.certification.data.images import binary_folder, images_of
 from fedcert.certification.data.local_data import LocalData, data_of, npz_data
-from fedcert.certification.python_name import imported, is_python_name
-from fedcert.errors import CallError, DataProblem, FedcertError, preview
+from fedcert.certification.python_name import imported, is_python_name, user_errors
+from fedcert.errors import CallError, DataProblem, preview
 
 KINDS = (
     "a file that ends in .npz (arrays x and y) or .csv (label, and path or columns of numbers), a folder in CIFAR's "
@@ -34,32 +34,17 @@ def load_data(name: str, classes: Sequence[str] | None = None) -> LocalData:
     if name.endswith(".npz"):
         return npz_data(Path(name))
     if name.endswith(".csv"):
-        return _from_csv(Path(name), classes)
+        rows = read_rows(Path(name))
+        if "path" in rows.names:
+            return images_of(rows, classes)
+        return data_of(rows.numbers(), rows.labels(classes), rows.groups())
     if is_python_name(name):
-        return _from_function(name)
+        function = imported(name, "DATA")
+        with user_errors(DataProblem, f"DATA {name} must be a function that returns x and y, but failed"):
+            x, y, *groups = function()
+        return data_of(x, y, groups[0] if groups else None)
     if Path(name).is_dir():
         return binary_folder(Path(name))
     if Path(name).exists():
         raise CallError(f"DATA must be {KINDS}, but is {preview(name, 300)}")
     raise CallError(f"DATA must be {KINDS}; there is no file {preview(name, 300)}")
-
-
-def _from_csv(path: Path, classes: Sequence[str] | None) -> LocalData:
-    rows = read_rows(path)
-    if "path" in rows.names:
-        return images_of(rows, classes)
-    return data_of(rows.numbers(), rows.labels(classes), rows.groups())
-
-
-def _from_function(name: str) -> LocalData:
-    function = imported(name, "DATA")
-    try:
-        x, y, *groups = function()
-    except FedcertError:
-        raise
-    except (Exception, SystemExit) as error:  # a user's function may do anything
-        raise DataProblem(
-            f"DATA {name} must be a function that returns x and y, but failed: "
-            f"{type(error).__name__}: {str(error)[:300]}"
-        ) from error
-    return data_of(x, y, groups[0] if groups else None)

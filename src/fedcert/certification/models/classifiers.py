@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard
@@ -13,7 +13,7 @@ import numpy as np
 from fedcert._arrays import Images, Integers
 from fedcert._schema.field_types import ModelName
 from fedcert.certification.models.answers import check_width, guarded, labels_of
-from fedcert.certification.models.digest import Tensor, digest_of_tensors
+from fedcert.certification.models.digest import digest_of_tensors, distinct_tensors, tensor_of
 from fedcert.certification.perturbation import Perturbation
 from fedcert.certification.precision import default_precision
 from fedcert.certification.samplers.numpy_sampler import ArraySampler
@@ -31,12 +31,10 @@ class Classifier(Protocol):
     @property
     def identity(self) -> str:
         """The digest of its weights, or a name that its owner gives it."""
-        ...
 
     @property
     def default_precision(self) -> str:
         """The arithmetic in which it runs where none is asked for: the fastest that its device computes in."""
-        ...
 
     def width(self, example: Images) -> int | None:
         """Number of classes that it distinguishes; None where it answers with bare labels.
@@ -47,7 +45,6 @@ class Classifier(Protocol):
         Raises:
             ModelProblem: it cannot answer.
         """
-        ...
 
     def sampler(
         self,
@@ -58,7 +55,6 @@ class Classifier(Protocol):
         precision: str = "float32",
     ) -> Sampler:
         """A sampler of its predictions under a perturbation, for the arithmetic in which it is running."""
-        ...
 
     def running(self, precision: str) -> AbstractContextManager[None]:
         """Keeps the model in the state, and the arithmetic, that the certificate speaks of.
@@ -66,7 +62,6 @@ class Classifier(Protocol):
         Raises:
             CallError: the model cannot run in that arithmetic.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -96,8 +91,7 @@ class ArrayClassifier:
         def predict(batch: Images) -> Integers:
             return labels_of(self._answer(batch), len(batch), classes)
 
-        if precision != "float32":
-            raise CallError(f"precision must be 'float32' for this model, but is {precision!r}")
+        self.running(precision)  # refuses what a function cannot run in
         return ArraySampler(predict, classes, perturbation, streams, batch_size)
 
     def running(self, precision: str) -> AbstractContextManager[None]:
@@ -213,25 +207,7 @@ def digest_of_module(module: torch.nn.Module) -> str:
     Raises:
         ModelProblem: it holds a tensor of a type that safetensors does not have, or one without values yet.
     """
-    return digest_of_tensors([_tensor(name, tensor) for name, tensor in distinct_tensors(module).items()])
-
-
-def distinct_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """A module's state without the further names of tied weights.
-
-    Raises:
-        ModelProblem: a tensor has no values yet.
-    """
-    distinct: dict[str, torch.Tensor] = {}
-    seen: set[tuple[object, ...]] = set()
-    for name, tensor in sorted(module.state_dict().items()):
-        if type(tensor).__name__.startswith("Uninitialized") or tensor.is_meta:
-            raise ModelProblem(f"the module's tensor {name!r} has no values yet; load its weights first")
-        place = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
-        if tensor.numel() == 0 or place not in seen:
-            distinct[name] = tensor
-            seen.add(place)
-    return distinct
+    return digest_of_tensors([tensor_of(name, tensor) for name, tensor in distinct_tensors(module).items()])
 
 
 def _torch_classifier(module: torch.nn.Module, model_id: str | None, device: str | None) -> TorchClassifier:
@@ -252,23 +228,3 @@ def _torch_classifier(module: torch.nn.Module, model_id: str | None, device: str
         reason = str(error).strip().splitlines()[0][:200]
         raise ModelProblem(f"the device {device!r} cannot be used: {reason}; use 'cpu' or another one") from None
     return TorchClassifier(module, digest if weights else _checked_name(model_id or ""), where)
-
-
-def _tensor(name: str, tensor: torch.Tensor) -> Tensor:
-    import torch
-
-    types = {
-        torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
-        torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8",
-        torch.bool: "BOOL",
-    }  # fmt: skip
-    if tensor.dtype not in types:
-        raise ModelProblem(f"the tensor {name!r} has the type {tensor.dtype}, for which there is no digest")
-
-    def data() -> Iterator[bytes]:
-        raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-        if sys.byteorder == "big":
-            raw = raw.reshape(-1, tensor.element_size())[:, ::-1]
-        yield raw.tobytes()
-
-    return Tensor(name, types[tensor.dtype], tuple(tensor.shape), data())

@@ -9,11 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fedcert.errors import FileProblem, ModelProblem, preview
+
+if TYPE_CHECKING:
+    import torch
 
 _LARGEST_HEADER = 100 * 2**20
 """Bytes: the limit of safetensors' own reader."""
@@ -51,6 +55,49 @@ def bare_name(name: str) -> str:
     return name
 
 
+def distinct_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """A module's state without the further names of tied weights.
+
+    Raises:
+        ModelProblem: a tensor has no values yet.
+    """
+    distinct: dict[str, torch.Tensor] = {}
+    seen: set[tuple[object, ...]] = set()
+    for name, tensor in sorted(module.state_dict().items()):
+        if type(tensor).__name__.startswith("Uninitialized") or tensor.is_meta:
+            raise ModelProblem(f"the module's tensor {name!r} has no values yet; load its weights first")
+        place = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+        if tensor.numel() == 0 or place not in seen:
+            distinct[name] = tensor
+            seen.add(place)
+    return distinct
+
+
+def tensor_of(name: str, tensor: torch.Tensor) -> Tensor:
+    """A tensor of torch as a named array.
+
+    Raises:
+        ModelProblem: safetensors does not have its type.
+    """
+    import torch
+
+    types = {
+        torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
+        torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8",
+        torch.bool: "BOOL",
+    }  # fmt: skip
+    if tensor.dtype not in types:
+        raise ModelProblem(f"the tensor {name!r} has the type {tensor.dtype}, for which there is no digest")
+
+    def data() -> Iterator[bytes]:
+        raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        if sys.byteorder == "big":
+            raw = raw.reshape(-1, tensor.element_size())[:, ::-1]
+        yield raw.tobytes()
+
+    return Tensor(name, types[tensor.dtype], tuple(tensor.shape), data())
+
+
 def digest_of_safetensors(path: Path) -> str:
     """The digest of a safetensors file, read in pieces.
 
@@ -76,10 +123,8 @@ def digest_of_safetensors(path: Path) -> str:
     except OSError as error:
         raise FileProblem(f"cannot read {preview(str(path), 300)}: {error.strerror or error}") from None
     except (ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError):
-        raise FileProblem(
-            f"{preview(str(path), 300)} is not a safetensors file, or is cut off; save the weights with "
-            "safetensors again"
-        ) from None
+        other = f"{preview(str(path), 300)} is not a safetensors file, or is cut off"
+        raise FileProblem(f"{other}; save the weights with safetensors again") from None
 
 
 def digest_of_onnx(path: Path) -> str:
@@ -92,8 +137,7 @@ def digest_of_onnx(path: Path) -> str:
     try:
         content = path.read_bytes()
         whole = hashlib.sha256(content)
-        others = sorted(set(_external_files(content)))
-        for other in others:
+        for other in sorted(set(_external_files(content))):
             location = Path(other)
             if location.is_absolute() or ".." in location.parts or "\\" in other:
                 raise ModelProblem(
@@ -104,9 +148,8 @@ def digest_of_onnx(path: Path) -> str:
                 part = hashlib.file_digest(file, "sha256")
             whole.update(other.encode() + b"\0" + part.digest())
     except OSError as error:
-        raise FileProblem(
-            f"cannot read {preview(str(error.filename or path), 300)}: {error.strerror or error}"
-        ) from None
+        unreadable = preview(str(error.filename or path), 300)
+        raise FileProblem(f"cannot read {unreadable}: {error.strerror or error}") from None
     except (ValueError, IndexError, RecursionError):
         raise ModelProblem(f"{preview(str(path), 300)} is not an ONNX model, or is cut off; export it again") from None
     return f"sha256:{whole.hexdigest()}"

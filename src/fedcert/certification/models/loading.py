@@ -14,15 +14,9 @@ import numpy as np
 
 from fedcert._arrays import Images
 from fedcert._files.paths import check_readable
-from fedcert.certification.models.classifiers import (
-    ArrayClassifier,
-    Classifier,
-    classifier_of,
-    distinct_tensors,
-    is_module,
-)
-from fedcert.certification.models.digest import bare_name, digest_of_onnx, digest_of_safetensors
-from fedcert.certification.python_name import imported, is_python_name
+from fedcert.certification.models.classifiers import ArrayClassifier, Classifier, classifier_of, is_module
+from fedcert.certification.models.digest import bare_name, digest_of_onnx, digest_of_safetensors, distinct_tensors
+from fedcert.certification.python_name import imported, is_python_name, user_errors
 from fedcert.errors import CallError, FedcertError, FileProblem, ModelProblem, preview, require
 
 KINDS = "a file that ends in .onnx, or package.module:factory (with --weights FILE.safetensors)"
@@ -161,12 +155,8 @@ def _build(name: str) -> Any:
         raise CallError(f"{name} must be a function that makes the model, but is {type(factory).__name__}")
     if is_module(factory):
         return factory
-    try:
+    with user_errors(ModelProblem, f"{name} could not make the model"):
         return factory()
-    except FedcertError:
-        raise
-    except (Exception, SystemExit) as error:  # a user's factory may do anything
-        raise ModelProblem(f"{name} could not make the model: {type(error).__name__}: {str(error)[:300]}") from error
 
 
 def _load_weights(module: Any, path: Path) -> None:

@@ -65,18 +65,15 @@ def scores_of(module: Callable[[torch.Tensor], Any], batch: torch.Tensor) -> tor
         ModelProblem: it raises an error, or answers something else.
     """
     scores = guarded(lambda: module(batch), tuple(batch.shape))
-    usable = isinstance(scores, torch.Tensor) and scores.is_floating_point()
-    if not isinstance(scores, torch.Tensor) or not usable or scores.ndim != 2 or len(scores) != len(batch):
-        answer = (
-            f"{scores.dtype} of shape {tuple(scores.shape)}"
-            if isinstance(scores, torch.Tensor)
-            else type(scores).__name__
-        )
-        raise ModelProblem(
-            f"the module must answer {len(batch)} examples with floating-point scores of shape "
-            f"({len(batch)}, classes), but gave {answer}; wrap it in one that does"
-        )
-    return scores
+    answer = type(scores).__name__
+    if isinstance(scores, torch.Tensor):
+        if scores.is_floating_point() and scores.ndim == 2 and len(scores) == len(batch):
+            return scores
+        answer = f"{scores.dtype} of shape {tuple(scores.shape)}"
+    raise ModelProblem(
+        f"the module must answer {len(batch)} examples with floating-point scores of shape "
+        f"({len(batch)}, classes), but gave {answer}; wrap it in one that does"
+    )
 
 
 @contextmanager
@@ -109,10 +106,10 @@ def _rounding(device: torch.device, tf32: bool) -> Iterator[None]:
         yield
         return
     backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.cuda.matmul)
-    name: str = "allow_tf32"
+    name = "allow_tf32"
     wanted: Any = tf32
     try:
-        before: list[Any] = [getattr(backend, name) for backend in backends]
+        before = [getattr(backend, name) for backend in backends]
     except RuntimeError:  # the program uses the newer way
         backends = (torch.backends.cudnn.conv, torch.backends.cudnn.rnn, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
         name, wanted = "fp32_precision", "tf32" if tf32 else "ieee"

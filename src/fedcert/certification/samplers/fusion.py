@@ -22,6 +22,8 @@ _RECTIFIERS = (torch.relu, torch.nn.functional.relu)
 _LARGEST_DIFFERENCE = 0.05
 """Of the scores' norm: room for the rounding of bfloat16 through many layers, not for a layer that is wrong."""
 
+_Pair = tuple[int, int]
+
 
 class FusedConvolution(nn.Module):
     """A convolution with its bias, and perhaps a sum and a rectifier, in one step."""
@@ -31,10 +33,9 @@ class FusedConvolution(nn.Module):
         weight = convolution.weight.detach().to(dtype)
         if convolution.groups == 1:
             weight = nn.functional.pad(weight, (0, 0, 0, 0, 0, -convolution.in_channels % _ALIGNMENT))
-        weight = weight.contiguous(memory_format=torch.channels_last)
-        bias = convolution.bias
-        self.weight = nn.Parameter(weight, requires_grad=False)
+        weight, bias = weight.contiguous(memory_format=torch.channels_last), convolution.bias
         plain = torch.zeros(len(weight), device=weight.device) if bias is None else bias.detach()
+        self.weight = nn.Parameter(weight, requires_grad=False)
         self.bias = nn.Parameter(plain.to(dtype), requires_grad=False)
         self.places: Any = (convolution.stride, convolution.padding, convolution.dilation, convolution.groups)
         self.rectified = rectified
@@ -47,14 +48,8 @@ class FusedConvolution(nn.Module):
         if self.rectified and self.dense and batch.is_cuda:
             if other is None:
                 return torch.cudnn_convolution_relu(batch, self.weight, self.bias, *self.places)
-            return torch.cudnn_convolution_add_relu(
-                batch,
-                self.weight,
-                other.to(batch.dtype, memory_format=torch.channels_last),
-                1.0,
-                self.bias,
-                *self.places,
-            )
+            other = other.to(batch.dtype, memory_format=torch.channels_last)
+            return torch.cudnn_convolution_add_relu(batch, self.weight, other, 1.0, self.bias, *self.places)
         # cuDNN is slow at single channels; a compiler makes one fast kernel of the sum and what is around it.
         if self.depthwise and torch.compiler.is_compiling():
             answer = shifted_sum(batch, self.weight, self.bias, *self.places[:3])
@@ -77,12 +72,7 @@ class FusedConvolution(nn.Module):
 
 
 def shifted_sum(
-    batch: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor,
-    stride: tuple[int, int],
-    padding: tuple[int, int],
-    dilation: tuple[int, int],
+    batch: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, stride: _Pair, padding: _Pair, dilation: _Pair
 ) -> torch.Tensor:
     """A convolution of each channel by itself, written as a sum of shifted pictures, in float32.
 
@@ -146,17 +136,17 @@ def _fold(traced: fx.GraphModule, parts: dict[str, nn.Module]) -> None:
     """Fold batch normalisations into the convolutions before them."""
     calls = _calls(traced)
     for node in list(traced.graph.nodes):
-        part = parts.get(str(node.target)) if node.op == "call_module" else None
+        part = _called(node, parts)
         if not isinstance(part, nn.BatchNorm2d) or not isinstance(node.args[0], fx.Node):
             continue
-        before = node.args[0]
-        convolution = parts.get(str(before.target)) if before.op == "call_module" else None
+        before, name = node.args[0], str(node.args[0].target)
+        convolution = _called(before, parts)
         if not isinstance(convolution, nn.Conv2d) or len(before.users) > 1 or part.running_mean is None:
             continue
-        if calls[str(before.target)] > 1:  # elsewhere it is used without the normalisation
+        if calls[name] > 1:  # elsewhere it is used without the normalisation
             continue
-        parts[str(before.target)] = fuse_conv_bn_eval(convolution, part)
-        traced.set_submodule(str(before.target), parts[str(before.target)])
+        parts[name] = fuse_conv_bn_eval(convolution, part)
+        traced.set_submodule(name, parts[name])
         node.replace_all_uses_with(before)
         traced.graph.erase_node(node)
 
@@ -165,7 +155,7 @@ def _join(traced: fx.GraphModule, parts: dict[str, nn.Module], dtype: torch.dtyp
     """Have each convolution do the sum and the rectifier behind it."""
     calls = _calls(traced)
     for node in list(traced.graph.nodes):
-        convolution = parts.get(str(node.target)) if node.op == "call_module" else None
+        convolution = _called(node, parts)
         if not isinstance(convolution, nn.Conv2d) or calls[str(node.target)] > 1:
             continue
         last, other = node, None
@@ -174,7 +164,7 @@ def _join(traced: fx.GraphModule, parts: dict[str, nn.Module], dtype: torch.dtyp
             other = next((argument for argument in following.args if argument is not node), None)
             last, following = following, _only_user(following)
         rectifies = following is not None and _rectifies(following, parts)
-        if rectifies and following is not None:
+        if rectifies:
             last = following
         elif other is not None:
             last, other = node, None
@@ -195,6 +185,11 @@ def _move(traced: fx.GraphModule, node: fx.Node, last: fx.Node, other: Any) -> N
 def _calls(traced: fx.GraphModule) -> Counter[str]:
     """How often each module is called."""
     return Counter(str(node.target) for node in traced.graph.nodes if node.op == "call_module")
+
+
+def _called(node: fx.Node, parts: dict[str, nn.Module]) -> nn.Module | None:
+    """The module that a node calls, if it calls one."""
+    return parts.get(str(node.target)) if node.op == "call_module" else None
 
 
 def _only_user(node: fx.Node) -> fx.Node | None:

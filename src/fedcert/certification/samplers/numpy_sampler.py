@@ -11,12 +11,12 @@ from fedcert._arrays import Images, Integers
 from fedcert.certification.certificate import InFlight
 from fedcert.certification.perturbation import Perturbation
 from fedcert.certification.samplers.blocks import ahead, batches, fitting_batch, noisy_batch
-from fedcert.certification.samplers.protocol import OnSamples, PlainSampler, ignore
+from fedcert.certification.samplers.protocol import OnSamples, Sampler, ignore
 from fedcert.certification.streams import Streams, block_size
 
 
 @dataclass(frozen=True)
-class ArraySampler(PlainSampler):
+class ArraySampler(Sampler):
     """Samples a function from a batch of arrays to labels.
 
     Attributes:

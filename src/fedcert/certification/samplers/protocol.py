@@ -16,17 +16,20 @@ def ignore(samples: int) -> None:
 
 
 class Sampler(Protocol):
-    """Counts what a classifier predicts under a perturbation; it can be made ready and timed beforehand."""
+    """Counts what a classifier predicts under a perturbation; it can be made ready and timed beforehand.
+
+    Samplers that run a model as it is, neither fused nor compiled, derive from this and have `counts` alone.
+    """
 
     @property
     def can_compile(self) -> bool:
         """Whether `compile` does anything."""
-        ...
+        return False
 
     @property
     def pays_to_compile(self) -> bool:
         """Whether compiling makes long work shorter."""
-        ...
+        return False
 
     def counts(self, examples: Sequence[InFlight], on_samples: OnSamples = ignore) -> Integers:
         """How often each class is predicted.
@@ -38,33 +41,15 @@ class Sampler(Protocol):
         Returns:
             One row per example, one column per class; each row adds up to the samples of its example.
         """
-        ...
 
-    def fuse(self, images: Images) -> None:
+    def fuse(self, images: Images) -> None:  # noqa: ARG002
         """Fuse the model's layers where that gives the same scores on some images; not all samplers can."""
-        ...
+        return
 
-    def compile(self, images: Images) -> None:
+    def compile(self, images: Images) -> None:  # noqa: ARG002
         """Compile the model for such images; not all samplers can."""
-        ...
-
-    def trial_size(self, shape: tuple[int, ...]) -> int:
-        """Samples of an example of that shape that a first timing takes: few, for some models take seconds for one."""
-        ...
-
-
-class PlainSampler:
-    """The base of samplers that run a model as it is, neither fused nor compiled."""
-
-    can_compile = False
-    pays_to_compile = False
-
-    def fuse(self, images: Images) -> None:
-        """Leave the model as it is."""
-
-    def compile(self, images: Images) -> None:
-        """Leave the model as it is."""
+        return
 
     def trial_size(self, shape: tuple[int, ...]) -> int:  # noqa: ARG002
-        """A single sample."""
+        """Samples of an example of that shape that a first timing takes: few, for some models take seconds for one."""
         return 1

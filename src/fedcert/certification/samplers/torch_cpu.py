@@ -20,13 +20,13 @@ from fedcert.certification.models.answers import NAN_SCORES, check_width
 from fedcert.certification.models.torch_module import channels_last, largest_activation, scores_of
 from fedcert.certification.perturbation import Perturbation
 from fedcert.certification.samplers.blocks import NoiseBlock, ahead, batches, fitting_batch, noisy_batch
-from fedcert.certification.samplers.protocol import OnSamples, PlainSampler, ignore
+from fedcert.certification.samplers.protocol import OnSamples, Sampler, ignore
 from fedcert.certification.streams import Streams, block_size
 from fedcert.errors import ModelProblem
 
 
 @dataclass
-class CpuSampler(PlainSampler):
+class CpuSampler(Sampler):
     """Samples a torch module on a CPU, in the mode in which it is (put it into evaluation mode before).
 
     Each worker does whole batches alone, noise and counting included, with one thread and a copy of the module: no
@@ -125,9 +125,7 @@ def _shares_state(part: torch.nn.Module) -> bool:
 
 
 def _remembers(held: object) -> bool:
-    if isinstance(held, partial):
-        return True
-    return isinstance(held, MethodType) or bool(getattr(held, "__closure__", None))
+    return isinstance(held, partial | MethodType) or bool(getattr(held, "__closure__", None))
 
 
 def _copy(module: torch.nn.Module) -> torch.nn.Module:

@@ -100,13 +100,9 @@ class DeviceSampler:
             self._halve_batch(shape)
             self.compile(images)
         except Exception as error:  # noqa: BLE001 (a compiler may fail in any way, and nothing is lost by going without)
-            reason = str(error).strip().splitlines()[:1]
-            warnings.warn(
-                f"torch could not compile the model ({type(error).__name__}: {reason[0][:100] if reason else ''}); "
-                "going on without",
-                FedcertWarning,
-                stacklevel=2,
-            )
+            lines = str(error).strip().splitlines() or [""]
+            failure = f"torch could not compile the model ({type(error).__name__}: {lines[0][:100]})"
+            warnings.warn(f"{failure}; going on without", FedcertWarning, stacklevel=2)
         else:
             self._forward = compiled
 
@@ -114,27 +110,24 @@ class DeviceSampler:
     def counts(self, examples: Sequence[InFlight], on_samples: OnSamples = ignore) -> Integers:
         """See `Sampler.counts`."""
         with device_errors(self.device):
-            return self._counted(examples, on_samples)
-
-    def _counted(self, examples: Sequence[InFlight], on_samples: OnSamples) -> Integers:
-        clean = torch.from_numpy(np.stack([example.image for example in examples])).to(self.device)
-        counts = torch.zeros(len(examples) * self.classes + 1, dtype=torch.int64, device=self.device)
-        # A flag on the device: looking at it once per call keeps the device from waiting for the host.
-        unusable = torch.zeros((), dtype=torch.bool, device=self.device)
-        shape = examples[0].image.shape
-        while True:
-            try:
-                for blocks in batches(examples, self.streams, self._batch(shape), block_size(shape)):
-                    self._count(clean, blocks, counts, unusable)
-                    on_samples(sum(block.samples for block in blocks))
-                break
-            except torch.cuda.OutOfMemoryError:
-                # The counts of this call are dropped, and drawn again with fewer samples at a time.
-                self._halve_batch(shape)
-                counts.zero_()
-        if bool(unusable):
-            raise ModelProblem(NAN_SCORES)
-        return np.asarray(counts[:-1].view(len(examples), self.classes).cpu(), dtype=np.int64)
+            clean = torch.from_numpy(np.stack([example.image for example in examples])).to(self.device)
+            counts = torch.zeros(len(examples) * self.classes + 1, dtype=torch.int64, device=self.device)
+            # A flag on the device: looking at it once per call keeps the device from waiting for the host.
+            unusable = torch.zeros((), dtype=torch.bool, device=self.device)
+            shape = examples[0].image.shape
+            while True:
+                try:
+                    for blocks in batches(examples, self.streams, self._batch(shape), block_size(shape)):
+                        self._count(clean, blocks, counts, unusable)
+                        on_samples(sum(block.samples for block in blocks))
+                    break
+                except torch.cuda.OutOfMemoryError:
+                    # The counts of this call are dropped, and drawn again with fewer samples at a time.
+                    self._halve_batch(shape)
+                    counts.zero_()
+            if bool(unusable):
+                raise ModelProblem(NAN_SCORES)
+            return np.asarray(counts[:-1].view(len(examples), self.classes).cpu(), dtype=np.int64)
 
     def _halve_batch(self, shape: tuple[int, ...]) -> None:
         """Halve the batch, after the device's memory ran out."""
@@ -145,11 +138,8 @@ class DeviceSampler:
             )
         torch.cuda.empty_cache()
         self.batch_size = max(1, before // 2)
-        warnings.warn(
-            f"the device's memory does not hold {before} samples at a time; going on with {self.batch_size}",
-            FedcertWarning,
-            stacklevel=2,
-        )
+        full = f"the device's memory does not hold {before} samples at a time"
+        warnings.warn(f"{full}; going on with {self.batch_size}", FedcertWarning, stacklevel=2)
 
     def trial_size(self, shape: tuple[int, ...]) -> int:
         """A full batch on a GPU: fewer samples say little about its speed."""
@@ -172,7 +162,8 @@ class DeviceSampler:
             self.perturbation.perturb_tensor(clean[block.row], block.stream, noisy[start : start + block.samples])
             start += block.samples
         noisy[start:] = clean[0]
-        scores = self._scores(channels_last(noisy))
+        scores = scores_of(self._forward, channels_last(noisy))
+        check_width(scores.shape[1], self.classes)
         live = torch.arange(size, device=self.device) < filled
         unusable |= (scores.isnan().any(dim=1) & live).any()
         # Fillers are counted beyond the last example.
@@ -182,15 +173,9 @@ class DeviceSampler:
 
     def _first_cells(self, blocks: Sequence[NoiseBlock], filled: int, size: int, beyond: int) -> torch.Tensor:
         """The first cell of each sample's example; the host does not wait for the device here."""
-        table = torch.tensor(
-            [*((block.row * self.classes, block.samples) for block in blocks), (beyond, size - filled)]
-        )
+        rows = [(block.row * self.classes, block.samples) for block in blocks]
+        table = torch.tensor([*rows, (beyond, size - filled)])
         if self.device.type == "cuda":
             table = table.pin_memory()
         table = table.to(self.device, non_blocking=True)
         return torch.repeat_interleave(table[:, 0], table[:, 1], output_size=size)
-
-    def _scores(self, batch: torch.Tensor) -> torch.Tensor:
-        scores = scores_of(self._forward, batch)
-        check_width(scores.shape[1], self.classes)
-        return scores

@@ -37,17 +37,15 @@ def warm_up(sampler: Sampler, images: Images, most: int, *, sequential: bool, co
     """
     sampler.fuse(images)
     rate = measured_rate(sampler, images, most)
-    if not sampler.can_compile:
-        if compile:
-            warnings.warn("only torch modules on a GPU are compiled; going on without", FedcertWarning, stacklevel=3)
-        return rate
-    if compile is False:
-        return rate
+    if compile and not sampler.can_compile:
+        warnings.warn("only torch modules on a GPU are compiled; going on without", FedcertWarning, stacklevel=3)
     seconds = most / rate * (_SEQUENTIAL_SHARE if sequential else 1.0)
-    if compile or (seconds > _WORTH_COMPILING and sampler.pays_to_compile):
-        sampler.compile(images)
-        rate = measured_rate(sampler, images, most)
-    return rate
+    if compile is None:
+        compile = seconds > _WORTH_COMPILING and sampler.pays_to_compile
+    if not compile or not sampler.can_compile:
+        return rate
+    sampler.compile(images)
+    return measured_rate(sampler, images, most)
 
 
 def measured_rate(sampler: Sampler, images: Images, most: int) -> float:
