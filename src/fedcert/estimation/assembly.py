@@ -13,7 +13,7 @@ import numpy as np
 from fedcert._arrays import Floats
 from fedcert.errors import EstimationProblem, preview
 from fedcert.estimation.clients.aggregated import AggregatedClients
-from fedcert.estimation.clients.protocol import examples, pooled_mix
+from fedcert.estimation.clients.known import Clients, examples, pooled_mix
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.diagnostics import checks
 from fedcert.estimation.diagnostics.checks import Check
@@ -23,7 +23,7 @@ from fedcert.estimation.methods.paper.estimators import worst_spread
 from fedcert.estimation.methods.point_estimate import PointEstimate
 from fedcert.estimation.methods.registry import Method
 from fedcert.estimation.mix_evaluator import MixEstimate, MixEvaluator
-from fedcert.estimation.prepared import AnyClients, PreparedClients
+from fedcert.estimation.prepared import PreparedClients
 from fedcert.estimation.result import BiasBound, ClassCurves, Estimate, Interval, Mismatch, TargetCurve, WhatIf
 from fedcert.estimation.settings import OF_INTERVALS, RECORDED
 from fedcert.estimation.target import distribution_of
@@ -162,7 +162,7 @@ def _class_curves(evaluator: MixEvaluator, point: PointEstimate) -> ClassCurves 
     return ClassCurves(certified_accuracy=curves, lower=lower, upper=upper)
 
 
-def _weights(point: PointEstimate, clients: AnyClients) -> Weights | None:
+def _weights(point: PointEstimate, clients: Clients) -> Weights | None:
     if point.weights is None or not isinstance(clients, ReportedClients):
         return None
     return Weights(clients.clients, point.weights)
@@ -212,7 +212,7 @@ class _Reached:
     whose: str
 
     @classmethod
-    def of(cls, method: str, evaluation: MixEstimate, clients: AnyClients) -> _Reached | None:
+    def of(cls, method: str, evaluation: MixEstimate, clients: Clients) -> _Reached | None:
         """Of a method's estimate; None for methods without weights."""
         point = evaluation.point
         reached = _mix_and_squares(method, point, clients)
@@ -237,7 +237,7 @@ class _Reached:
         return BiasBound(theorem_1=self.mismatch.l2 * spread, spread=spread, sharp=self.mismatch.tv)
 
 
-def _mix_and_squares(method: str, point: PointEstimate, clients: AnyClients) -> tuple[Floats, float] | None:
+def _mix_and_squares(method: str, point: PointEstimate, clients: Clients) -> tuple[Floats, float] | None:
     """The class mix that the weights make of the clients', and Σ a²/n; None for methods without weights."""
     if point.weights is not None and isinstance(clients, ReportedClients):
         total = float(point.weights.sum())
@@ -252,7 +252,7 @@ def _mix_and_squares(method: str, point: PointEstimate, clients: AnyClients) -> 
     return point.rule.mix(statistics), point.rule.sum_squared_weights(statistics)
 
 
-def _privacy(clients: AnyClients) -> Mapping[str, Any] | None:
+def _privacy(clients: Clients) -> Mapping[str, Any] | None:
     """What was done to the counts before they left the clients; None where they are exact."""
     noise: AddedNoise | None = clients.sums.private if isinstance(clients, AggregatedClients) else None
     if noise is None:

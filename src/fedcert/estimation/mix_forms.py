@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcert._arrays import Floats
-from fedcert.estimation.clients.protocol import examples, overall_statistics_of, pooled_mix, statistics_of
+from fedcert.estimation.clients.known import Clients, examples, overall_statistics_of, pooled_mix, statistics_of
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.intervals.cluster_robust import ClassEffects, CurveEffects
 from fedcert.estimation.intervals.ingredients import (
@@ -29,7 +29,7 @@ from fedcert.estimation.methods.linear_model import Fit, fit
 from fedcert.estimation.methods.minimax import deviations_for
 from fedcert.estimation.methods.registry import METHODS
 from fedcert.estimation.mix_evaluator import MixEvaluator, weighs_classes
-from fedcert.estimation.prepared import AnyClients, PreparedClients
+from fedcert.estimation.prepared import PreparedClients
 from fedcert.estimation.settings import Settings
 
 MOST_CLASSES = 200
@@ -176,12 +176,12 @@ def _follows(prepared: PreparedClients, parts: ByClass | ByClient) -> bool:
     return kind.scripted and not simulated and not prepared.clients_differ
 
 
-def _by_class(clients: AnyClients) -> ByClass:
+def _by_class(clients: Clients) -> ByClass:
     assert clients.class_totals is not None  # noqa: S101
     return ByClass(*clients.class_totals, grouping_factor(clients), clients.noise_variance, clients.fallback_curve)
 
 
-def _by_client(clients: AnyClients, settings: Settings, differ: bool) -> ByClient:
+def _by_client(clients: Clients, settings: Settings, differ: bool) -> ByClient:
     fitted = fit(statistics_of(clients))
     weighed, factor, labels, squares, variance = fitted.statistics, np.ones(len(clients.radii)), None, None, None
     known = isinstance(clients, ReportedClients) and (differ or clients.class_totals is None)

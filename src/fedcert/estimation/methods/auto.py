@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fedcert._arrays import Floats
-from fedcert.estimation.clients.protocol import Clients
+from fedcert.estimation.clients.known import Clients
 from fedcert.estimation.methods.point_estimate import Chosen, PointEstimate
 from fedcert.estimation.methods.registry import estimator
 from fedcert.estimation.settings import Settings

@@ -16,7 +16,7 @@ from typing import Any
 
 from fedcert._arrays import Floats
 from fedcert.errors import CallError, EstimationProblem, FedcertError, preview
-from fedcert.estimation.clients.protocol import Clients
+from fedcert.estimation.clients.known import Clients
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.methods.point_estimate import PointEstimate
 from fedcert.estimation.settings import Settings
