@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcert._arrays import Floats
-from fedcert.estimation.clients.aggregated import AggregatedClients
-from fedcert.estimation.clients.known import Clients, all_disclose
+from fedcert.estimation.clients import AggregatedClients, Clients, all_disclose
 from fedcert.estimation.intervals.cluster_robust import ClientEffects, SummedEffects
 from fedcert.estimation.intervals.ingredients import Uncertainty, of_weights
 from fedcert.estimation.intervals.statement import IntervalResult, IntervalStatement, interval_statement, make_interval

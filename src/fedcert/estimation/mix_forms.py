@@ -10,13 +10,21 @@ but for sums whose second sum allows for client effects on one target alone, and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fedcert._arrays import Floats
-from fedcert.estimation.clients.known import Clients, examples, overall_statistics_of, pooled_mix, statistics_of
-from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.clients import (
+    Clients,
+    ReportedClients,
+    examples,
+    overall_statistics_of,
+    pooled_mix,
+    statistics_of,
+)
 from fedcert.estimation.intervals.cluster_robust import ClassEffects, CurveEffects
 from fedcert.estimation.intervals.ingredients import (
     away_from_certain,
@@ -30,7 +38,7 @@ from fedcert.estimation.methods.minimax import deviations_for
 from fedcert.estimation.methods.registry import METHODS
 from fedcert.estimation.mix_evaluator import MixEvaluator, weighs_classes
 from fedcert.estimation.prepared import PreparedClients
-from fedcert.estimation.settings import Settings
+from fedcert.estimation.settings import OF_INTERVALS, Settings
 
 MOST_CLASSES = 200
 """Of more classes, clients are not weighed in the browser: the arrays would be 6 MB and a solve would take seconds."""
@@ -119,7 +127,7 @@ class MixForms:
         settings: confidence, interval, simultaneous and target_examples.
         failure_probability: of certificates.
         pooled_mix: the clients' own class mix.
-        parts: by class or by client.
+        by_class, by_client: for estimates that weigh the former or the latter; the other one is None.
         client_effects: where the interval allows for them.
     """
 
@@ -127,10 +135,11 @@ class MixForms:
     interval: bool
     kind: str
     guarantee: str
-    settings: Settings
+    settings: Mapping[str, Any]
     failure_probability: float
     pooled_mix: Floats
-    parts: ByClass | ByClient
+    by_class: ByClass | None
+    by_client: ByClient | None
     client_effects: EffectForms | None
 
 
@@ -152,26 +161,20 @@ def _forms(prepared: PreparedClients, method: str) -> MixForms | None:
     by_class = weighs_classes(clients, method)
     if not by_class and len(clients.classes) > MOST_CLASSES:
         return None
-    parts = _by_class(clients) if by_class else _by_client(clients, settings, prepared.clients_differ)
+    classes = _by_class(clients) if by_class else None
+    each = None if by_class else _by_client(clients, settings, prepared.clients_differ)
     statement = MixEvaluator(prepared, METHODS[method]).statement
     return MixForms(
-        method=method,
-        interval=_follows(prepared, parts),
-        kind=statement.kind,
-        guarantee=statement.guarantee,
-        settings=settings,
-        failure_probability=clients.smoothing.failure_probability,
-        pooled_mix=pooled_mix(clients),
-        parts=parts,
-        client_effects=_effect_forms(prepared, by_class),
-    )
+        method, _follows(prepared, each), statement.kind, statement.guarantee, settings.used(*OF_INTERVALS),
+        clients.smoothing.failure_probability, pooled_mix(clients), classes, each, _effect_forms(prepared, by_class),
+    )  # fmt: skip
 
 
-def _follows(prepared: PreparedClients, parts: ByClass | ByClient) -> bool:
+def _follows(prepared: PreparedClients, by_client: ByClient | None) -> bool:
     kind = interval_kind(prepared.settings.interval)
     if not prepared.settings.simultaneous:
         return kind.scripted
-    by_variance = isinstance(parts, ByClass) or parts.known or parts.labels is not None
+    by_variance = by_client is None or by_client.known or by_client.labels is not None
     simulated = kind.simulated and by_variance and prepared.clients.noise_variance is None
     return kind.scripted and not simulated and not prepared.clients_differ
 

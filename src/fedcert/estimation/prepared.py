@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, partial
 
 from fedcert.errors import EstimationProblem
-from fedcert.estimation.clients.aggregated import AggregatedClients
-from fedcert.estimation.clients.known import Clients
-from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.clients import AggregatedClients, Clients, ReportedClients
 from fedcert.estimation.diagnostics.label_shift import ShiftTest, label_shift_test
 from fedcert.estimation.diagnostics.screening import Screened
 from fedcert.estimation.diagnostics.screening import screen as screen_clients

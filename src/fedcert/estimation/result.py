@@ -8,16 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from fedcert._schema.declare import defaulting, optional, required
-from fedcert._schema.field_types import (
-    FieldType,
-    ListOf,
-    MappingOf,
-    ModelName,
-    Number,
-    Text,
-    Timestamp,
-    Whole,
-)
+from fedcert._schema.field_types import FieldType, ListOf, MappingOf, ModelName, Number, Text, Timestamp, Whole
 from fedcert._schema.frozen import frozen
 from fedcert._schema.record import Nested, Record
 from fedcert.errors import InvalidValue

@@ -12,8 +12,7 @@ from fedcert._schema.declare import required
 from fedcert._schema.field_types import Enumerated, Nullable, Number, Text
 from fedcert._schema.record import Record
 from fedcert.errors import preview
-from fedcert.estimation.clients.known import Clients
-from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.clients import Clients, ReportedClients
 from fedcert.estimation.diagnostics.label_shift import ShiftTest
 
 OK, LOOK, DO_NOT_RELY = "ok", "look", "don't rely on it"

@@ -18,10 +18,9 @@ from functools import cached_property
 import numpy as np
 
 from fedcert._arrays import Floats, Integers
-from fedcert.estimation.clients.reported import ReportedClients
-from fedcert.estimation.intervals.half_lengths import LEAST_VARIANCE
+from fedcert.estimation.clients import ReportedClients
+from fedcert.estimation.intervals.half_lengths import LEAST_VARIANCE, folded_quantile, largest_deviations
 from fedcert.estimation.intervals.ingredients import away_from_certain
-from fedcert.estimation.intervals.quantiles import folded_quantile, largest_deviations
 from fedcert.estimation.methods.linear_model import fit
 from fedcert.estimation.reml import CLASS_VARIANCES, RestrictedLikelihood
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedcert._arrays import Floats
 from fedcert.errors import EstimationProblem
-from fedcert.estimation.clients.known import Clients, all_disclose
+from fedcert.estimation.clients import Clients, all_disclose
 from fedcert.estimation.intervals.ingredients import Uncertainty, grouping_factor
 from fedcert.estimation.methods.blup import blup
 from fedcert.estimation.methods.linear_model import decreasing

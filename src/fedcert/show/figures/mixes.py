@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedcert.errors import CallError
-from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.clients import ReportedClients
 from fedcert.estimation.prepared import clients_of
 from fedcert.estimation.target import distribution_of, target_of
 from fedcert.report import LoadedReports

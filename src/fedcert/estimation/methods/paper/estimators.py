@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedcert._arrays import Floats
-from fedcert.estimation.clients.known import Clients, examples
-from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.clients import Clients, ReportedClients, examples
 from fedcert.estimation.intervals.ingredients import of_volume, of_weights
 from fedcert.estimation.methods.linear_weights import NO_WEIGHTS, by_volume
 from fedcert.estimation.methods.paper.subsets import Choice, best_subset, draw_subsets
