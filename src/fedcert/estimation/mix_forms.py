@@ -25,13 +25,8 @@ from fedcert.estimation.clients import (
     pooled_mix,
     statistics_of,
 )
+from fedcert.estimation.intervals import ingredients
 from fedcert.estimation.intervals.cluster_robust import ClassEffects, CurveEffects
-from fedcert.estimation.intervals.ingredients import (
-    away_from_certain,
-    grouping_factor,
-    variance_factor,
-    weighs_classes_alone,
-)
 from fedcert.estimation.intervals.registry import interval_kind
 from fedcert.estimation.methods.linear_model import Fit, fit
 from fedcert.estimation.methods.minimax import deviations_for
@@ -181,7 +176,8 @@ def _follows(prepared: PreparedClients, by_client: ByClient | None) -> bool:
 
 def _by_class(clients: Clients) -> ByClass:
     assert clients.class_totals is not None  # noqa: S101
-    return ByClass(*clients.class_totals, grouping_factor(clients), clients.noise_variance, clients.fallback_curve)
+    factor = ingredients.grouping_factor(clients)
+    return ByClass(*clients.class_totals, factor, clients.noise_variance, clients.fallback_curve)
 
 
 def _by_client(clients: Clients, settings: Settings, differ: bool) -> ByClient:
@@ -192,8 +188,8 @@ def _by_client(clients: Clients, settings: Settings, differ: bool) -> ByClient:
         weighed = overall_statistics_of(clients)
         squares, variance = _variance_forms(clients, settings, fitted)
     else:
-        factor = variance_factor(clients, weighed)
-        labels = weighed.labels if weighs_classes_alone(clients, weighed) else None
+        factor = ingredients.variance_factor(clients, weighed)
+        labels = weighed.labels if ingredients.weighs_classes_alone(clients, weighed) else None
     directions = weighed.eigenbasis
     return ByClient(
         weighed.clients, weighed.examples or float(examples(clients)), weighed.labels_labels, weighed.labels_certified,
@@ -210,7 +206,7 @@ def _variance_forms(
     squares = None if effects is None else _quadratic(federation, effects / federation.sizes[:, None])
     if not interval_kind(settings.interval).uses_variances:
         return squares, None
-    accuracy = away_from_certain(fitted.class_accuracy)
+    accuracy = ingredients.away_from_certain(fitted.class_accuracy)
     each = federation.mixes @ (accuracy * (1 - accuracy)) / federation.sizes[:, None]
     return squares, _quadratic(federation, each if effects is None else each * effects)
 

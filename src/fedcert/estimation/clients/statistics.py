@@ -156,15 +156,9 @@ class SufficientStatistics:
             certified: certified examples, classes x radii.
         """
         held = labels > 0
-        return cls(
-            int(held.sum()),
-            labels,
-            certified.sum(axis=0),
-            np.diag(labels),
-            certified,
-            np.sum(certified[held] ** 2 / labels[held, None], axis=0),
-            _FLOATING * float(labels.sum()),
-        )
+        squares = np.sum(certified[held] ** 2 / labels[held, None], axis=0)
+        rounding = _FLOATING * float(labels.sum())
+        return cls(int(held.sum()), labels, certified.sum(axis=0), np.diag(labels), certified, squares, rounding)
 
     @classmethod
     def of_both(cls, others: SufficientStatistics, totals: tuple[Floats, Floats]) -> SufficientStatistics:
@@ -175,12 +169,8 @@ class SufficientStatistics:
     def of_moments(cls, labels: Sequence[int], certified: Sequence[int], moments: Moments) -> SufficientStatistics:
         """From totals and the moments that sums carry."""
         scale = float(moments.scale)
-        return cls(
-            moments.clients,
-            np.array(labels, dtype=np.float64),
-            np.array(certified, dtype=np.float64),
-            np.array(moments.labels_labels, dtype=np.float64) / scale,
-            np.array(moments.labels_certified, dtype=np.float64) / scale,
-            np.array(moments.certified_squared, dtype=np.float64) / scale,
-            moments.clients / (2 * scale) + _FLOATING * float(np.sum(labels)),  # each client is rounded to whole units
-        )
+        products = (moments.labels_labels, moments.labels_certified, moments.certified_squared)
+        examples, successes = (np.array(counts, dtype=np.float64) for counts in (labels, certified))
+        squares, cross, certified_squared = (np.array(sums, dtype=np.float64) / scale for sums in products)
+        rounding = moments.clients / (2 * scale) + _FLOATING * float(np.sum(labels))  # each client's, to whole units
+        return cls(moments.clients, examples, successes, squares, cross, certified_squared, rounding)

@@ -45,11 +45,7 @@ def normal_deviations(confidence: float, radii: int = 1) -> float:  # noqa: ARG0
 
 
 def finite_sample(
-    of: Uncertainty,
-    target: Floats,  # noqa: ARG001
-    confidence: float,
-    simultaneous: bool,
-    target_examples: int | None,
+    of: Uncertainty, _target: Floats, confidence: float, simultaneous: bool, target_examples: int | None
 ) -> Floats:
     """Half-lengths by Hoeffding's inequality plus the bias.
 
@@ -59,7 +55,7 @@ def finite_sample(
 
     Args:
         of: the estimate's ingredients.
-        target: the target's class mix, which plays no part.
+        _target: the target's class mix, which plays no part.
         confidence: above 0, below 1.
         simultaneous: for all radii at once.
         target_examples: size of the finite set that the target is; None for the population it is drawn from.

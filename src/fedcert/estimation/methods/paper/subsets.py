@@ -13,15 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert._arrays import Floats
+from fedcert.estimation.methods.paper import simplex
 from fedcert.estimation.methods.paper.grouping import Indices, group_clients, group_many
-from fedcert.estimation.methods.paper.simplex import (
-    TIE,
-    any_closest,
-    distance_bounds,
-    mismatch,
-    of_least_variance,
-    variance_floor,
-)
 
 _CELLS_PER_CHUNK = 2**22
 """Numbers held at once: 32 MB."""
@@ -81,12 +74,13 @@ def best_subset(label_counts: npt.NDArray[Any], target: Floats, subsets: Indices
     """
     near = _candidates(label_counts, target, subsets, threshold)
     candidates = [_grouped(label_counts, subsets[index], threshold) for index in near]
-    weights = [any_closest(subset.mixes, target) for subset in candidates]
-    distances = [mismatch(some, subset.mixes, target) for some, subset in zip(weights, candidates, strict=True)]
+    weights = [simplex.any_closest(subset.mixes, target) for subset in candidates]
+    distances = [simplex.mismatch(some, subset.mixes, target) for some, subset in zip(weights, candidates, strict=True)]
     best = min(distances)
-    tied = [index for index, distance in enumerate(distances) if distance <= best + TIE]
+    tied = [index for index, distance in enumerate(distances) if distance <= best + simplex.TIE]
     index, chosen = _least_variance(tied, candidates, weights, target)
-    return Choice(candidates[index].groups, chosen, mismatch(chosen, candidates[index].mixes, target), len(tied))
+    distance = simplex.mismatch(chosen, candidates[index].mixes, target)
+    return Choice(candidates[index].groups, chosen, distance, len(tied))
 
 
 @dataclass(frozen=True)
@@ -119,13 +113,13 @@ def _least_variance(
     if len(tied) > 1:
         for index in tied:
             subset = candidates[index]
-            floors[index] = variance_floor(weights[index] @ subset.mixes, subset.mixes, subset.examples)
+            floors[index] = simplex.variance_floor(weights[index] @ subset.mixes, subset.mixes, subset.examples)
     solved: list[tuple[float, int, Floats]] = []
     for index in sorted(tied, key=lambda index: (floors[index], index)):
         if solved and floors[index] > min(variance for variance, _, _ in solved) * (1 + _SLACK):
             break
         subset = candidates[index]
-        spread = of_least_variance(weights[index], subset.mixes, target, subset.examples)
+        spread = simplex.of_least_variance(weights[index], subset.mixes, target, subset.examples)
         solved.append((float(np.sum(spread**2 / subset.examples)), index, spread))
     least = min(variance for variance, _, _ in solved)
     return min(
@@ -145,16 +139,16 @@ def _candidates(label_counts: npt.NDArray[Any], target: Floats, subsets: Indices
         gram, valid = _gram(label_counts, target, subsets[chunk], threshold)
         weights = None
         for steps in _ROUNDS:
-            lower, upper, weights = distance_bounds(gram, valid, steps, weights)
+            lower, upper, weights = simplex.distance_bounds(gram, valid, steps, weights)
             best = min(best, float(upper.min()))
             # The margin covers the rounding of bounds that were computed through squares.
-            near = lower <= best + 2 * TIE + _SQUARED_ROUNDING * (best < _SMALL)
+            near = lower <= best + 2 * simplex.TIE + _SQUARED_ROUNDING * (best < _SMALL)
             chunk, gram, valid, weights, lower = chunk[near], gram[near], valid[near], weights[near], lower[near]
             if not len(chunk):
                 break
         kept.append(chunk)
         bounds.append(lower)
-    return np.concatenate(kept)[np.concatenate(bounds) <= best + 2 * TIE + _SQUARED_ROUNDING * (best < _SMALL)]
+    return np.concatenate(kept)[np.concatenate(bounds) <= best + 2 * simplex.TIE + _SQUARED_ROUNDING * (best < _SMALL)]
 
 
 def _gram(
