@@ -25,13 +25,13 @@ _ROUNDING = 1e-9
 """A radius this little above one of the grid is that one."""
 
 _CURVE = ListOf(Number(least=0, most=1), "numbers from 0 to 1, one per radius", most=MOST_RADII)
-_CURVES = ("certified_accuracy", "lower", "upper")
+CURVES = ("certified_accuracy", "lower", "upper")
 _ROWS = ListOf(_CURVE, "rows, one per class", most=MOST_CLASSES)
 
 
 def _check_curves(place: str, of: Record, radii: Sequence[float]) -> None:
     """Check that the curves that a record has are of one point per radius."""
-    for name in _CURVES:
+    for name in CURVES:
         if getattr(of, name, None) is not None:
             check_same_length(f"{place}{name}", getattr(of, name), "radii", radii)
 
@@ -115,7 +115,7 @@ class ClassCurves(Record):
 
     def check_shape(self, classes: Sequence[str], radii: Sequence[float]) -> None:
         """Check that there is one row per class and one point per radius."""
-        for name in _CURVES:
+        for name in CURVES:
             rows = getattr(self, name)
             check_same_length(f"by_class.{name}", rows, "classes", classes)
             for index, row in enumerate(rows):
