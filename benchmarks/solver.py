@@ -18,8 +18,7 @@ from pathlib import Path
 import cvxpy as cp
 import numpy as np
 
-from fedcert.estimation.methods.paper.grouping import group_clients
-from fedcert.estimation.methods.paper.subsets import best_subset, draw_subsets
+from fedcert.estimation.methods.paper.subsets import best_subset, draw_subsets, group_clients
 from machine import describe_machine
 
 CLIENTS, SUBSETS, SIZE, THRESHOLD = 100, 1000, 10, 50

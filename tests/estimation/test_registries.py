@@ -17,7 +17,7 @@ import pytest
 import fedcert
 from factories import drawn_reports
 from fedcert import CallError, EstimationProblem, InvalidValue, Report, Sums, estimate, what_if
-from fedcert.estimation.clients.protocol import Clients, examples
+from fedcert.estimation.clients import Clients, examples
 from fedcert.estimation.intervals.ingredients import of_volume
 from fedcert.estimation.intervals.registry import INTERVALS, IntervalKind
 from fedcert.estimation.methods import registry

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -12,9 +11,7 @@ import numpy as np
 
 from fedcert._arrays import Floats
 from fedcert.errors import EstimationProblem, preview
-from fedcert.estimation.clients.aggregated import AggregatedClients
-from fedcert.estimation.clients.protocol import examples, pooled_mix
-from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.clients import AggregatedClients, Clients, ReportedClients, examples, pooled_mix
 from fedcert.estimation.diagnostics import checks
 from fedcert.estimation.diagnostics.checks import Check
 from fedcert.estimation.intervals.cluster_robust import SummedEffects
@@ -23,14 +20,13 @@ from fedcert.estimation.methods.paper.estimators import worst_spread
 from fedcert.estimation.methods.point_estimate import PointEstimate
 from fedcert.estimation.methods.registry import Method
 from fedcert.estimation.mix_evaluator import MixEstimate, MixEvaluator
-from fedcert.estimation.prepared import AnyClients, PreparedClients
+from fedcert.estimation.prepared import PreparedClients
 from fedcert.estimation.result import BiasBound, ClassCurves, Estimate, Interval, Mismatch, TargetCurve, WhatIf
 from fedcert.estimation.settings import OF_INTERVALS, RECORDED
 from fedcert.estimation.target import distribution_of
 from fedcert.estimation.weights import Weights
 from fedcert.report import Target
-from fedcert.report.privacy import AddedNoise
-from fedcert.version import __version__
+from fedcert.report.provenance import provenance
 
 _ROUNDING = 1e-9
 """Weights that add up to 1 within this do so up to rounding, for millions of clients."""
@@ -52,14 +48,9 @@ def assemble(prepared: PreparedClients, method: Method, target: Target) -> Estim
     evaluation = evaluator.at(distribution_of(target, clients.classes))
     point, interval = evaluation.point, evaluation.interval
     reached = _Reached.of(method.name, evaluation, clients)
-    screened = None
-    if prepared.screened is not None:
-        screened = dict(islice(prepared.screened.reduced.items(), _MOST_NAMED))
-    privacy = _privacy(clients)
-    recorded = {"screened": screened, "privacy": privacy}
-    guarantee = point.guarantee or "A point estimate. Its method states no guarantee."
-    if interval is not None:
-        guarantee = point.guarantee or interval.statement.guarantee
+    screened = None if prepared.screened is None else dict(islice(prepared.screened.reduced.items(), _MOST_NAMED))
+    recorded: dict[str, Any] = {"screened": screened, "privacy": _privacy(clients)}
+    stated = "A point estimate. Its method states no guarantee." if interval is None else interval.statement.guarantee
     return Estimate(
         method=method.name,
         target=target,
@@ -69,13 +60,13 @@ def assemble(prepared: PreparedClients, method: Method, target: Target) -> Estim
         upper=None if interval is None else _row(interval.upper),
         confidence=None if interval is None else settings.confidence,
         interval=None if interval is None else _interval(interval.statement),
-        guarantee=guarantee,
+        guarantee=point.guarantee or stated,
         by_class=None if interval is None else _class_curves(evaluator, point),
         mismatch=None if reached is None else reached.mismatch,
         bias_bound=None if reached is None else reached.bias_bound,
         weights=_weights(point, clients),
         weights_note=point.weights_note,
-        effective_examples=None if reached is None else 1 / reached.squares,
+        effective_examples=None if reached is None else reached.effective,
         largest_radius=clients.max_radius_range[1],
         clients=clients.count,
         examples=examples(prepared.whole),
@@ -87,9 +78,8 @@ def assemble(prepared: PreparedClients, method: Method, target: Target) -> Estim
         smoothing=clients.smoothing,
         classes=clients.classes,
         chosen=point.chosen,
-        screened=screened,
-        privacy=privacy,
-        **_origin(),
+        **recorded,
+        **provenance(),
     )
 
 
@@ -124,7 +114,7 @@ def assemble_what_if(prepared: PreparedClients, method: Method, targets: Sequenc
         settings=settings.used(*OF_INTERVALS),
         model=clients.model,
         smoothing=clients.smoothing,
-        **_origin(),
+        **provenance(),
     )
 
 
@@ -132,10 +122,6 @@ def _common_statement(evaluator: MixEvaluator, evaluations: Sequence[MixEstimate
     """What the intervals say of themselves; of several that differ, those without a second sum say less."""
     statements = {evaluation.interval.statement for evaluation in evaluations if evaluation.interval is not None}
     return statements.pop() if len(statements) == 1 else evaluator.statement
-
-
-def _origin() -> dict[str, Any]:
-    return {"software": f"fedcert {__version__}", "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
 def _interval(statement: IntervalStatement) -> Interval:
@@ -162,7 +148,7 @@ def _class_curves(evaluator: MixEvaluator, point: PointEstimate) -> ClassCurves 
     return ClassCurves(certified_accuracy=curves, lower=lower, upper=upper)
 
 
-def _weights(point: PointEstimate, clients: AnyClients) -> Weights | None:
+def _weights(point: PointEstimate, clients: Clients) -> Weights | None:
     if point.weights is None or not isinstance(clients, ReportedClients):
         return None
     return Weights(clients.clients, point.weights)
@@ -184,7 +170,7 @@ def _checks(prepared: PreparedClients, evaluation: MixEstimate, reached: _Reache
         passed.append(checks.screening(len(dropped), len(reduced), whole.count))
     if reached is not None:
         passed.append(checks.mix_reached(reached.missed, reached.whose))
-        passed.append(checks.information(1 / reached.squares, examples(whole)))
+        passed.append(checks.information(reached.effective, examples(whole)))
     if point.weights is not None and isinstance(clients, ReportedClients):
         passed.append(checks.influence(clients, point.weights))
     if interval is not None and interval.contradicted:
@@ -200,44 +186,37 @@ class _Reached:
     """What the weights of a method reach.
 
     Attributes:
-        difference: the target's class mix less theirs.
-        squares: Σ a²/n.
+        mismatch: between the target's class mix and theirs.
+        bias_bound: what it can cost.
+        effective: 1 / Σ a²/n.
         missed: the total variation that the interval's weights miss, or the method's own where it has no interval.
         whose: in words, whose weights these are.
     """
 
-    difference: Floats
-    squares: float
+    mismatch: Mismatch
+    bias_bound: BiasBound
+    effective: float
     missed: float
     whose: str
 
     @classmethod
-    def of(cls, method: str, evaluation: MixEstimate, clients: AnyClients) -> _Reached | None:
+    def of(cls, method: str, evaluation: MixEstimate, clients: Clients) -> _Reached | None:
         """Of a method's estimate; None for methods without weights."""
         point = evaluation.point
         reached = _mix_and_squares(method, point, clients)
         if reached is None:
             return None
-        difference = evaluation.mix - reached[0]
+        difference, spread = evaluation.mix - reached[0], worst_spread(len(evaluation.mix))
+        mismatch = Mismatch(l2=float(np.linalg.norm(difference)), tv=float(np.abs(difference).sum() / 2))
+        bound = BiasBound(theorem_1=mismatch.l2 * spread, spread=spread, sharp=mismatch.tv)
         # BLUP's own weights miss on purpose what they would have to pay for in chance; its interval's do not.
-        own = float(np.abs(difference).sum() / 2)
-        missed = own if point.uncertainty is None else point.uncertainty.bias
+        missed = mismatch.tv if point.uncertainty is None else point.uncertainty.bias
         used = method if point.chosen is None else point.chosen.method
-        return cls(
-            difference, reached[1], missed, "the interval's weights" if used == "blup" else "the weighted clients"
-        )
-
-    @property
-    def mismatch(self) -> Mismatch:
-        return Mismatch(l2=float(np.linalg.norm(self.difference)), tv=float(np.abs(self.difference).sum() / 2))
-
-    @property
-    def bias_bound(self) -> BiasBound:
-        spread = worst_spread(len(self.difference))
-        return BiasBound(theorem_1=self.mismatch.l2 * spread, spread=spread, sharp=self.mismatch.tv)
+        whose = "the interval's weights" if used == "blup" else "the weighted clients"
+        return cls(mismatch, bound, 1 / reached[1], missed, whose)
 
 
-def _mix_and_squares(method: str, point: PointEstimate, clients: AnyClients) -> tuple[Floats, float] | None:
+def _mix_and_squares(method: str, point: PointEstimate, clients: Clients) -> tuple[Floats, float] | None:
     """The class mix that the weights make of the clients', and Σ a²/n; None for methods without weights."""
     if point.weights is not None and isinstance(clients, ReportedClients):
         total = float(point.weights.sum())
@@ -252,9 +231,7 @@ def _mix_and_squares(method: str, point: PointEstimate, clients: AnyClients) -> 
     return point.rule.mix(statistics), point.rule.sum_squared_weights(statistics)
 
 
-def _privacy(clients: AnyClients) -> Mapping[str, Any] | None:
+def _privacy(clients: Clients) -> Mapping[str, Any] | None:
     """What was done to the counts before they left the clients; None where they are exact."""
-    noise: AddedNoise | None = clients.sums.private if isinstance(clients, AggregatedClients) else None
-    if noise is None:
-        return None
-    return noise.budget.to_json() | {"rho": noise.rho}
+    noise = clients.sums.private if isinstance(clients, AggregatedClients) else None
+    return None if noise is None else noise.budget.to_json() | {"rho": noise.rho}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from fedcert._schema.registry import alternatives
 from fedcert._threads import with_single_blas_thread
 from fedcert.errors import CallError, EstimationProblem, preview
 from fedcert.estimation.assembly import assemble, assemble_what_if
-from fedcert.estimation.methods.auto import choose_method
 from fedcert.estimation.methods.poststratified import NO_CLASS_COUNTS
-from fedcert.estimation.methods.registry import AUTO, check_knows, class_curve_methods, find_method
+from fedcert.estimation.methods.registry import AUTO, check_knows, choose_method, class_curve_methods, find_method
 from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import Estimate, WhatIf
 from fedcert.estimation.settings import Settings
@@ -144,10 +144,9 @@ def what_if_of(prepared: PreparedClients, targets: Sequence[object] | Mapping[st
     """
     clients = prepared.clients
     wanted = _targets(targets, clients.classes)
-    able = [known.name for known in class_curve_methods()]
-    if method not in (AUTO, *able):
-        *most, last = (AUTO, *able)
-        raise CallError(f"method must be {', '.join(most)} or {last} for a what-if, but is {preview(method)}")
+    able = (AUTO, *(known.name for known in class_curve_methods()))
+    if method not in able:
+        raise CallError(f"method must be {alternatives(able)} for a what-if, but is {preview(method)}")
     check_knows(find_method(method), clients)
     if method == "poststratified" and clients.class_totals is None:
         raise EstimationProblem(NO_CLASS_COUNTS)

@@ -61,10 +61,8 @@ def forms_for_page(prepared: PreparedClients) -> tuple[dict[str, MixForms], str 
     if forms:
         return forms, None
     if len(prepared.clients.classes) > MOST_CLASSES:
-        return (
-            {},
-            f"With more than {MOST_CLASSES} classes, and no counts per class, use 'fedcert what-if' for other mixes.",
-        )
+        why = f"With more than {MOST_CLASSES} classes, and no counts per class, use 'fedcert what-if' for other mixes."
+        return {}, why
     if prepared.settings.non_negative:
         return {}, "With non-negative weights, use 'fedcert estimate' for other class mixes."
     return {}, "These sums do not tell what other class mixes need."

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcert._arrays import Floats
-from fedcert.estimation.clients.aggregated import AggregatedClients
-from fedcert.estimation.clients.protocol import all_disclose
+from fedcert.estimation.clients import AggregatedClients, Clients, all_disclose
 from fedcert.estimation.intervals.cluster_robust import ClientEffects, SummedEffects
 from fedcert.estimation.intervals.ingredients import Uncertainty, of_weights
 from fedcert.estimation.intervals.statement import IntervalResult, IntervalStatement, interval_statement, make_interval
 from fedcert.estimation.methods.minimax import minimax_weights
 from fedcert.estimation.methods.point_estimate import PointEstimate
 from fedcert.estimation.methods.registry import Method, check_knows
-from fedcert.estimation.prepared import AnyClients, PreparedClients
+from fedcert.estimation.prepared import PreparedClients
 
 _SAME_MIX = 1e-9
 """Shares that differ by no more than this are the same: a target is written down in decimals."""
@@ -86,7 +85,7 @@ class MixEvaluator:
         return interval_statement(self.prepared.clients, self.prepared.settings, self.prepared.clients_differ)
 
 
-def weighs_classes(clients: AnyClients, method: str) -> bool:
+def weighs_classes(clients: Clients, method: str) -> bool:
     """Whether a method weighs classes by their totals, rather than clients or all that is disclosed."""
     return method == "poststratified" and all_disclose(clients)
 

@@ -10,27 +10,30 @@ but for sums whose second sum allows for client effects on one target alone, and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fedcert._arrays import Floats
-from fedcert.estimation.clients.protocol import examples, overall_statistics_of, pooled_mix, statistics_of
-from fedcert.estimation.clients.reported import ReportedClients
-from fedcert.estimation.intervals.cluster_robust import ClassEffects, CurveEffects
-from fedcert.estimation.intervals.ingredients import (
-    away_from_certain,
-    grouping_factor,
-    variance_factor,
-    weighs_classes_alone,
+from fedcert.estimation.clients import (
+    Clients,
+    ReportedClients,
+    examples,
+    overall_statistics_of,
+    pooled_mix,
+    statistics_of,
 )
+from fedcert.estimation.intervals import ingredients
+from fedcert.estimation.intervals.cluster_robust import ClassEffects, CurveEffects
 from fedcert.estimation.intervals.registry import interval_kind
 from fedcert.estimation.methods.linear_model import Fit, fit
 from fedcert.estimation.methods.minimax import deviations_for
 from fedcert.estimation.methods.registry import METHODS
 from fedcert.estimation.mix_evaluator import MixEvaluator, weighs_classes
-from fedcert.estimation.prepared import AnyClients, PreparedClients
-from fedcert.estimation.settings import Settings
+from fedcert.estimation.prepared import PreparedClients
+from fedcert.estimation.settings import OF_INTERVALS, Settings
 
 MOST_CLASSES = 200
 """Of more classes, clients are not weighed in the browser: the arrays would be 6 MB and a solve would take seconds."""
@@ -119,7 +122,7 @@ class MixForms:
         settings: confidence, interval, simultaneous and target_examples.
         failure_probability: of certificates.
         pooled_mix: the clients' own class mix.
-        parts: by class or by client.
+        by_class, by_client: for estimates that weigh the former or the latter; the other one is None.
         client_effects: where the interval allows for them.
     """
 
@@ -127,10 +130,11 @@ class MixForms:
     interval: bool
     kind: str
     guarantee: str
-    settings: Settings
+    settings: Mapping[str, Any]
     failure_probability: float
     pooled_mix: Floats
-    parts: ByClass | ByClient
+    by_class: ByClass | None
+    by_client: ByClient | None
     client_effects: EffectForms | None
 
 
@@ -152,36 +156,31 @@ def _forms(prepared: PreparedClients, method: str) -> MixForms | None:
     by_class = weighs_classes(clients, method)
     if not by_class and len(clients.classes) > MOST_CLASSES:
         return None
-    parts = _by_class(clients) if by_class else _by_client(clients, settings, prepared.clients_differ)
+    classes = _by_class(clients) if by_class else None
+    each = None if by_class else _by_client(clients, settings, prepared.clients_differ)
     statement = MixEvaluator(prepared, METHODS[method]).statement
     return MixForms(
-        method=method,
-        interval=_follows(prepared, parts),
-        kind=statement.kind,
-        guarantee=statement.guarantee,
-        settings=settings,
-        failure_probability=clients.smoothing.failure_probability,
-        pooled_mix=pooled_mix(clients),
-        parts=parts,
-        client_effects=_effect_forms(prepared, by_class),
-    )
+        method, _follows(prepared, each), statement.kind, statement.guarantee, settings.used(*OF_INTERVALS),
+        clients.smoothing.failure_probability, pooled_mix(clients), classes, each, _effect_forms(prepared, by_class),
+    )  # fmt: skip
 
 
-def _follows(prepared: PreparedClients, parts: ByClass | ByClient) -> bool:
+def _follows(prepared: PreparedClients, by_client: ByClient | None) -> bool:
     kind = interval_kind(prepared.settings.interval)
     if not prepared.settings.simultaneous:
         return kind.scripted
-    by_variance = isinstance(parts, ByClass) or parts.known or parts.labels is not None
+    by_variance = by_client is None or by_client.known or by_client.labels is not None
     simulated = kind.simulated and by_variance and prepared.clients.noise_variance is None
     return kind.scripted and not simulated and not prepared.clients_differ
 
 
-def _by_class(clients: AnyClients) -> ByClass:
+def _by_class(clients: Clients) -> ByClass:
     assert clients.class_totals is not None  # noqa: S101
-    return ByClass(*clients.class_totals, grouping_factor(clients), clients.noise_variance, clients.fallback_curve)
+    factor = ingredients.grouping_factor(clients)
+    return ByClass(*clients.class_totals, factor, clients.noise_variance, clients.fallback_curve)
 
 
-def _by_client(clients: AnyClients, settings: Settings, differ: bool) -> ByClient:
+def _by_client(clients: Clients, settings: Settings, differ: bool) -> ByClient:
     fitted = fit(statistics_of(clients))
     weighed, factor, labels, squares, variance = fitted.statistics, np.ones(len(clients.radii)), None, None, None
     known = isinstance(clients, ReportedClients) and (differ or clients.class_totals is None)
@@ -189,8 +188,8 @@ def _by_client(clients: AnyClients, settings: Settings, differ: bool) -> ByClien
         weighed = overall_statistics_of(clients)
         squares, variance = _variance_forms(clients, settings, fitted)
     else:
-        factor = variance_factor(clients, weighed)
-        labels = weighed.labels if weighs_classes_alone(clients, weighed) else None
+        factor = ingredients.variance_factor(clients, weighed)
+        labels = weighed.labels if ingredients.weighs_classes_alone(clients, weighed) else None
     directions = weighed.eigenbasis
     return ByClient(
         weighed.clients, weighed.examples or float(examples(clients)), weighed.labels_labels, weighed.labels_certified,
@@ -207,7 +206,7 @@ def _variance_forms(
     squares = None if effects is None else _quadratic(federation, effects / federation.sizes[:, None])
     if not interval_kind(settings.interval).uses_variances:
         return squares, None
-    accuracy = away_from_certain(fitted.class_accuracy)
+    accuracy = ingredients.away_from_certain(fitted.class_accuracy)
     each = federation.mixes @ (accuracy * (1 - accuracy)) / federation.sizes[:, None]
     return squares, _quadratic(federation, each if effects is None else each * effects)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 from fedcert.errors import EstimationProblem
-from fedcert.estimation.clients.aggregated import AggregatedClients
-from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.clients import AggregatedClients, Clients, ReportedClients
 from fedcert.estimation.diagnostics.label_shift import ShiftTest, label_shift_test
 from fedcert.estimation.diagnostics.screening import Screened
 from fedcert.estimation.diagnostics.screening import screen as screen_clients
@@ -17,10 +16,8 @@ from fedcert.estimation.settings import Settings
 from fedcert.report import LoadedReports, load
 from fedcert.report.load import Source
 
-AnyClients = ReportedClients | AggregatedClients
 
-
-def clients_of(reports: Source | Iterable[Source] | LoadedReports) -> AnyClients:
+def clients_of(reports: Source | Iterable[Source] | LoadedReports) -> Clients:
     """Clients from their reports; with sums among these, from sums alone.
 
     Raises:
@@ -43,12 +40,12 @@ class PreparedClients:
         screened: the result of screening; None where the settings ask for none.
     """
 
-    clients: AnyClients
+    clients: Clients
     settings: Settings
     screened: Screened | None
 
     @classmethod
-    def of(cls, clients: AnyClients, settings: Settings) -> PreparedClients:
+    def of(cls, clients: Clients, settings: Settings) -> PreparedClients:
         """Clients, screened where the settings ask for it.
 
         Raises:
@@ -62,7 +59,7 @@ class PreparedClients:
         return cls(screened.federation, settings, screened)
 
     @property
-    def whole(self) -> AnyClients:
+    def whole(self) -> Clients:
         """The clients that screening kept, with all of their examples."""
         return self.clients if self.screened is None else self.screened.kept
 
@@ -78,16 +75,9 @@ class PreparedClients:
 
     def client_effects(self, by_class: bool) -> ClientEffects | None:
         """Client effects, from counts per class or from curves; None where the clients do not differ."""
-        if not self.clients_differ:
-            return None
-        return self._effects_by_class if by_class else self._effects_by_curve
+        return self._effects(by_class) if self.clients_differ else None
 
     @cached_property
-    def _effects_by_class(self) -> ClientEffects:
+    def _effects(self) -> Callable[[bool], ClientEffects]:
         assert isinstance(self.clients, ReportedClients)  # noqa: S101
-        return effects_of(self.clients, by_class=True)
-
-    @cached_property
-    def _effects_by_curve(self) -> ClientEffects:
-        assert isinstance(self.clients, ReportedClients)  # noqa: S101
-        return effects_of(self.clients, by_class=False, seed=self.settings.seed)
+        return cache(partial(effects_of, self.clients, seed=self.settings.seed))

@@ -8,16 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from fedcert._schema.declare import defaulting, optional, required
-from fedcert._schema.field_types import (
-    FieldType,
-    ListOf,
-    MappingOf,
-    ModelName,
-    Number,
-    Text,
-    Timestamp,
-    Whole,
-)
+from fedcert._schema.field_types import FieldType, ListOf, MappingOf, ModelName, Number, Text, Timestamp, Whole
 from fedcert._schema.frozen import frozen
 from fedcert._schema.record import Nested, Record
 from fedcert.errors import InvalidValue
@@ -34,7 +25,15 @@ _ROUNDING = 1e-9
 """A radius this little above one of the grid is that one."""
 
 _CURVE = ListOf(Number(least=0, most=1), "numbers from 0 to 1, one per radius", most=MOST_RADII)
+CURVES = ("certified_accuracy", "lower", "upper")
 _ROWS = ListOf(_CURVE, "rows, one per class", most=MOST_CLASSES)
+
+
+def _check_curves(place: str, of: Record, radii: Sequence[float]) -> None:
+    """Check that the curves that a record has are of one point per radius."""
+    for name in CURVES:
+        if getattr(of, name, None) is not None:
+            check_same_length(f"{place}{name}", getattr(of, name), "radii", radii)
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ class ClassCurves(Record):
 
     def check_shape(self, classes: Sequence[str], radii: Sequence[float]) -> None:
         """Check that there is one row per class and one point per radius."""
-        for name in ("certified_accuracy", "lower", "upper"):
+        for name in CURVES:
             rows = getattr(self, name)
             check_same_length(f"by_class.{name}", rows, "classes", classes)
             for index, row in enumerate(rows):
@@ -224,15 +223,11 @@ class Estimate(Record):
 
     def check_consistency(self) -> None:
         """Check that the curves have one point per radius."""
-        check_same_length("certified_accuracy", self.certified_accuracy, "radii", self.radii)
-        for name in ("lower", "upper"):
-            if getattr(self, name) is not None:
-                check_same_length(name, getattr(self, name), "radii", self.radii)
+        _check_curves("", self, self.radii)
         if self.by_class is not None:
             self.by_class.check_shape(self.classes, self.radii)
         if self.worst_case is not None:
-            for name in ("lower", "upper"):
-                check_same_length(f"worst_case.{name}", getattr(self.worst_case, name), "radii", self.radii)
+            _check_curves("worst_case.", self.worst_case, self.radii)
 
     @property
     def used_method(self) -> str:
@@ -342,5 +337,4 @@ class WhatIf(Record):
     def check_consistency(self) -> None:
         """Check that the curves have one point per radius."""
         for index, curve in enumerate(self.targets):
-            for name in ("certified_accuracy", "lower", "upper"):
-                check_same_length(f"targets[{index}].{name}", getattr(curve, name), "radii", self.radii)
+            _check_curves(f"targets[{index}].", curve, self.radii)

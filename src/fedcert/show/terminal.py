@@ -48,13 +48,10 @@ class Fitting:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The widest table that fits, of at least one radius."""
-        table = self.build([0])
-        for count in range(min(self.most, self.radii), 1, -1):
-            wider = self.build(_spread(self.radii, count))
-            if Measurement.get(console, options.update(max_width=_ANY_WIDTH), wider).maximum <= options.max_width:
-                table = wider
-                break
-        yield table
+        tables = (self.build(_spread(self.radii, count)) for count in range(min(self.most, self.radii), 1, -1))
+        unlimited = options.update(max_width=_ANY_WIDTH)
+        fitting = (table for table in tables if Measurement.get(console, unlimited, table).maximum <= options.max_width)
+        yield next(fitting, self.build([0]))
 
 
 def _with_radii(first: str, radii: Sequence[float], shown: Sequence[int]) -> Table:

@@ -7,8 +7,8 @@ import pytest
 
 from factories import reports_of
 from fedcert import CannotCombine, EstimationProblem, Report, Sums, estimate
+from fedcert.estimation.clients import Clients
 from fedcert.estimation.clients.aggregated import AggregatedClients
-from fedcert.estimation.clients.protocol import Clients
 from fedcert.estimation.clients.reported import ReportedClients
 
 MODES = ("closed", "open", "partly open")

@@ -14,9 +14,8 @@ from scipy import stats
 
 from factories import RADII, World, dirichlet, federation, limited, ordinary
 from fedcert import EstimationProblem, Report, estimate
-from fedcert.estimation.intervals.half_lengths import asymptotic, ends, finite_sample
+from fedcert.estimation.intervals.half_lengths import asymptotic, ends, finite_sample, folded_quantile
 from fedcert.estimation.intervals.ingredients import Uncertainty, of_weights
-from fedcert.estimation.intervals.quantiles import folded_quantile
 from fedcert.estimation.intervals.statement import make_interval
 from fedcert.estimation.methods.linear_model import fit
 from fedcert.estimation.methods.registry import METHODS, estimator

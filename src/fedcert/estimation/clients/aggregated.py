@@ -15,6 +15,7 @@ from fedcert.estimation.clients.statistics import SufficientStatistics
 from fedcert.report import Smoothing, Sums
 from fedcert.report.privacy import AddedNoise
 from fedcert.report.sums.groups import effects_or_ones, group_bound
+from fedcert.report.sums.algebra import counts_of_cells
 
 _CLEAR = 4.0
 """A class counts as held if its noisy count is so many standard deviations of the noise: by chance alone that happens
@@ -115,10 +116,8 @@ class AggregatedClients:
 
     def _noisy_totals(self, noise: AddedNoise) -> tuple[Floats, Floats] | None:
         """The noisy totals; those of a class whose count is not clearly above the noise are set to 0."""
-        cells = np.array(noise.cells, dtype=np.float64) / noise.scale
-        labels = cells.sum(axis=1)
-        known = labels > _CLEAR * np.sqrt(noise.variance * cells.shape[1])
-        certified = np.cumsum(cells[:, :0:-1], axis=1)[:, ::-1]
+        labels, certified = counts_of_cells(np.array(noise.cells, dtype=np.float64) / noise.scale)
+        known = labels > _CLEAR * np.sqrt(noise.variance * (len(self.radii) + 1))
         if not known.any():
             return None
         return np.where(known, labels, 0.0), np.where(known[:, None], certified, 0.0)
@@ -128,9 +127,9 @@ class AggregatedClients:
         """Fallback for classes whose noisy count is not clearly above zero: the curve pooled over all classes."""
         if self.sums.private is None:
             return None
-        cells = np.array(self.sums.private.cells, dtype=np.float64).sum(axis=0)
-        certified = np.cumsum(cells[:0:-1])[::-1]
-        return np.asarray(np.clip(certified / max(cells.sum(), _TINY), 0.0, 1.0), dtype=np.float64)
+        cells = np.array(self.sums.private.cells, dtype=np.float64).sum(axis=0, keepdims=True)
+        (examples,), (certified,) = counts_of_cells(cells)
+        return np.asarray(np.clip(certified / max(examples, _TINY), 0.0, 1.0), dtype=np.float64)
 
     @cached_property
     def noise_variance(self) -> Floats | None:
@@ -167,7 +166,7 @@ class AggregatedClients:
     @property
     def largest_design_effects(self) -> Floats:
         """The largest design effect of any client at each radius."""
-        return np.asarray(effects_or_ones(self.sums.design_effect, self.sums.largest_group, len(self.radii)))
+        return np.array(effects_or_ones(self.sums.design_effect, self.sums.largest_group, len(self.radii)))
 
     @property
     def largest_group(self) -> int:

@@ -2,6 +2,10 @@
 
 With l the label counts of a client, k its certified counts and n its examples, p = l/n and c = k/n, so that
 Σ n p pᵀ = Σ l lᵀ/n, Σ n p c = Σ l k/n and Σ n c² = Σ k²/n.
+
+With A = Σ l lᵀ/n over the clients, weights a = l·β reach the class mix Aβ, their Σ a²/n is βᵀAβ, and they add up to
+1ᵀAβ. Directions that A lacks change no client's weight. A is known up to rounding: directions within the rounding are
+left out.
 """
 
 from __future__ import annotations
@@ -15,13 +19,67 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert._arrays import Floats
-from fedcert.estimation.clients.eigenbasis import MixEigenbasis
 from fedcert.report.sums.moments import Moments
 
 _ROWS_PER_STEP = 50_000
 """Clients converted to floats at once: 400 MB for 1,000 classes."""
 _FLOATING = 4e-16
 """What floating-point numbers lose of a sum, relative to it: two units in the last place."""
+_ABOVE_ROUNDING = 100.0
+"""A direction is kept if its eigenvalue is so many times what rounding may make of a zero: a safety margin."""
+_EIGENVALUE_ROUNDING = 1e-14
+"""What `eigh` loses, relative to the largest eigenvalue: some 50 units in the last place."""
+
+
+@dataclass(frozen=True)
+class MixEigenbasis:
+    """A = Σ l lᵀ/n by its eigenvectors, without those that rounding cannot distinguish from zero.
+
+    Attributes:
+        values: eigenvalues, all above the rounding.
+        vectors: eigenvectors, one per column.
+        ones: the component of (1, …, 1) along each.
+    """
+
+    values: Floats
+    vectors: Floats
+    ones: Floats
+
+    @classmethod
+    def of(cls, labels_labels: Floats, rounding: float) -> MixEigenbasis:
+        """Of A, whose entries are known up to `rounding`."""
+        values, vectors = np.linalg.eigh(labels_labels)
+        least = _ABOVE_ROUNDING * max(len(values) * rounding, _EIGENVALUE_ROUNDING * max(float(values[-1]), 0.0))
+        kept = values > least
+        kept[-1] = True  # some client holds examples
+        return cls(values[kept], vectors[:, kept], vectors[:, kept].T @ np.ones(len(values)))
+
+    @cached_property
+    def _mean_share(self) -> Floats:
+        return np.asarray(self.values * self.ones**2, dtype=np.float64)
+
+    def ridge(self, mixes: Floats, penalty: float) -> Floats:
+        """The weights of least Σ a²/n + penalty·‖mix - Aβ‖² that add up to 1; one row of β per mix, along the vectors.
+
+        β = (h + penalty·mix)/(1 + penalty·values) with h in the direction of (1, …, 1); all terms are positive or of
+        their own size, so that nothing cancels however large the penalty is.
+        """
+        wanted = mixes @ self.vectors
+        falling = 1 / (1 + penalty * self.values)
+        # 1 - Σ penalty·values·ones·wanted/(1 + penalty·values), where Σ over all directions of ones·wanted is 1.
+        missing = mixes.sum(axis=1) - wanted @ self.ones
+        first = (missing + wanted @ (self.ones * falling)) / (self._mean_share @ falling)
+        rows = (first[:, None] * self.ones + penalty * wanted) * falling
+        return np.asarray(rows / (rows @ (self.values * self.ones))[:, None], dtype=np.float64)
+
+    def coefficients(self, row: Floats) -> Floats:
+        """β from its parts along the vectors."""
+        return np.asarray(self.vectors @ row, dtype=np.float64)
+
+    def projected(self, coefficients: Floats) -> Floats:
+        """β without the directions that the clients lack, scaled so that the weights add up to 1."""
+        row = self.vectors.T @ coefficients
+        return self.coefficients(row / float(row @ (self.values * self.ones)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +113,11 @@ class SufficientStatistics:
     def eigenbasis(self) -> MixEigenbasis:
         """A by its eigenvectors."""
         return MixEigenbasis.of(self.labels_labels, self.rounding)
+
+    @cached_property
+    def cross(self) -> Floats:
+        """Σ l k/n along the eigenvectors, directions x radii."""
+        return np.asarray(self.eigenbasis.vectors.T @ self.labels_certified, dtype=np.float64)
 
     def __add__(self, other: SufficientStatistics) -> SufficientStatistics:
         """The statistics of both sets of clients together."""
@@ -93,15 +156,9 @@ class SufficientStatistics:
             certified: certified examples, classes x radii.
         """
         held = labels > 0
-        return cls(
-            int(held.sum()),
-            labels,
-            certified.sum(axis=0),
-            np.diag(labels),
-            certified,
-            np.sum(certified[held] ** 2 / labels[held, None], axis=0),
-            _FLOATING * float(labels.sum()),
-        )
+        squares = np.sum(certified[held] ** 2 / labels[held, None], axis=0)
+        rounding = _FLOATING * float(labels.sum())
+        return cls(int(held.sum()), labels, certified.sum(axis=0), np.diag(labels), certified, squares, rounding)
 
     @classmethod
     def of_both(cls, others: SufficientStatistics, totals: tuple[Floats, Floats]) -> SufficientStatistics:
@@ -112,12 +169,8 @@ class SufficientStatistics:
     def of_moments(cls, labels: Sequence[int], certified: Sequence[int], moments: Moments) -> SufficientStatistics:
         """From totals and the moments that sums carry."""
         scale = float(moments.scale)
-        return cls(
-            moments.clients,
-            np.array(labels, dtype=np.float64),
-            np.array(certified, dtype=np.float64),
-            np.array(moments.labels_labels, dtype=np.float64) / scale,
-            np.array(moments.labels_certified, dtype=np.float64) / scale,
-            np.array(moments.certified_squared, dtype=np.float64) / scale,
-            moments.clients / (2 * scale) + _FLOATING * float(np.sum(labels)),  # each client is rounded to whole units
-        )
+        products = (moments.labels_labels, moments.labels_certified, moments.certified_squared)
+        examples, successes = (np.array(counts, dtype=np.float64) for counts in (labels, certified))
+        squares, cross, certified_squared = (np.array(sums, dtype=np.float64) / scale for sums in products)
+        rounding = moments.clients / (2 * scale) + _FLOATING * float(np.sum(labels))  # each client's, to whole units
+        return cls(moments.clients, examples, successes, squares, cross, certified_squared, rounding)

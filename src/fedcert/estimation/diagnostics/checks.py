@@ -12,8 +12,7 @@ from fedcert._schema.declare import required
 from fedcert._schema.field_types import Enumerated, Nullable, Number, Text
 from fedcert._schema.record import Record
 from fedcert.errors import preview
-from fedcert.estimation.clients.protocol import Clients
-from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.clients import Clients, ReportedClients
 from fedcert.estimation.diagnostics.label_shift import ShiftTest
 
 OK, LOOK, DO_NOT_RELY = "ok", "look", "don't rely on it"
@@ -30,7 +29,7 @@ _MOST_LISTED = 10
 """Classes that a sentence names."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Check(Record):
     """One check.
 
@@ -54,31 +53,25 @@ def missing_classes(clients: Clients, target: Floats) -> Check:
     missing = np.flatnonzero((clients.labels == 0) & (target > 0))
     share = float(target[missing].sum())
     if not len(missing):
-        sentence = "Every class of the target has test examples at some client."
-        return Check(name="missing classes", verdict=OK, figure=0.0, sentence=sentence)
+        return Check("missing classes", OK, 0.0, "Every class of the target has test examples at some client.")
     named = ", ".join(preview(clients.classes[index]) for index in missing[:_MOST_LISTED])
     named += f" and {len(missing) - _MOST_LISTED} more" if len(missing) > _MOST_LISTED else ""
-    who = (
-        "No client has" if clients.fewest_holders == 1 else f"Fewer than {clients.fewest_holders} clients, if any, have"
-    )
-    return Check(
-        name="missing classes",
-        verdict=LOOK if share <= _NOTABLE else DO_NOT_RELY,
-        figure=share,
-        sentence=f"{who} test examples of {named}, {share:.1%} of the target: nothing is known about them.",
-    )
+    fewest = clients.fewest_holders
+    who = "No client has" if fewest == 1 else f"Fewer than {fewest} clients, if any, have"
+    sentence = f"{who} test examples of {named}, {share:.1%} of the target: nothing is known about them."
+    return Check("missing classes", LOOK if share <= _NOTABLE else DO_NOT_RELY, share, sentence)
 
 
 def same_settings(clients: Clients) -> Check:
     """Whether all clients drew the same samples at the same failure probability."""
     if clients.same_settings:
         sentence = "All clients certified with the same samples and failure probability."
-        return Check(name="same settings", verdict=OK, figure=None, sentence=sentence)
+        return Check("same settings", OK, None, sentence)
     sentence = (
         "Clients certified with different numbers of samples or failure probabilities: those with fewer samples "
         "certify less of the same examples, which pulls the estimate down."
     )
-    return Check(name="same settings", verdict=LOOK, figure=None, sentence=sentence)
+    return Check("same settings", LOOK, None, sentence)
 
 
 def mix_reached(total_variation: float, whose: str = "the weighted clients") -> Check:
@@ -86,7 +79,7 @@ def mix_reached(total_variation: float, whose: str = "the weighted clients") -> 
     verdict = OK if total_variation <= _NOTABLE else LOOK if total_variation <= _SERIOUS else DO_NOT_RELY
     sentence = f"The class mix of {whose} differs from the target's in {total_variation:.1%} of the examples"
     sentence += "." if verdict == OK else f": the estimate may be off by up to {total_variation:.3f} for that alone."
-    return Check(name="reach", verdict=verdict, figure=total_variation, sentence=sentence)
+    return Check("reach", verdict, total_variation, sentence)
 
 
 def thin_classes(clients: Clients, target: Floats) -> Check:
@@ -96,10 +89,10 @@ def thin_classes(clients: Clients, target: Floats) -> Check:
     least = float(totals[(totals > 0) & (target > 0)].min(initial=totals.max()))
     if not len(thin):
         sentence = f"Every held class that is at least {_NOTABLE:.0%} of the target has {_THIN} test examples or more."
-        return Check(name="thin classes", verdict=OK, figure=float(least), sentence=sentence)
+        return Check("thin classes", OK, least, sentence)
     named = ", ".join(f"{preview(clients.classes[index])} ({totals[index]:.0f})" for index in thin[:_MOST_LISTED])
     sentence = f"Few test examples, all clients together, of {named}: little is known about them."
-    return Check(name="thin classes", verdict=LOOK, figure=float(least), sentence=sentence)
+    return Check("thin classes", LOOK, least, sentence)
 
 
 def information(effective: float, total: int) -> Check:
@@ -112,7 +105,7 @@ def information(effective: float, total: int) -> Check:
         sentence += ": the clients' mixes fit this target badly. Counts per class or further clients would help."
     else:
         sentence += ": more examples would help."
-    return Check(name="information", verdict=verdict, figure=effective, sentence=sentence)
+    return Check("information", verdict, effective, sentence)
 
 
 def shift_allowed_for() -> Check:
@@ -121,13 +114,13 @@ def shift_allowed_for() -> Check:
         "Sums do not tell whether each class is the same at all clients (label shift); the interval allows for clients "
         "that differ, by a second sum."
     )
-    return Check(name="label shift", verdict=OK, figure=None, sentence=sentence)
+    return Check("label shift", OK, None, sentence)
 
 
 def privacy_noise(words: str) -> Check:
     """Noise that was added for privacy, which the interval allows for."""
     sentence = f"The sums hold {words}. The interval allows for it; a class within the noise counts as held by nobody."
-    return Check(name="privacy noise", verdict=OK, figure=None, sentence=sentence)
+    return Check("privacy noise", OK, None, sentence)
 
 
 def consistency() -> Check:
@@ -136,7 +129,7 @@ def consistency() -> Check:
         "No accuracies that fall with the radius, from 1 to 0, explain what the clients report: a class cannot be the "
         "same everywhere, or some counts are wrong."
     )
-    return Check(name="consistency", verdict=DO_NOT_RELY, figure=None, sentence=sentence)
+    return Check("consistency", DO_NOT_RELY, None, sentence)
 
 
 def influence(federation: ReportedClients, weights: Floats) -> Check:
@@ -144,13 +137,14 @@ def influence(federation: ReportedClients, weights: Floats) -> Check:
     heaviest = int(np.argmax(np.abs(weights)))
     share = float(abs(weights[heaviest]) / np.abs(weights).sum())
     client = preview(federation.clients[heaviest])
-    if federation.count > _FEW_CLIENTS and share > _DOMINANT:
-        sentence = f"{client} alone carries {share:.0%} of the weight: look at its report."
-        return Check(name="influence", verdict=LOOK, figure=share, sentence=sentence)
-    sentence = f"No client carries more than {share:.1%} of the weight, signs aside ({client})."
     if federation.count <= _FEW_CLIENTS:
         sentence = f"With so few clients each one counts: {client} carries {share:.1%} of the weight, signs aside."
-    return Check(name="influence", verdict=OK, figure=share, sentence=sentence)
+        return Check("influence", OK, share, sentence)
+    if share > _DOMINANT:
+        sentence = f"{client} alone carries {share:.0%} of the weight: look at its report."
+        return Check("influence", LOOK, share, sentence)
+    sentence = f"No client carries more than {share:.1%} of the weight, signs aside ({client})."
+    return Check("influence", OK, share, sentence)
 
 
 def screening(dropped: int, reduced: int, kept: int) -> Check:
@@ -158,12 +152,11 @@ def screening(dropped: int, reduced: int, kept: int) -> Check:
     share = dropped / (dropped + kept)
     sentence = f"Screening left out {dropped} of {dropped + kept} clients, and {reduced} count for less"
     if not dropped:
-        return Check(name="screening", verdict=OK, figure=share, sentence=sentence + ".")
+        return Check("screening", OK, share, sentence + ".")
     sentence += ": the estimate says who and why."
     if share <= _TOO_MANY:
-        return Check(name="screening", verdict=LOOK, figure=share, sentence=sentence)
-    sentence += " So many that it is not clear who is right."
-    return Check(name="screening", verdict=DO_NOT_RELY, figure=share, sentence=sentence)
+        return Check("screening", LOOK, share, sentence)
+    return Check("screening", DO_NOT_RELY, share, sentence + " So many that it is not clear who is right.")
 
 
 def label_shift(test: ShiftTest | None, allowed_for: bool) -> Check:
@@ -175,25 +168,21 @@ def label_shift(test: ShiftTest | None, allowed_for: bool) -> Check:
     """
     if test is None:
         sentence = "Sums do not tell whether each class is the same at all clients (label shift): single reports would."
-        return Check(name="label shift", verdict=LOOK, figure=None, sentence=sentence)
+        return Check("label shift", LOOK, None, sentence)
     if test.probability is None:
         sentence = "Too few clients, or all alike: no test of whether each class is the same everywhere (label shift)."
-        return Check(name="label shift", verdict=LOOK, figure=None, sentence=sentence)
+        return Check("label shift", LOOK, None, sentence)
+    differ = f"differ at radius {test.radius:g}"
     if not test.rejects:
-        sentence = (
-            f"The {test.clients} clients differ at radius {test.radius:g} no more than their class mixes and chance "
-            f"explain (p = {test.probability:.3f})."
-        )
-        return Check(name="label shift", verdict=OK, figure=test.probability, sentence=sentence)
-    sentence = (
-        f"The clients differ at radius {test.radius:g} by more than their class mixes and chance explain (p = "
-        f"{test.probability:.3f}): a class is not the same everywhere"
-    )
+        chance = f"no more than their class mixes and chance explain (p = {test.probability:.3f})"
+        return Check("label shift", OK, test.probability, f"The {test.clients} clients {differ} {chance}.")
+    chance = f"by more than their class mixes and chance explain (p = {test.probability:.3f})"
+    sentence = f"The clients {differ} {chance}: a class is not the same everywhere"
     if allowed_for:
         sentence += ". The interval allows for clients that differ at random, but not for a target unlike any of them."
-        return Check(name="label shift", verdict=LOOK, figure=test.probability, sentence=sentence)
+        return Check("label shift", LOOK, test.probability, sentence)
     sentence += ", and the estimate does not account for that."
-    return Check(name="label shift", verdict=DO_NOT_RELY, figure=test.probability, sentence=sentence)
+    return Check("label shift", DO_NOT_RELY, test.probability, sentence)
 
 
 def certifiable_radii(clients: Clients) -> Check:
@@ -201,16 +190,15 @@ def certifiable_radii(clients: Clients) -> Check:
     least, most = clients.max_radius_range
     beyond = sum(radius > most for radius in clients.radii)
     partly = sum(least < radius <= most for radius in clients.radii)
+    sentence = f"All radii are at most {most:.3f}, the largest that these settings can certify."
     if beyond:
         sentence = (
             f"{beyond} of {len(clients.radii)} radii are above {most:.3f}, the largest that these settings can "
             "certify: certified accuracy is 0 there by construction, more samples (n) would tell."
         )
-    else:
-        sentence = f"All radii are at most {most:.3f}, the largest that these settings can certify."
     if partly:
         sentence += (
             f" At {partly} radii above {least:.3f} some clients drew too few samples to certify anything, "
             "which pulls the estimate down there."
         )
-    return Check(name="radii in reach", verdict=LOOK if beyond or partly else OK, figure=most, sentence=sentence)
+    return Check("radii in reach", LOOK if beyond or partly else OK, most, sentence)

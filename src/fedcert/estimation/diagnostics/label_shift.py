@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcert._arrays import Floats, Integers
-from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.clients import ReportedClients
 from fedcert.estimation.reml import CLASS_VARIANCES, RestrictedLikelihood
 
 LEVEL = 0.03

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert._arrays import Floats
-from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.clients import ReportedClients
 
 _CAP = 3.0
 """No client weighs more than so many clients of median size: one client must not dominate the fit."""

@@ -14,15 +14,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
 from fedcert._arrays import Floats, Integers
-from fedcert.estimation.clients.reported import ReportedClients
-from fedcert.estimation.intervals.half_lengths import LEAST_VARIANCE
+from fedcert.estimation.clients import ReportedClients
+from fedcert.estimation.intervals.half_lengths import LEAST_VARIANCE, folded_quantile, largest_deviations
 from fedcert.estimation.intervals.ingredients import away_from_certain
-from fedcert.estimation.intervals.quantiles import folded_quantile, largest_deviations
 from fedcert.estimation.methods.linear_model import fit
 from fedcert.estimation.reml import CLASS_VARIANCES, RestrictedLikelihood
 
@@ -64,13 +62,6 @@ class ClusterScores:
     model: Floats
     freedom: Floats
     client_scores: Floats
-
-
-class ClientEffects(Protocol):
-    """How clients differ, from which the variance of any linear estimate follows."""
-
-    def scores(self, target: Floats, weights: Floats | None) -> ClusterScores:
-        """Of a weighted mean of clients' curves, or of classes' pooled accuracies for a target."""
 
 
 @dataclass(frozen=True)
@@ -155,15 +146,8 @@ class CurveEffects:
         chosen = np.arange(federation.count)
         if len(chosen) > _MOST_FITTED:
             chosen = np.sort(np.random.default_rng(seed).choice(len(chosen), _MOST_FITTED, replace=False))
-        columns = [_MixedModel.fitted(federation, chosen, r, accuracy[:, r]) for r in range(len(federation.radii))]
-        return cls(
-            np.array([column.variance for column in columns]),
-            np.array([column.variance_error for column in columns]),
-            *(
-                np.stack([getattr(column, name) for column in columns], axis=1)
-                for name in ("residuals", "kept", "noise", "sensitivity")
-            ),
-        )
+        columns = [_fitted(federation, chosen, radius, accuracy[:, radius]) for radius in range(len(federation.radii))]
+        return cls(*(np.stack(parts, axis=-1) for parts in zip(*columns, strict=True)))
 
     def scores(self, target: Floats, weights: Floats | None) -> ClusterScores:  # noqa: ARG002
         """Of a weighted mean of the clients' curves."""
@@ -246,61 +230,55 @@ class ClassEffects:
         return total
 
 
+ClientEffects = CurveEffects | ClassEffects | SummedEffects
+"""How clients differ, from which the variance of any linear estimate follows."""
+
+
 def _design_effects(federation: ReportedClients) -> Floats:
     if federation.design_effects is None:
         return np.ones((federation.count, len(federation.radii)))
     return federation.design_effects
 
 
-@dataclass(frozen=True)
-class _MixedModel:
-    """The fields of `CurveEffects` at one radius."""
+def _fitted(federation: ReportedClients, chosen: Integers, radius: int, accuracy: Floats) -> tuple[Floats | float, ...]:
+    """The fields of `CurveEffects` at one radius.
 
-    variance: float
-    variance_error: float
-    residuals: Floats
-    kept: Floats
-    noise: Floats
-    sensitivity: Floats
+    Variances are by REML over the chosen clients, the classes' accuracies L fitted again in each round.
 
-    @classmethod
-    def fitted(cls, federation: ReportedClients, chosen: Integers, radius: int, accuracy: Floats) -> _MixedModel:
-        """Variances by REML over the chosen clients, the classes' accuracies L fitted again in each round.
-
-        Args:
-            federation: the clients.
-            chosen: positions of the clients that the variances are estimated from.
-            radius: the index of the radius.
-            accuracy: L to begin with.
-        """
-        sizes, mixes = federation.sizes, federation.mixes
-        curve = federation.certified_counts[:, radius] / sizes
-        inflated = _design_effects(federation)[:, radius] / sizes
-        design = np.column_stack([np.ones(len(chosen)), mixes[chosen]])
-        for _ in range(_ROUNDS):
-            sensitivity = mixes[chosen] @ (accuracy * (1 - accuracy))
-            variance, between = _variances(curve[chosen], mixes[chosen], inflated[chosen], sensitivity)
-            weights = 1 / (sensitivity * inflated[chosen] + variance * sensitivity**2)
-            penalty = np.diag([0.0] + [1 / max(between, _LEAST_CLASS_VARIANCE)] * mixes.shape[1])
-            inverse = np.linalg.pinv(design.T @ (design * weights[:, None]) + penalty, hermitian=True)
-            coefficients = inverse @ (design.T @ (weights * curve[chosen]))
-            accuracy = away_from_certain(coefficients[0] + coefficients[1:])
-        leverage = np.sum((design @ inverse) * design, axis=1) * weights
-        # The clients' information on τ², less what the classes' accuracies have used up of it.
-        kept = 1 - np.minimum(leverage, _MOST_LEVERAGE_ON_VARIANCE)
-        information = 0.5 * np.sum((sensitivity**2 * weights) ** 2 * kept)
-        if len(chosen) < len(sizes):
-            sensitivity = mixes @ (accuracy * (1 - accuracy))
-        of_all = np.zeros(len(sizes))  # a client that was not fitted has no leverage
-        of_all[chosen] = leverage
-        return cls(
-            variance,
-            float(1 / information),
-            curve - coefficients[0] - mixes @ coefficients[1:],
-            np.sqrt(1 - np.minimum(of_all, MOST_LEVERAGE)),
-            sensitivity * inflated,
-            sensitivity,
-        )
+    Args:
+        federation: the clients.
+        chosen: positions of the clients that the variances are estimated from.
+        radius: the index of the radius.
+        accuracy: L to begin with.
+    """
+    sizes, mixes = federation.sizes, federation.mixes
+    curve = federation.certified_counts[:, radius] / sizes
+    inflated = _design_effects(federation)[:, radius] / sizes
+    design = np.column_stack([np.ones(len(chosen)), mixes[chosen]])
+    for _ in range(_ROUNDS):
+        sensitivity = mixes[chosen] @ (accuracy * (1 - accuracy))
+        variance, between = _variances(curve[chosen], mixes[chosen], inflated[chosen], sensitivity)
+        weights = 1 / (sensitivity * inflated[chosen] + variance * sensitivity**2)
+        penalty = np.diag([0.0] + [1 / max(between, _LEAST_CLASS_VARIANCE)] * mixes.shape[1])
+        inverse = np.linalg.pinv(design.T @ (design * weights[:, None]) + penalty, hermitian=True)
+        coefficients = inverse @ (design.T @ (weights * curve[chosen]))
+        accuracy = away_from_certain(coefficients[0] + coefficients[1:])
+    leverage = np.sum((design @ inverse) * design, axis=1) * weights
+    # The clients' information on τ², less what the classes' accuracies have used up of it.
+    kept = 1 - np.minimum(leverage, _MOST_LEVERAGE_ON_VARIANCE)
+    information = 0.5 * np.sum((sensitivity**2 * weights) ** 2 * kept)
+    if len(chosen) < len(sizes):
+        sensitivity = mixes @ (accuracy * (1 - accuracy))
+    of_all = np.zeros(len(sizes))  # a client that was not fitted has no leverage
+    of_all[chosen] = leverage
+    return (
+        variance,
+        float(1 / information),
+        curve - coefficients[0] - mixes @ coefficients[1:],
+        np.sqrt(1 - np.minimum(of_all, MOST_LEVERAGE)),
+        sensitivity * inflated,
+        sensitivity,
+    )
 
 
 def _variances(curve: Floats, mixes: Floats, inflated: Floats, sensitivity: Floats) -> tuple[float, float]:

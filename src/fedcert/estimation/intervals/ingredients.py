@@ -7,9 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcert._arrays import Floats
-from fedcert.estimation.clients.protocol import Clients, all_disclose, examples, pooled_mix
-from fedcert.estimation.clients.reported import ReportedClients
-from fedcert.estimation.clients.statistics import SufficientStatistics
+from fedcert.estimation.clients import (
+    Clients,
+    ReportedClients,
+    SufficientStatistics,
+    all_disclose,
+    examples,
+    pooled_mix,
+)
 from fedcert.estimation.methods.linear_model import Fit, fit
 from fedcert.estimation.methods.linear_weights import LinearWeights
 

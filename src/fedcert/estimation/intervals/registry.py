@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from fedcert._arrays import Floats
-from fedcert._schema.field_types import Enumerated, FieldType
+from fedcert._schema.field_types import Enumerated
 from fedcert.errors import CallError, preview
-from fedcert.estimation.intervals.half_lengths import (
-    asymptotic,
-    finite_sample,
-    hoeffding_deviations,
-    normal_deviations,
-)
+from fedcert.estimation.intervals.half_lengths import asymptotic, finite_sample, hoeffding_deviations, normal_deviations
 from fedcert.estimation.intervals.ingredients import Uncertainty
 
 HalfLengths = Callable[[Uncertainty, Floats, float, bool, int | None], Floats]
@@ -70,6 +64,7 @@ INTERVALS: dict[str, IntervalKind] = {
         ),
     )
 }  # fmt: skip
+INTERVAL_NAME = Enumerated(INTERVALS)
 
 
 def interval_kind(name: str) -> IntervalKind:
@@ -84,21 +79,3 @@ def interval_kind(name: str) -> IntervalKind:
     if not isinstance(kind, IntervalKind) or kind.name != name:
         raise CallError(f"the interval {preview(name)} is registered as {preview(getattr(kind, 'name', kind))}")
     return kind
-
-
-@dataclass(frozen=True)
-class _IntervalName(FieldType):
-    """One of the registered names, whichever there are when a value is validated."""
-
-    @property
-    def expected(self) -> str:
-        return Enumerated(tuple(INTERVALS)).expected
-
-    def validate(self, value: Any, field: str) -> str:
-        return Enumerated(tuple(INTERVALS)).validate(value, field)
-
-    def schema(self) -> dict[str, Any]:
-        return Enumerated(tuple(INTERVALS)).schema()
-
-
-INTERVAL_NAME = _IntervalName()

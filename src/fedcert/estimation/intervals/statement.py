@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcert._arrays import Floats
-from fedcert.estimation.clients.protocol import Clients
+from fedcert.estimation.clients import Clients
 from fedcert.estimation.intervals.cluster_robust import ClientEffects, half_lengths
 from fedcert.estimation.intervals.half_lengths import contradicted, ends
 from fedcert.estimation.intervals.ingredients import Uncertainty

@@ -8,8 +8,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from fedcert._arrays import Floats
-from fedcert.estimation.clients.protocol import Clients, overall_statistics_of, statistics_of
-from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.clients import Clients, ReportedClients, overall_statistics_of, statistics_of
 from fedcert.estimation.methods.linear_model import Fit, decreasing, fit
 from fedcert.estimation.methods.linear_weights import NO_WEIGHTS
 from fedcert.estimation.methods.minimax import honest

@@ -14,8 +14,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression, minimize_scalar
 
 from fedcert._arrays import Floats
-from fedcert.estimation.clients.eigenbasis import MixEigenbasis
-from fedcert.estimation.clients.statistics import SufficientStatistics
+from fedcert.estimation.clients import SufficientStatistics
 from fedcert.estimation.methods.linear_weights import LinearWeights
 
 _SMALLEST, _LARGEST = 1e-6, 1e6
@@ -49,35 +48,20 @@ class Fit:
     statistics: SufficientStatistics
     ratio: float
 
-    @property
-    def _eigenbasis(self) -> MixEigenbasis:
-        return self.statistics.eigenbasis
-
-    @cached_property
-    def mean(self) -> Floats:
-        """μ at each radius."""
-        falling = 1 / (1 + self.ratio * self._eigenbasis.values)
-        ones = self._eigenbasis.ones * falling
-        return np.asarray(
-            ones @ self._cross / (ones @ (self._eigenbasis.values * self._eigenbasis.ones)), dtype=np.float64
-        )
-
     @cached_property
     def class_accuracy(self) -> Floats:
         """L at each radius, classes x radii, as the model has it: neither clipped nor monotone."""
-        values = self._eigenbasis.values
-        rest = self._cross - np.outer(values * self._eigenbasis.ones, self.mean)
+        values, ones = self.statistics.eigenbasis.values, self.statistics.eigenbasis.ones
+        falling = ones * (1 / (1 + self.ratio * values))
+        mean = falling @ self.statistics.cross / (falling @ (values * ones))
+        rest = self.statistics.cross - np.outer(values * ones, mean)
         parts = (self.ratio / (1 + self.ratio * values))[:, None] * rest
-        return np.asarray(self.mean + self._eigenbasis.vectors @ parts, dtype=np.float64)
-
-    @property
-    def _cross(self) -> Floats:
-        return np.asarray(self._eigenbasis.vectors.T @ self.statistics.labels_certified, dtype=np.float64)
+        return np.asarray(mean + self.statistics.eigenbasis.vectors @ parts, dtype=np.float64)
 
     def rule(self, target: Floats) -> LinearWeights:
         """The weights whose mean of the clients' curves is the model's answer for a target."""
-        row = self._eigenbasis.ridge(target[None, :], self.ratio)[0]
-        return LinearWeights(self._eigenbasis.coefficients(row))
+        row = self.statistics.eigenbasis.ridge(target[None, :], self.ratio)[0]
+        return LinearWeights(self.statistics.eigenbasis.coefficients(row))
 
 
 @lru_cache(maxsize=8)  # one federation's curves for hundreds of mixes share a fit
@@ -93,8 +77,7 @@ def fit(statistics: SufficientStatistics) -> Fit:
     curve. The scale σ_r² is free at each radius, so that examples that come in groups do not pass for differences
     between classes. Pooling is a composite likelihood: fit for λ, not for standard errors.
     """
-    values, ones = statistics.eigenbasis.values, statistics.eigenbasis.ones
-    cross = statistics.eigenbasis.vectors.T @ statistics.labels_certified
+    values, ones, cross = statistics.eigenbasis.values, statistics.eigenbasis.ones, statistics.cross
     pooled = statistics.certified / statistics.examples
     total_squares = statistics.certified_squared - statistics.certified * pooled
     informative = (total_squares > _ZERO * max(statistics.examples, 1.0)) & (pooled > 0) & (pooled < 1)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcert._arrays import Floats
-from fedcert.estimation.clients.reported import ReportedClients
-from fedcert.estimation.clients.statistics import SufficientStatistics
+from fedcert.estimation.clients import ReportedClients, SufficientStatistics
 
 NO_WEIGHTS = "sums tell no client apart"
 _PENALTIES = np.exp(np.linspace(np.log(1e-6), np.log(1e8), 29))

@@ -6,9 +6,13 @@ import numpy as np
 
 from fedcert._arrays import Floats
 from fedcert.errors import EstimationProblem
-from fedcert.estimation.clients.protocol import Clients, overall_statistics_of, statistics_of
-from fedcert.estimation.clients.reported import ReportedClients
-from fedcert.estimation.clients.statistics import SufficientStatistics
+from fedcert.estimation.clients import (
+    Clients,
+    ReportedClients,
+    SufficientStatistics,
+    overall_statistics_of,
+    statistics_of,
+)
 from fedcert.estimation.intervals.ingredients import Uncertainty, of_rule, of_weights
 from fedcert.estimation.intervals.registry import interval_kind
 from fedcert.estimation.methods.linear_model import Fit, decreasing, fit

@@ -39,6 +39,8 @@ _CUTOFF = 1e-13
 
 Curvature = Callable[[Floats], tuple[float, Floats, Floats]]
 """Half of Σ n (p·u)² as a function of u: its value, gradient and second derivative."""
+Projection = Callable[[Floats], Floats] | None
+"""Takes from coefficients what the clients have no part in, where only rounding lives."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,7 @@ class Direction:
     half_length: float
 
 
-def shortest(
-    labels_labels: Floats, target: Floats, deviations: float, projected: Callable[[Floats], Floats] | None = None
-) -> Direction:
+def shortest(labels_labels: Floats, target: Floats, deviations: float, projected: Projection = None) -> Direction:
     """The best weights of any sign, from A = Σ l lᵀ/n alone.
 
     Guarantee: no weights that add up to 1 have a smaller half-length, up to 1e-9.
@@ -65,10 +65,8 @@ def shortest(
         labels_labels: A, classes x classes.
         target: the target's class distribution.
         deviations: z, for instance sqrt(log(2/q)/2) for Hoeffding's inequality at confidence 1 - q.
-        projected: takes from coefficients what the clients have no part in, where only rounding lives; whatever is
-            tried is tried without it.
+        projected: whatever is tried is tried as it leaves it.
     """
-
     direction = _by_path(labels_labels, target, deviations, projected)
     if direction is not None:
         return direction
@@ -80,9 +78,7 @@ def shortest(
     return _solve(curvature, float(labels_labels.sum()), target, deviations, projected)
 
 
-def _by_path(
-    labels_labels: Floats, target: Floats, deviations: float, projected: Callable[[Floats], Floats] | None
-) -> Direction | None:
+def _by_path(labels_labels: Floats, target: Floats, deviations: float, projected: Projection) -> Direction | None:
     """The same by `minimax_path`, several times faster; None where its half-length is not shown to be the least."""
     direction = path_direction(labels_labels, target, deviations)
     if direction is None or not np.isfinite(direction).all():
@@ -128,11 +124,7 @@ def shortest_convex(mixes: Floats, examples: Floats, target: Floats, deviations:
 
 
 def _solve(
-    curvature: Curvature,
-    examples: float,
-    target: Floats,
-    deviations: float,
-    projected: Callable[[Floats], Floats] | None = None,
+    curvature: Curvature, examples: float, target: Floats, deviations: float, projected: Projection = None
 ) -> Direction:
     """Maximise p(S)·u over curvature(u) <= z²/2 and low <= u <= low + 1.
 
@@ -149,9 +141,9 @@ def _solve(
         gap = (2 * classes + 1) / sharpness
         for tried in _polished(point, gap, curvature, target, deviations):
             coefficients = tried if projected is None else projected(tried)
-            reached = curvature(coefficients)[1]
-            variance = max(2 * curvature(coefficients)[0], 0.0)
-            length = 0.5 * float(np.abs(target - reached).sum()) + deviations * float(np.sqrt(variance))
+            value, reached, _ = curvature(coefficients)
+            chance = deviations * float(np.sqrt(max(2 * value, 0.0)))
+            length = 0.5 * float(np.abs(target - reached).sum()) + chance
             if best is None or length < best.half_length:
                 best = Direction(coefficients, length)
         # target·u is a lower bound of the half-length once u is feasible: the difference is what is left to gain.

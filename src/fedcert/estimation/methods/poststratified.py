@@ -8,7 +8,7 @@ import numpy as np
 
 from fedcert._arrays import Floats
 from fedcert.errors import EstimationProblem
-from fedcert.estimation.clients.protocol import Clients, all_disclose
+from fedcert.estimation.clients import Clients, all_disclose
 from fedcert.estimation.intervals.ingredients import Uncertainty, grouping_factor
 from fedcert.estimation.methods.blup import blup
 from fedcert.estimation.methods.linear_model import decreasing
@@ -37,65 +37,43 @@ def poststratified(clients: Clients, target: Floats, settings: Settings) -> Poin
         others = clients.count - clients.n_with_class_counts
         note = f"{others} of {clients.count} clients tell no counts per class: one linear model uses both kinds"
         return replace(point, details={**point.details, "partly_open": note})
-    curve, uncertainty = from_totals(clients, target)
-    return PointEstimate(
-        curve, None, weights_note="classes are weighted, not clients", uncertainty=uncertainty,
-        settings=settings.used("confidence"), details={"missing_share": _missing(clients, target)},
-    )  # fmt: skip
-
-
-def from_totals(clients: Clients, target: Floats) -> tuple[Floats, Uncertainty]:
-    """The curve and its uncertainty from totals per class, of all clients.
-
-    Raises:
-        EstimationProblem: no client discloses counts per class.
-    """
-    if clients.class_totals is None:
-        raise EstimationProblem(NO_CLASS_COUNTS)
     labels, certified = clients.class_totals
     held = labels > 0
+    examples = np.where(held, labels, np.inf)  # of a class that no client holds, nothing counts
     missing = float(target[~held].sum())
     accuracy = np.divide(certified, labels[:, None], out=np.zeros_like(certified), where=held[:, None])
     centre = target @ accuracy + missing / 2
-    by_class = np.where(held, target**2 / np.where(held, labels, 1.0), 0.0)[:, None] * grouping_factor(clients)
+    by_class = (target**2 / examples)[:, None] * grouping_factor(clients)
     smooth = (np.clip(certified, 0.0, labels[:, None]) + 0.5) / (labels[:, None] + 1)
-    noise = _noise(clients, target, labels, smooth)
+    noise, noise_bias = None, 0.0
+    if clients.noise_variance is not None:
+        noise = _noise(clients.noise_variance, target / examples, smooth)
+        noise_bias = _noise_bias(clients.noise_variance, target / examples**2)
     fallback = clients.fallback_curve
-    point = centre if fallback is None else target @ accuracy + missing * fallback
-    bias = missing / 2 + _noise_bias(clients, target, labels)
-    return decreasing(point), Uncertainty(centre, bias, by_class, by_class.sum(axis=0), smooth, noise=noise)
+    curve = centre if fallback is None else target @ accuracy + missing * fallback
+    uncertainty = Uncertainty(centre, missing / 2 + noise_bias, by_class, by_class.sum(axis=0), smooth, noise=noise)
+    return PointEstimate(
+        decreasing(curve), None, weights_note="classes are weighted, not clients", uncertainty=uncertainty,
+        settings=settings.used("confidence"), details={"missing_share": missing},
+    )  # fmt: skip
 
 
-def _missing(clients: Clients, target: Floats) -> float:
-    """The target's share of classes that no client holds."""
-    return 0.0 if clients.class_totals is None else float(target[clients.class_totals[0] <= 0].sum())
-
-
-def _noise_bias(clients: Clients, target: Floats, labels: Floats) -> float:
-    """An upper bound on the bias that noise in n causes in k/n.
+def _noise_bias(variances: Floats, weights: Floats) -> float:
+    """An upper bound on the bias that noise in n causes in k/n, weighted by p(S)/n².
 
     With variances v in what is certified and v' in what is not it is (L v' - (1 - L) v)/n², to second order. A single
     class's is well below its standard error; but it does not average out over many classes, as chance does.
     """
-    variances = clients.noise_variance
-    if variances is None:
-        return 0.0
-    held = labels > 0
-    return float(np.sum(np.where(held, target / np.where(held, labels, 1.0) ** 2, 0.0)) * np.max(variances))
+    return float(np.sum(weights) * np.max(variances))
 
 
-def _noise(clients: Clients, target: Floats, labels: Floats, accuracy: Floats) -> tuple[Floats, Floats] | None:
+def _noise(variances: Floats, weights: Floats, accuracy: Floats) -> tuple[Floats, Floats]:
     """Variance that noise for privacy adds to Σ p(S) k/n: an upper bound, and at the estimated accuracies.
 
-    A class's error is (1 - L) e - L e', over n, of the noise e in what is certified and e' in what is not; to first
-    order in the noise of n.
+    A class's error is (1 - L) e - L e', weighted by p(S)/n, of the noise e in what is certified and e' in what is not;
+    to first order in the noise of n.
     """
-    variances = clients.noise_variance
-    if variances is None:
-        return None
     inside, outside = variances
-    held = labels > 0
-    scale = np.where(held, (target / np.where(held, labels, 1.0)) ** 2, 0.0)
-    most = scale.sum() * np.maximum(inside, outside)
-    estimated = np.sum(scale[:, None] * ((1 - accuracy) ** 2 * inside + accuracy**2 * outside), axis=0)
+    most = np.sum(weights**2) * np.maximum(inside, outside)
+    estimated = np.sum((weights**2)[:, None] * ((1 - accuracy) ** 2 * inside + accuracy**2 * outside), axis=0)
     return most, estimated

@@ -16,9 +16,8 @@ from typing import Any
 
 from fedcert._arrays import Floats
 from fedcert.errors import CallError, EstimationProblem, FedcertError, preview
-from fedcert.estimation.clients.protocol import Clients
-from fedcert.estimation.clients.reported import ReportedClients
-from fedcert.estimation.methods.point_estimate import PointEstimate
+from fedcert.estimation.clients import Clients, ReportedClients
+from fedcert.estimation.methods.point_estimate import Chosen, PointEstimate
 from fedcert.estimation.settings import Settings
 
 GROUP = "fedcert.estimators"
@@ -97,7 +96,7 @@ METHODS: dict[str, Method] = {
         ),
         Method("minimax", "minimax", "fedcert.estimation.methods.minimax:minimax", from_sums=True),
         Method(
-            AUTO, "auto", "fedcert.estimation.methods.auto:auto", from_sums=True, allows_noise=True,
+            AUTO, "auto", f"{__name__}:auto", from_sums=True, allows_noise=True,
             from_class_counts=True, compared=False,
         ),
     )
@@ -215,3 +214,20 @@ def _guarded(entry: EntryPoint, function: Estimator) -> Estimator:
         return point
 
     return run
+
+
+def auto(clients: Clients, target: Floats, settings: Settings) -> PointEstimate:
+    """Post-stratified where clients disclose counts per class, else BLUP; the estimate says which and why."""
+    chosen = choose_method(clients)
+    point = estimator(chosen.method)(clients, target, settings)
+    details = {**point.details, "chosen": chosen.method, "because": chosen.because}
+    return replace(point, details=details, chosen=chosen)
+
+
+def choose_method(clients: Clients) -> Chosen:
+    """The method that makes most of what the clients disclose, and why."""
+    disclosing = clients.n_with_class_counts
+    if disclosing:
+        because = f"{disclosing} of {clients.count} clients tell counts per class"
+        return Chosen(method="poststratified", because=because)
+    return Chosen(method="blup", because="no client tells counts per class")

@@ -2,8 +2,7 @@
 
 from fedcert.show.figures.curves import plot
 from fedcert.show.figures.learning import plot_learning
-from fedcert.show.figures.mixes import plot_mixes
-from fedcert.show.figures.partition import plot_partition
+from fedcert.show.figures.mixes import plot_mixes, plot_partition
 from fedcert.show.figures.style import FORMATS
 from fedcert.show.figures.weights import plot_weights
 

@@ -10,15 +10,7 @@ from typing import Any
 
 from fedcert._files.paths import check_readable, display_path
 from fedcert.errors import CallError, FileProblem
-from fedcert.show.figures.style import (
-    COLOURS,
-    LINES,
-    check_format,
-    escape_mathtext,
-    new_figure,
-    save_figure,
-    style_axes,
-)
+from fedcert.show.figures import style
 
 _LARGEST = 2**26
 """Bytes of a file that are read: a million rounds."""
@@ -50,26 +42,27 @@ def plot_learning(curves: Mapping[str, Curve], path: str | Path | None = None) -
         >>> len(plot_learning({"fedavg": rounds}).axes)
         2
     """
-    check_format(path)
+    style.check_format(path)
     if not curves or not all(curves.values()):
         raise CallError("there is no learning curve to plot")
-    figure = new_figure(8, 3.4)
+    figure = style.new_figure(8, 3.4)
     losses, accuracies = figure.subplots(1, 2)
     for index, (name, rows) in enumerate(curves.items()):
-        style = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)], "label": _label(name)}
+        colour, line = style.COLOURS[index % len(style.COLOURS)], style.LINES[index % len(style.LINES)]
+        look = {"color": colour, "linestyle": line, "label": _label(name)}
         for axes, column in ((losses, "loss"), (accuracies, "noisy accuracy")):
             measured = [(row["round"], row[column]) for row in rows if row[column] is not None]
-            axes.plot([number for number, _ in measured], [value for _, value in measured], **style)
-    style_axes(losses, "Loss of the clients", xlabel="round", ylabel="loss")
-    style_axes(accuracies, "Accuracy under noise", xlabel="round", ylabel="accuracy", ylim=(0, 1))
+            axes.plot([number for number, _ in measured], [value for _, value in measured], **look)
+    style.style_axes(losses, "Loss of the clients", xlabel="round", ylabel="loss")
+    style.style_axes(accuracies, "Accuracy under noise", xlabel="round", ylabel="accuracy", ylim=(0, 1))
     if len(curves) > 1:
         accuracies.legend(frameon=False, fontsize=8)
-    return save_figure(figure, path)
+    return style.save_figure(figure, path)
 
 
 def _label(name: str) -> str:
     """A name in the legend; matplotlib leaves out those that begin with an underscore."""
-    shown = escape_mathtext(name)
+    shown = style.escape_mathtext(name)
     return f" {shown}" if shown.startswith("_") else shown
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fedcert.errors import CallError
-from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.clients import ReportedClients
 from fedcert.estimation.compare import check_comparable
 from fedcert.estimation.method_comparison import compare_methods, forms_for_page
 from fedcert.estimation.mix_forms import MixForms

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
 
 from fedcert._arrays import Floats
-from fedcert.estimation.mix_forms import ByClass, MixForms
-from fedcert.estimation.settings import OF_INTERVALS
+from fedcert.estimation.mix_forms import MixForms
 
 _NUMBERS, _TRIANGLES = "\x01f64", "\x01triangles"
 """Marks of what is packed; no client and no class can have such a name."""
@@ -34,24 +34,12 @@ def packed_forms(forms: Floats | None) -> dict[str, Any] | None:
 
 def packed_evaluator(forms: MixForms) -> dict[str, Any]:
     """A mix evaluator for the page's script."""
-    parts, effects = forms.parts, forms.client_effects
-    by_class = isinstance(parts, ByClass)
-    given = {name: _any(value) for name, value in vars(parts).items()}
-    return {
-        "method": forms.method,
-        "interval": forms.interval,
-        "kind": forms.kind,
-        "guarantee": forms.guarantee,
-        "settings": forms.settings.used(*OF_INTERVALS),
-        "failure_probability": forms.failure_probability,
-        "pooled_mix": packed(forms.pooled_mix),
-        "by_class": given if by_class else None,
-        "by_client": None if by_class else given,
-        "client_effects": None if effects is None else {name: _any(value) for name, value in vars(effects).items()},
-    }
+    return {name: _any(value) for name, value in vars(forms).items()}
 
 
 def _any(value: Any) -> Any:
+    if is_dataclass(value):
+        return {name: _any(part) for name, part in vars(value).items()}
     if not isinstance(value, np.ndarray):
         return value
     return packed_forms(value) if value.ndim == 3 else packed(value)

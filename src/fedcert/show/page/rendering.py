@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from fedcert.estimation.result import Estimate
+from fedcert.estimation.result import CURVES, Estimate
 from fedcert.estimation.weights import heaviest
 from fedcert.report import write_whole
+from fedcert.report.provenance import SOFTWARE
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.packing import as_script, packed, packed_evaluator
 from fedcert.show.sentences import at_radius, default_radius, verdict
-from fedcert.version import __version__
 
 SUFFIXES = (".html", ".htm")
 _SCRIPTS = (
@@ -54,7 +54,7 @@ def rendered(contents: Contents, title: str | None = None) -> str:
         "title": html.escape(heading),
         "sentence": html.escape(at_radius(main, default_radius(main))),
         "verdict": html.escape(verdict(main)[1]),
-        "software": html.escape(f"fedcert {__version__}"),
+        "software": html.escape(SOFTWARE),
         "style": style,
         "script": script,
         "data": as_script(_data(contents, heading)),
@@ -104,7 +104,7 @@ def _data(contents: Contents, heading: str) -> dict[str, Any]:
         "evaluators": {name: packed_evaluator(forms) for name, forms in contents.evaluators.items()},
         "method": contents.method,
         "no_evaluator": contents.no_evaluator,
-        "written": {"software": f"fedcert {__version__}", "created": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")},
+        "written": {"software": SOFTWARE, "created": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")},
     }
 
 
@@ -122,10 +122,7 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
 
 def _by_class(estimate: Estimate) -> dict[str, Any] | None:
     part = estimate.by_class
-    if part is None:
-        return None
-    names = ("certified_accuracy", "lower", "upper")
-    return {name: packed(np.array(getattr(part, name))) for name in names}
+    return None if part is None else {name: packed(np.array(getattr(part, name))) for name in CURVES}
 
 
 def _weights(estimate: Estimate) -> dict[str, float] | None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcert.estimation.methods.paper.grouping import group_clients, group_many
+from fedcert.estimation.methods.paper.subsets import group_clients, group_many
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedcert.estimation.methods.paper.grouping import group_clients
 from fedcert.estimation.methods.paper.simplex import closest_mixture, mismatch
-from fedcert.estimation.methods.paper.subsets import best_subset, draw_subsets
+from fedcert.estimation.methods.paper.subsets import best_subset, draw_subsets, group_clients
 
 
 def federation(generator: np.random.Generator, clients: int, classes: int, beta: float) -> np.ndarray:

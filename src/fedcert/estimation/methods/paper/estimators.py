@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedcert._arrays import Floats
-from fedcert.estimation.clients.protocol import Clients, examples
-from fedcert.estimation.clients.reported import ReportedClients
+from fedcert.estimation.clients import Clients, ReportedClients, examples
 from fedcert.estimation.intervals.ingredients import of_volume, of_weights
 from fedcert.estimation.methods.linear_weights import NO_WEIGHTS, by_volume
 from fedcert.estimation.methods.paper.subsets import Choice, best_subset, draw_subsets
@@ -72,25 +71,16 @@ def _algorithm_2(
     for group, weight in zip(choice.groups, choice.weights, strict=True):
         members = list(group)
         weights[members] = weight * sizes[members] / sizes[members].sum()
-    details = _details(federation, choice, len(subsets))
+    details = _details(federation, choice) | {"subsets_drawn": len(subsets), "subsets_tied": choice.tied}
     uncertainty = of_weights(federation, target, weights)
     return PointEstimate(uncertainty.centre, weights, uncertainty=uncertainty, settings=used, details=details)
 
 
-def _details(federation: ReportedClients, choice: Choice, drawn: int) -> dict[str, Any]:
-    sizes = federation.sizes
-    groups = [
-        {
-            "clients": [federation.clients[member] for member in group],
-            "examples": int(sizes[list(group)].sum()),
-            "weight": float(weight),
-        }
-        for group, weight in zip(choice.groups, choice.weights, strict=True)
-    ]
+def _details(federation: ReportedClients, choice: Choice) -> dict[str, Any]:
+    """The subset and its groups, by the clients' names."""
+    groups = []
+    for group, weight in zip(choice.groups, choice.weights.tolist(), strict=True):
+        names, held = [federation.clients[member] for member in group], int(federation.sizes[list(group)].sum())
+        groups.append({"clients": names, "examples": held, "weight": weight})
     subset = sorted(member for group in choice.groups for member in group)
-    return {
-        "subset": [federation.clients[member] for member in subset],
-        "groups": groups,
-        "subsets_drawn": drawn,
-        "subsets_tied": choice.tied,
-    }
+    return {"subset": [federation.clients[member] for member in subset], "groups": groups}

@@ -1,11 +1,13 @@
-"""The search of Algorithm 2: of T random subsets of clients, the one whose mixture is closest to the target.
+"""Volume-based client grouping (Algorithm 1), and the search of Algorithm 2.
 
+That is, of T random subsets of clients, for the one whose mixture is closest to the target.
 Most subsets are far from the best one, which cheap bounds show; only those that could win are solved. The
 answer is that of solving all of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,15 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert._arrays import Floats
-from fedcert.estimation.methods.paper.grouping import Indices, group_clients, group_many
-from fedcert.estimation.methods.paper.simplex import (
-    TIE,
-    any_closest,
-    distance_bounds,
-    mismatch,
-    of_least_variance,
-    variance_floor,
-)
+from fedcert.estimation.methods.paper import simplex
+
+Indices = npt.NDArray[np.int64]
 
 _CELLS_PER_CHUNK = 2**22
 """Numbers held at once: 32 MB."""
@@ -31,6 +27,73 @@ _SLACK = 1e-9
 """Relative: variances this close are equal, so that rounding does not decide."""
 _SQUARED_ROUNDING, _SMALL = 1e-7, 1e-3
 """Bounds through squares lose half of the digits, which matters below the second."""
+
+
+def group_clients(sizes: Sequence[float], threshold: int) -> tuple[tuple[int, ...], ...]:
+    """Algorithm 1: merge small clients into virtual clients of at least `threshold` examples.
+
+    Clients below the threshold are sorted by size, ties in their given order, and gathered from the
+    smallest on; a virtual client is complete once it has reached the threshold. The last one may stay
+    below it, since no small client is left to add. Large clients stay by themselves.
+
+    Args:
+        sizes: examples per client.
+        threshold: the paper's τ.
+
+    Returns:
+        Groups of positions in `sizes`: the virtual clients, then the large clients by size.
+
+    Examples:
+        >>> group_clients([10, 60, 30, 25, 5], threshold=50)
+        ((4, 0, 3, 2), (1,))
+        >>> group_clients([30, 10, 30], threshold=50)
+        ((1, 0, 2),)
+        >>> group_clients([40, 45, 12], threshold=50)
+        ((2, 0), (1,))
+    """
+    ranked = sorted(range(len(sizes)), key=lambda client: sizes[client])
+    small = [client for client in ranked if sizes[client] < threshold]
+    groups: list[tuple[int, ...]] = []
+    gathered: list[int] = []
+    for client in small:
+        gathered.append(client)
+        if sum(sizes[member] for member in gathered) >= threshold:
+            groups.append(tuple(gathered))
+            gathered = []
+    if gathered:
+        groups.append(tuple(gathered))
+    groups.extend((client,) for client in ranked if sizes[client] >= threshold)
+    return tuple(groups)
+
+
+def group_many(sizes: npt.NDArray[Any], threshold: int) -> Indices:
+    """Algorithm 1 on many subsets of clients at once.
+
+    Args:
+        sizes: examples per client; subsets x clients.
+        threshold: the paper's τ.
+
+    Returns:
+        The number of each client's group, subsets x clients, numbered as `group_clients` orders them.
+    """
+    rank = np.argsort(sizes, axis=1, kind="stable")
+    ranked = np.take_along_axis(sizes, rank, axis=1)
+    group = np.zeros(len(sizes), dtype=np.int64)
+    gathered = np.zeros(len(sizes), dtype=sizes.dtype)
+    numbers = np.empty_like(rank)
+    for position in range(sizes.shape[1]):
+        size = ranked[:, position]
+        large = size >= threshold
+        # The smallest large client ends a virtual client that is still open.
+        group += large & (gathered > 0)
+        numbers[:, position] = group
+        gathered = np.where(large, 0, gathered + size)
+        complete = large | (gathered >= threshold)
+        group += complete
+        gathered = np.where(complete, 0, gathered)
+    result = np.empty_like(numbers)
+    np.put_along_axis(result, rank, numbers, axis=1)
+    return result
 
 
 @dataclass(frozen=True)
@@ -81,12 +144,13 @@ def best_subset(label_counts: npt.NDArray[Any], target: Floats, subsets: Indices
     """
     near = _candidates(label_counts, target, subsets, threshold)
     candidates = [_grouped(label_counts, subsets[index], threshold) for index in near]
-    weights = [any_closest(subset.mixes, target) for subset in candidates]
-    distances = [mismatch(some, subset.mixes, target) for some, subset in zip(weights, candidates, strict=True)]
+    weights = [simplex.any_closest(subset.mixes, target) for subset in candidates]
+    distances = [simplex.mismatch(some, subset.mixes, target) for some, subset in zip(weights, candidates, strict=True)]
     best = min(distances)
-    tied = [index for index, distance in enumerate(distances) if distance <= best + TIE]
+    tied = [index for index, distance in enumerate(distances) if distance <= best + simplex.TIE]
     index, chosen = _least_variance(tied, candidates, weights, target)
-    return Choice(candidates[index].groups, chosen, mismatch(chosen, candidates[index].mixes, target), len(tied))
+    distance = simplex.mismatch(chosen, candidates[index].mixes, target)
+    return Choice(candidates[index].groups, chosen, distance, len(tied))
 
 
 @dataclass(frozen=True)
@@ -119,13 +183,13 @@ def _least_variance(
     if len(tied) > 1:
         for index in tied:
             subset = candidates[index]
-            floors[index] = variance_floor(weights[index] @ subset.mixes, subset.mixes, subset.examples)
+            floors[index] = simplex.variance_floor(weights[index] @ subset.mixes, subset.mixes, subset.examples)
     solved: list[tuple[float, int, Floats]] = []
     for index in sorted(tied, key=lambda index: (floors[index], index)):
         if solved and floors[index] > min(variance for variance, _, _ in solved) * (1 + _SLACK):
             break
         subset = candidates[index]
-        spread = of_least_variance(weights[index], subset.mixes, target, subset.examples)
+        spread = simplex.of_least_variance(weights[index], subset.mixes, target, subset.examples)
         solved.append((float(np.sum(spread**2 / subset.examples)), index, spread))
     least = min(variance for variance, _, _ in solved)
     return min(
@@ -145,16 +209,16 @@ def _candidates(label_counts: npt.NDArray[Any], target: Floats, subsets: Indices
         gram, valid = _gram(label_counts, target, subsets[chunk], threshold)
         weights = None
         for steps in _ROUNDS:
-            lower, upper, weights = distance_bounds(gram, valid, steps, weights)
+            lower, upper, weights = simplex.distance_bounds(gram, valid, steps, weights)
             best = min(best, float(upper.min()))
             # The margin covers the rounding of bounds that were computed through squares.
-            near = lower <= best + 2 * TIE + _SQUARED_ROUNDING * (best < _SMALL)
+            near = lower <= best + 2 * simplex.TIE + _SQUARED_ROUNDING * (best < _SMALL)
             chunk, gram, valid, weights, lower = chunk[near], gram[near], valid[near], weights[near], lower[near]
             if not len(chunk):
                 break
         kept.append(chunk)
         bounds.append(lower)
-    return np.concatenate(kept)[np.concatenate(bounds) <= best + 2 * TIE + _SQUARED_ROUNDING * (best < _SMALL)]
+    return np.concatenate(kept)[np.concatenate(bounds) <= best + 2 * simplex.TIE + _SQUARED_ROUNDING * (best < _SMALL)]
 
 
 def _gram(
