@@ -31,8 +31,8 @@ from fedcert.report import Request, Smoothing
 from fedcert.report.request import PrivateSum
 from fedcert.secagg.client import SecAggClient
 from fedcert.secagg.masks import agreed
-from fedcert.secagg.participant import CLIENT_MESSAGES, SERVER_MESSAGES, read_message
-from fedcert.secagg.server import STAGES, SecAggServer
+from fedcert.secagg.messages import CLIENT_MESSAGES, SERVER_MESSAGES, read_message
+from fedcert.secagg.server import SecAggServer
 from machine import describe_machine
 
 
@@ -78,16 +78,16 @@ def measured(
         memory.texts.pop("survivors", None)  # here other sites drop out every time
         sites[one.name] = times[one.name].of(lambda one=one, memory=memory: SecAggClient(request, one, ring, memory))
     server, own = SecAggServer(request, ring, counters), Clock()
-    for stage in range(len(STAGES)):
+    for stage in range(len(CLIENT_MESSAGES)):
         for name in sorted(server.asked):
-            if leaving.get(name, len(STAGES)) <= stage:
+            if leaving.get(name, len(CLIENT_MESSAGES)) <= stage:
                 continue
             told = own.of(lambda name=name: server.message_for(name))
             text = None if told is None else own.of(told.dumps)
             said = times[name].of(
                 lambda name=name, text=text, stage=stage: step(sites[name], stage, text, vectors[name])
             )
-            sizes[STAGES[stage].__name__].append(len(said))
+            sizes[CLIENT_MESSAGES[stage].__name__].append(len(said))
             own.of(lambda said=said: server.take(read_message(said, CLIENT_MESSAGES, "what a site says")))
         own.of(server.close)
     expected = sum((vectors[name] for name in server.survivors), np.zeros(counters, dtype=np.uint64))

@@ -27,8 +27,7 @@ from fedcert.privacy.keys.identity import Card, Identity
 from fedcert.privacy.keys.keyring import Keyring
 from fedcert.privacy.policy import Policy
 from fedcert.report import Report, Request, Sums, load
-from fedcert.secagg.messages import Holders, Totals
-from fedcert.secagg.participant import CLIENT_MESSAGES, SERVER_MESSAGES, read_message
+from fedcert.secagg.messages import CLIENT_MESSAGES, SERVER_MESSAGES, Holders, Totals, read_message
 
 Target = Callable[[bytes], None]
 CORPUS = Path(__file__).parent / "corpus"

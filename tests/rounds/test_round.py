@@ -11,7 +11,7 @@ from factories import NOW, ROSTER, answer, clock, request
 from fedcert.errors import CallError, QuorumMissed, Refused
 from fedcert.report import Release, Target
 from fedcert.rounds import CertificationRound, Reply, make_request, wait
-from fedcert.rounds.quorum import needed
+from fedcert.rounds.checks import needed
 from fedcert.rounds.round import steady_clock
 
 

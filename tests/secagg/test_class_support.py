@@ -25,12 +25,12 @@ from fedcert.report.privacy import PrivacyBudget
 from fedcert.report.request import PrivateSum
 from fedcert.rounds.private import estimate_from_sums, private_sums
 from fedcert.secagg import participant
+from fedcert.secagg.binding import common_key, holds, with_tags
 from fedcert.secagg.class_support import ClassSupport
 from fedcert.secagg.messages import Holders
 from fedcert.secagg.participant import Participant
 from fedcert.secagg.second_sum import SecondSum
 from fedcert.secagg.sum_chain import SumChain
-from fedcert.secagg.verification import common_key, holds, with_tags
 from secure_sums import private_request
 
 NAMES = tuple(f"site-{number}" for number in range(5))

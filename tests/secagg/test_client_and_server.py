@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedcert.errors import InvalidValue, QuorumMissed, Refused
-from fedcert.secagg.server import STAGES
+from fedcert.secagg.messages import CLIENT_MESSAGES as STAGES
 from secure_sums import Party, identities, private_request
 
 

@@ -10,7 +10,7 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedcert.engines.flower import answer
-from fedcert.secagg.participant_config import ParticipantConfig
+from fedcert.secagg.participant import ParticipantConfig
 from ward.task import load_data, make_network
 
 app = ClientApp()

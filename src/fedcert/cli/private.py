@@ -54,7 +54,7 @@ def join(
     identity, keyring = read_identity(keys), read_keyring(trusted)
     if own.client != identity.name:
         raise CallError(f"the report is of {preview(own.client)}, but the keys are those of {preview(identity.name)}")
-    AnswerValidator.of(asked).check(own)
+    AnswerValidator(asked).check(own)
     if asked.late(datetime.now(UTC)):
         raise CallError(f"the request's deadline {asked.deadline} has passed; ask the coordinator for a new request")
     rules = read_policy(policy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from fedcert.report import Report, Request
 
 if TYPE_CHECKING:
     from fedcert.privacy.policy import Policy
-    from fedcert.secagg.participant_config import ParticipantConfig
+    from fedcert.secagg.participant import ParticipantConfig
 
 _LOG = logging.getLogger("fedcert")
 REPORT, PRIVATE = "report", "private"
@@ -56,58 +57,45 @@ def reply_to(
         policy: this client's rules about what leaves it; with a participant, in place of the participant's own.
         options: of `fedcert.certify`.
     """
+    report = partial(_certified, request, model, weights, data, client=client, class_counts=class_counts, **options)
     if asked != PRIVATE and participant is None:
-        return _report_reply(request, model, weights, data, client, policy=policy, class_counts=class_counts, **options)
+        return {"name": client} | _report_reply(report, policy)
     if asked != PRIVATE:
         return {"name": client, "trouble": "this client takes part in private sums only"}
     if participant is None:
         return {"name": client, "trouble": "this client gives reports, not private sums"}
     own = participant if policy is None else replace(participant, policy=policy)
-    return _private_reply(request, message, model, weights, data, own, **options)
+    name = own.identity.name
+    return {"name": name} | _private_reply(request, message, own, partial(report, client=name, class_counts=True))
 
 
-def _report_reply(
-    request: str, model: Any, weights: Weights, data: Any, client: str, *, policy: Policy | None, **options: Any
-) -> ReplyTexts:
+def _report_reply(certified: Callable[[], Report], policy: Policy | None) -> ReplyTexts:
     try:
         if policy is not None and policy.signed_requests:
             raise Refused(
                 "this client's policy wants requests that somebody in its keyring signed, which is checked for private "
                 "sums and by fedcert certify, but not for reports over an engine"
             )
-        report = _certified(request, model, weights, data, client, **options)
+        report = certified()
         if policy is not None:
             policy.check_report(report.examples, report.class_certified_counts is not None)
-    except FedcertError as error:
-        return {"name": client, "trouble": str(error)}
     except Exception as error:  # noqa: BLE001 (the server is to know at once, whatever went wrong)
-        return {"name": client, "trouble": f"{type(error).__name__}: {error}"}
-    return {"name": client, "report": report.dumps()}
+        return {"trouble": str(error) if isinstance(error, FedcertError) else f"{type(error).__name__}: {error}"}
+    return {"report": report.dumps()}
 
 
 def _private_reply(
-    request: str,
-    message: str | None,
-    model: Any,
-    weights: Weights,
-    data: Any,
-    participant: ParticipantConfig,
-    **options: Any,
+    request: str, message: str | None, participant: ParticipantConfig, certified: Callable[[], Report]
 ) -> ReplyTexts:
     from fedcert.secagg.participant import public_reason
 
-    client = participant.identity.name
-
-    def report() -> Report:
-        return _certified(request, model, weights, data, client, **{**options, "class_counts": True})
-
     try:
-        with participant.at_work(Request.from_json(parse(request, "the request")), report) as site:
-            return {"name": client, "said": site.join() if message is None else site.reply(message)}
+        with participant.at_work(Request.from_json(parse(request, "the request")), certified) as site:
+            return {"said": site.join() if message is None else site.reply(message)}
     except Exception as error:  # noqa: BLE001 (the server is to know at once, whatever went wrong)
         # This client's own log has the reason in full; the server gets what does not depend on data.
         _LOG.warning("this site does not go on in a private sum: %s", error)
-        return {"name": client, "trouble": public_reason(error)}
+        return {"trouble": public_reason(error)}
 
 
 def _certified(request: str, model: Any, weights: Weights, data: Any, client: str, **options: Any) -> Report:
@@ -129,8 +117,7 @@ def loaded(model: Any, state: Mapping[str, Any]) -> Any:
     try:
         model.load_state_dict(state, strict=True)
     except (RuntimeError, AttributeError, TypeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ModelProblem(f"the weights do not fit the model: {reason}") from None
+        raise ModelProblem(f"the weights do not fit the model: {' '.join(str(error).split())[:200]}") from None
     return model
 
 

@@ -40,57 +40,48 @@ def take_files(round_: CertificationRound, paths: Iterable[Path], *, may_be_empt
     for path in paths:
         in_folder = kind_of_path(path) == "a folder"
         for file in files_in(path, may_be_empty=may_be_empty):
-            try:
-                for place, report in _reports_in(file, round_, refused, in_folder):
-                    try:
-                        round_.take(report, arrived=_written(report))
-                    except Refused as error:
-                        refused[place] = str(error)
-            except _Unreadable as error:
-                refused[display_path(file)] = str(error)
-                round_.doubt(None, f"{display_path(file)}: {error}")
+            for place, piece in _pieces(file):
+                reason = _refusal(round_, place, piece, in_folder)
+                if reason is not None:
+                    refused[place] = reason
     return refused
 
 
-class _Unreadable(FedcertError):
-    """A file that cannot be read on."""
+def _pieces(file: Path) -> Iterator[tuple[str, Report | bytes | FedcertError]]:
+    """The reports of a table or the documents of another file, with their places; an error where it cannot be read."""
+    try:
+        if file.suffix.lower() != SUFFIX:
+            yield from read_texts(file)
+        else:
+            for report in reports_in(file):
+                yield f"{display_path(file)}, client {report.client}", report
+    except FedcertError as error:
+        yield display_path(file), error
 
 
-def _reports_in(
-    file: Path, round_: CertificationRound, refused: dict[str, str], in_folder: bool
-) -> Iterator[tuple[str, Report]]:
-    """The reports of a file, with their places; the round notes what is none."""
-    table = file.suffix.lower() == SUFFIX
-    pieces: Iterator[Any] = iter(reports_in(file) if table else read_texts(file))
-    while True:
-        try:
-            piece = next(pieces)
-        except StopIteration:
-            return
-        except FedcertError as error:
-            raise _Unreadable(str(error)) from None
-        if table:
-            yield f"{display_path(file)}, client {piece.client}", piece
-            continue
-        place, text = piece
-        document: Any = None
-        try:
-            document = parse(text, place)
+def _refusal(round_: CertificationRound, place: str, piece: Any, in_folder: bool) -> str | None:
+    """Offer a round what a file holds: why it does not take it; None where it does, or where that is no answer."""
+    if isinstance(piece, FedcertError):
+        round_.doubt(None, f"{place}: {piece}")
+        return str(piece)
+    document: Any = None
+    try:
+        if isinstance(piece, bytes):
+            document = parse(piece, place)
             if in_folder and kind_named(document) not in ("report", "unknown"):
-                continue  # a request or an estimate beside the reports
-            report = Report.from_json(document, place)
-        except FedcertError as error:
-            refused[place] = str(error)
-            round_.doubt(_client(document), str(error))
-            continue
-        yield place, report
+                return None  # a request or an estimate beside the reports
+            piece = Report.from_json(document, place)
+    except FedcertError as error:
+        round_.doubt(_client(document), str(error))
+        return str(error)
+    try:
+        round_.take(piece, arrived=None if piece.created is None else datetime.fromisoformat(piece.created))
+    except Refused as error:
+        return str(error)
+    return None
 
 
 def _client(document: Any) -> str | None:
     """The client that a document names."""
     client = document.get("client") if isinstance(document, dict) else None
     return client if isinstance(client, str) and len(client) <= _LONGEST_NAME else None
-
-
-def _written(report: Any) -> datetime | None:
-    return datetime.fromisoformat(report.created) if report.created is not None else None

@@ -41,10 +41,9 @@ class InProcessTransport:
             try:
                 answer = self._begin(name, request) if stage == 0 else self.participants[name].reply(message)
                 self._replies.append(Reply(name, answer))
-            except FedcertError as error:
-                self._replies.append(Reply(name, failure=str(error)))
             except Exception as error:  # noqa: BLE001 (a client may fail in any way, and the round goes on)
-                self._replies.append(Reply(name, failure=f"{type(error).__name__}: {error}"))
+                reason = str(error) if isinstance(error, FedcertError) else f"{type(error).__name__}: {error}"
+                self._replies.append(Reply(name, failure=reason))
 
     def _begin(self, name: str, request: Request) -> str:
         result = self.clients[name](request)

@@ -18,7 +18,8 @@ from fedcert.errors import CallError, FedcertError, FileProblem
 from fedcert.report import Request, write_whole
 from fedcert.rounds.folder import file_name
 from fedcert.rounds.transport import Reply
-from fedcert.secagg.participant import CLIENT_MESSAGES, Participant, public_reason
+from fedcert.secagg.messages import CLIENT_MESSAGES
+from fedcert.secagg.participant import Participant, public_reason
 
 _PAUSE = 0.5
 """Seconds between two looks into the folder, which may be on a network drive."""
@@ -108,8 +109,7 @@ def take_part(
                     return False
                 raise _Silent(
                     f"the coordinator did not write {display_path(question)} within {seconds:g} s; run the same "
-                    "command again "
-                    "to go on"
+                    "command again to go on"
                 )
             _write(answer, site.join() if stage == 0 else site.reply(_read(question)))
             (outgoing / f"{stage}-trouble.json").unlink(missing_ok=True)  # of an earlier try

@@ -147,10 +147,8 @@ class Policy(Record):
             raise Refused(
                 f"this site's policy wants noise of at most epsilon {self.largest_epsilon:g}, but none is asked"
             )
-        for name, asked, most in (
-            ("epsilon", budget.epsilon, self.largest_epsilon),
-            ("delta", budget.delta, self.largest_delta),
-        ):
+        for name, most in {"epsilon": self.largest_epsilon, "delta": self.largest_delta}.items():
+            asked = getattr(budget, name)
             if asked > most:
                 raise Refused(f"{name} is {asked:g}, but this site's policy allows at most {most:g}")
 

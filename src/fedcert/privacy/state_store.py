@@ -37,8 +37,7 @@ class InMemoryStore:
 
     def get(self, name: str) -> State | None:
         """See `StateStore.get`."""
-        state: State | None = json.loads(self.texts[name]) if name in self.texts else None
-        return state
+        return json.loads(self.texts[name]) if name in self.texts else None
 
     def put(self, name: str, state: Mapping[str, Any]) -> None:
         """See `StateStore.put`."""

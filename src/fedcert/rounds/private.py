@@ -27,10 +27,9 @@ from fedcert.rounds.waiting import exchange
 from fedcert.secagg.class_support import ClassSupport
 from fedcert.secagg.client import HOLDERS
 from fedcert.secagg.masks import Vector
-from fedcert.secagg.messages import ClientMessage, Holders, Totals
-from fedcert.secagg.participant import CLIENT_MESSAGES, read_message
+from fedcert.secagg.messages import CLIENT_MESSAGES, ClientMessage, Holders, Totals, read_message
 from fedcert.secagg.second_sum import SecondSum
-from fedcert.secagg.server import STAGES, SecAggServer
+from fedcert.secagg.server import SecAggServer
 from fedcert.secagg.vectors import VectorLayout
 
 _LOG = logging.getLogger("fedcert")
@@ -80,11 +79,7 @@ def run_private_round(
     with ExitStack() as stack:
         folder = RunFolder.resume(wanted.run, wanted.asked(model))
         if folder is None:
-            request = make_request(
-                model, wanted.smoothing, wanted.classes, radii=wanted.radii, roster=wanted.names,
-                seconds=wanted.seconds, private=wanted.private,
-            )  # fmt: skip
-            request = sign(request, wanted.keys)
+            request = sign(make_request(**wanted.asked(model), seconds=wanted.seconds), wanted.keys)
             folder = None if wanted.run is None else RunFolder(wanted.run, request)
         else:
             request = folder.request
@@ -168,17 +163,13 @@ class _PrivateRound:
 
     def sums(self) -> tuple[Sums | None, dict[str, str]]:
         """See `private_sums`."""
-        private = self.request.private
-        assert private is not None  # noqa: S101 (the layout has checked it)
+        private = self.layout.private
         try:
             support = self._class_support() if private.fewest_holders else None
             sums, total, tags = self._counts(support)
             present = self._present or set()
-            missing = {
-                name: self.failures.get(name, "it did not answer in time")
-                for name in self.request.roster or ()
-                if name not in present
-            }
+            absent = [name for name in self.request.roster or () if name not in present]
+            missing = {name: self.failures.get(name, "it did not answer in time") for name in absent}
             return (self._with_spread(sums, total, tags) if private.spread else sums), missing
         except _Waiting as waiting:
             return None, waiting.clients
@@ -196,9 +187,8 @@ class _PrivateRound:
 
     def _counts(self, support: tuple[ClassSupport, Vector] | None) -> tuple[Sums, Vector, Vector]:
         """The sums of counts, over classes that enough clients hold, as they are and as numbers with their tags."""
-        assert self.request.private is not None  # noqa: S101
         length = self.layout.length
-        numbers = 2 * length if self.request.private.spread else length
+        numbers = 2 * length if self.layout.private.spread else length
         if support is None:
             server, opening = SecAggServer(self.request, self.keyring, numbers), None
         else:
@@ -238,17 +228,16 @@ class _PrivateRound:
         while server.total is None:
             stage = server.stage
             messages = {name: server.message_for(name) for name in sorted(server.asked)}
-            first = self.request.dumps() if opening is None else opening
+            first = opening or self.request.dumps()
             texts = {name: first if message is None else message.dumps() for name, message in messages.items()}
             self.transport.send(self.request, self._first_stage + stage, texts)
             failed = self._exchange(server, part)
             if self.pace.once and server.waiting_for and not self._go_on:
-                unsent = f"it has not sent its {STAGES[stage].NOUN}"
-                waiting = sorted(server.waiting_for)
-                raise _Waiting({name: self.failures[name] if name in failed else unsent for name in waiting})
+                unsent = dict.fromkeys(sorted(server.waiting_for), f"it has not sent its {CLIENT_MESSAGES[stage].NOUN}")
+                raise _Waiting(unsent | {name: self.failures[name] for name in failed & set(unsent)})
             self._go_on = False
             self._close(server, part)
-        self._first_stage += len(STAGES)
+        self._first_stage += len(CLIENT_MESSAGES)
         self._present = server.survivors
         return server.total
 
@@ -277,7 +266,8 @@ class _PrivateRound:
                     return
                 failed.discard(reply.client)
                 self.failures.pop(reply.client, None)
-                if self.folder is not None and isinstance(message, STAGES[server.stage]):  # else an older one again
+                is_new = isinstance(message, CLIENT_MESSAGES[server.stage])  # else an older one again
+                if self.folder is not None and is_new:
                     self.folder.keep_message(part, server.stage, message.client, message.dumps())
 
         first = self._first_stage + server.stage == 0
@@ -298,7 +288,7 @@ class _PrivateRound:
         except QuorumMissed as error:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in list(self.failures.items())[:5])
             raise QuorumMissed(f"{error}; {reasons}" if reasons else str(error)) from None
-        _LOG.info("private sum: %d sites sent their %s", len(answered), STAGES[stage].NOUN)
+        _LOG.info("private sum: %d sites sent their %s", len(answered), CLIENT_MESSAGES[stage].NOUN)
 
     def _restore(self, server: SecAggServer, part: str) -> None:
         """Bring an aggregation to where an earlier process left it.
@@ -308,7 +298,7 @@ class _PrivateRound:
         """
         if self.folder is None:
             return
-        for stage, kind in enumerate(STAGES):
+        for stage, kind in enumerate(CLIENT_MESSAGES):
             documents, over = self.folder.messages(part, stage)
             for place, document in documents.items():
                 message = kind.from_json(document, place)

@@ -10,8 +10,8 @@ from typing import Any
 
 from fedcert.errors import QuorumMissed
 from fedcert.estimation.result import Estimate
+from fedcert.rounds.checks import needed
 from fedcert.rounds.folder import RunFolder
-from fedcert.rounds.quorum import needed
 from fedcert.rounds.requests import make_request
 from fedcert.rounds.round import CertificationRound, steady_clock
 from fedcert.rounds.settings import ReportSettings
@@ -69,10 +69,8 @@ def _new_round(
     until, clock = time.monotonic() + wanted.seconds, steady_clock()
     names = wanted.names or discover_clients(transport, wanted.roster, wanted.seconds, sleep)
     needed(wanted.quorum, len(names))
-    request = make_request(
-        model, wanted.smoothing, wanted.classes, radii=wanted.radii, roster=names, release=wanted.release,
-        seconds=max(1.0, until - time.monotonic()),
-    )  # fmt: skip
+    asked, seconds = wanted.asked(model) | {"roster": names}, max(1.0, until - time.monotonic())
+    request = make_request(**asked, release=wanted.release, seconds=seconds)
     folder = None if wanted.run is None else stack.enter_context(RunFolder(wanted.run, request))
     return CertificationRound(request, folder, clock=clock, trusted=wanted.trusted)
 
@@ -92,8 +90,7 @@ def _resumed_round(stack: ExitStack, model: str, wanted: ReportSettings) -> Cert
 
 def _collect(transport: Transport, round_: CertificationRound, sleep: Callable[[float], None]) -> None:
     """Ask those who are missing, and take what they answer."""
-    text = round_.request.dumps()
-    transport.send(round_.request, 0, dict.fromkeys(round_.missing, text))
+    transport.send(round_.request, 0, dict.fromkeys(round_.missing, round_.request.dumps()))
     wait(round_, lambda: transport.poll(set(round_.missing)), pause=_PAUSE, sleep=sleep)
     present, _ = transport.names(0.0)
     for client in set(round_.missing) - set(round_.failures) - present:
@@ -121,10 +118,10 @@ def discover_clients(
     while True:
         names, complete = transport.names(seconds)
         waited = time.monotonic() - start
-        if count is not None and len(names) >= count:
-            return tuple(sorted(names))
         # Where some that are present stay silent, the round goes on without them.
-        if count is None and names and (complete or waited > min(_DISCOVERY, seconds / 4)):
+        settled = complete or waited > min(_DISCOVERY, seconds / 4)
+        enough = settled and bool(names) if count is None else len(names) >= count
+        if enough:
             return tuple(sorted(names))
         if waited > seconds / 2:
             break

@@ -8,12 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 from fedcert.errors import CallError, preview
 from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing, Target
+from fedcert.report.provenance import SOFTWARE, timestamp
 from fedcert.report.request import PrivateSum
-from fedcert.version import __version__
 
 LONGEST_WAIT = 10 * 366 * 86_400
 """Seconds, ten years: more is a mistake of units."""
-_TIMESTAMP = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def make_request(
@@ -56,12 +55,11 @@ def make_request(
         if not 0 < seconds <= LONGEST_WAIT:
             raise CallError(f"seconds must be above 0 and at most {LONGEST_WAIT:,}, but is {preview(seconds)}")
         # Rounded up: a deadline is written in whole seconds.
-        deadline = (now + timedelta(seconds=seconds + 1)).strftime(_TIMESTAMP)
+        deadline = timestamp(now + timedelta(seconds=seconds + 1))
     request = Request(
         model=model, smoothing=smoothing, radii=tuple(radii), classes=tuple(classes), target=target,
         roster=None if roster is None else tuple(roster), nonce=secrets.token_hex(16), deadline=deadline,
-        release=release or Release(), private=private, software=f"fedcert {__version__}",
-        created=now.strftime(_TIMESTAMP),
+        release=release or Release(), private=private, software=SOFTWARE, created=timestamp(now),
     )  # fmt: skip
     if request.late(now):
         raise CallError(f"the deadline must be in the future, but is {deadline}")

@@ -15,9 +15,8 @@ from fedcert.errors import EstimationProblem, FedcertError, FedcertWarning, Refu
 from fedcert.estimation.estimate import estimate
 from fedcert.estimation.result import Estimate
 from fedcert.report import Report, Request
-from fedcert.rounds.checks import check_conflicts, check_missing, check_signatures
+from fedcert.rounds.checks import Quorum, check_conflicts, check_missing, check_quorum, check_signatures
 from fedcert.rounds.folder import RunFolder
-from fedcert.rounds.quorum import Quorum, check_quorum
 from fedcert.rounds.transport import Reply, single_line
 from fedcert.rounds.validation import AnswerValidator, same_counts
 from fedcert.rounds.worst_case import check_missing_examples, worst_case
@@ -26,10 +25,7 @@ if TYPE_CHECKING:
     from fedcert.privacy.keys.keyring import Keyring
 
 Clock = Callable[[], datetime]
-
-
-def _clock() -> datetime:
-    return datetime.now(UTC)
+Answer = Report | Mapping[str, Any] | str | bytes
 
 
 def steady_clock() -> Clock:
@@ -57,7 +53,7 @@ class CertificationRound:
         request: Request | None = None,
         folder: RunFolder | None = None,
         *,
-        clock: Clock = _clock,
+        clock: Clock = lambda: datetime.now(UTC),
         trusted: Keyring | None = None,
     ) -> None:
         if folder is None and request is None:
@@ -71,7 +67,7 @@ class CertificationRound:
         self.conflicts: dict[str, str] = {}
         self._doubts: dict[str, str] = {}
         self._before: dict[str, str] = {}
-        self._validator = AnswerValidator.of(self.request)
+        self._validator = AnswerValidator(self.request)
         if folder is not None:
             self._recall(folder)
 
@@ -90,13 +86,7 @@ class CertificationRound:
                 continue
             self.reports[report.client] = report
 
-    def take(
-        self,
-        answer: Report | Mapping[str, Any] | str | bytes,
-        *,
-        sender: str | None = None,
-        arrived: datetime | None = None,
-    ) -> Report:
+    def take(self, answer: Answer, *, sender: str | None = None, arrived: datetime | None = None) -> Report:
         """Take an answer.
 
         Args:
@@ -193,9 +183,8 @@ class CertificationRound:
         late = self.request.late(self.clock())
         default = f"it did not answer before the deadline, {self.request.deadline}" if late else "it has not answered"
         reasons = {**self._before, **self._doubts, **self.failures}
-        return {
-            client: reasons.get(client, default) for client in self.request.roster or () if client not in self.reports
-        }
+        absent = [client for client in self.request.roster or () if client not in self.reports]
+        return {client: reasons.get(client, default) for client in absent}
 
     @property
     def waiting_for(self) -> list[str]:
@@ -245,24 +234,22 @@ class CertificationRound:
             if self.folder is not None:
                 self.folder.set_aside(str(error))
             raise
+        checks = [check_missing(missing, len(reports), self.request.roster), *check_conflicts(self.conflicts)]
+        if self.trusted is not None:
+            checks.append(check_signatures(len(reports), unsigned, screened))
         details = dict(result.details)
         if missing_examples is not None:
             details["missing"] = worst_case(result, reports, len(missing), missing_examples)
         return replace(
             result,
             excluded={**result.excluded, **missing},
-            checks=(
-                *result.checks,
-                check_missing(missing, len(self.reports), self.request.roster),
-                *check_conflicts(self.conflicts),
-                *([] if self.trusted is None else [check_signatures(len(reports), unsigned, screened)]),
-            ),
+            checks=(*result.checks, *checks),
             details=details,
             worst_case=details.get("missing"),
         )
 
 
-def _report(answer: Report | Mapping[str, Any] | str | bytes) -> Report:
+def _report(answer: Answer) -> Report:
     if isinstance(answer, Report):
         return answer
     if not isinstance(answer, (Mapping, str, bytes)):
@@ -270,8 +257,7 @@ def _report(answer: Report | Mapping[str, Any] | str | bytes) -> Report:
     if isinstance(answer, (str, bytes)) and len(answer) > LARGEST_DOCUMENT:
         raise Refused(f"the answer is larger than {LARGEST_DOCUMENT // 2**20} MiB")
     try:
-        document = answer if isinstance(answer, Mapping) else parse(answer, "the answer")
-        return Report.from_json(document)
+        return Report.from_json(answer if isinstance(answer, Mapping) else parse(answer, "the answer"))
     except FedcertError as error:
         raise Refused(f"the answer is no report: {error}") from None
     except Exception as error:  # noqa: BLE001 (whatever a client sends, the others' answers must not be lost)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -15,7 +15,7 @@ from fedcert.estimation.target import target_of
 from fedcert.report import DEFAULT_RADII, Release, Smoothing
 from fedcert.report.fields import CLASSES, RADII, ROSTER
 from fedcert.report.request import PrivateSum
-from fedcert.rounds.quorum import Quorum, needed
+from fedcert.rounds.checks import Quorum, needed
 from fedcert.rounds.requests import LONGEST_WAIT
 from fedcert.rounds.worst_case import check_missing_examples
 
@@ -96,11 +96,9 @@ class RoundSettings:
         return None
 
     def asked(self, model: str) -> dict[str, Any]:
-        """What a run that is resumed must have asked, by the names of a request's fields."""
-        return {
-            "model": model, "smoothing": self.smoothing, "classes": self.classes, "radii": self.radii,
-            "private": self.private, "roster": self.names,
-        }  # fmt: skip
+        """What clients are asked, and a run that is resumed must have asked, by the names of a request's fields."""
+        names = ("smoothing", "classes", "radii", "private")
+        return {"model": model, "roster": self.names} | {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,8 +180,7 @@ def _checked_roster(value: object) -> tuple[str, ...] | int | None:
     if isinstance(value, str):
         raise CallError("roster must be a list of names or a number, but is one text; split it first")
     if isinstance(value, Iterable):
-        names: Sequence[str] = ROSTER.validate(list(value), "roster")
-        return tuple(names)
+        return tuple(ROSTER.validate(list(value), "roster"))
     try:
         count = 0 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from fedcert._files.documents import LARGEST_DOCUMENT
@@ -12,24 +11,16 @@ from fedcert.report import Report, Request
 from fedcert.report.table.layout import fields_at
 
 
-@dataclass(frozen=True)
 class AnswerValidator:
-    """Decides whether a report answers a request.
+    """Decides whether a report answers a request; made once for it, since a roster may be long.
 
-    Attributes:
+    Args:
         request: what was asked.
-        digest: the request's.
-        roster: the clients that were asked; None where anyone may answer.
     """
 
-    request: Request
-    digest: str
-    roster: frozenset[str] | None
-
-    @classmethod
-    def of(cls, request: Request) -> AnswerValidator:
-        """The validator of a request; made once, since a roster may be long."""
-        return cls(request, request.digest, None if request.roster is None else frozenset(request.roster))
+    def __init__(self, request: Request) -> None:
+        self.request, self.digest = request, request.digest
+        self.roster = None if request.roster is None else frozenset(request.roster)
 
     def check(self, report: Report, sender: str | None = None, arrived: datetime | None = None) -> None:
         """Check that a report answers the request.

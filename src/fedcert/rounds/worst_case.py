@@ -65,24 +65,16 @@ def worst_case(estimate: Estimate, reports: Sequence[Report], missing: int, exam
     check_missing_examples(examples, screened=False)
     if estimate.lower is None or estimate.upper is None:
         raise EstimationProblem(f"method {estimate.method} has no interval, so it has no worst case either")
-    if not missing or not examples:
-        return {
-            "clients": missing,
-            "examples_each": examples,
-            "lower": list(estimate.lower),
-            "upper": list(estimate.upper),
-        }
+    lower, upper = list(estimate.lower), list(estimate.upper)
     if missing * examples > 2**53:
         raise CallError("the examples of all missing clients together must be at most 2^53")
-    held = np.sum([report.label_counts for report in reports], axis=0).astype(np.float64)
-    mix = distribution_of(estimate.target, reports[0].classes)
-    total = float(missing * examples)
-    return {
-        "clients": missing,
-        "examples_each": examples,
-        "lower": [diluted(float(value), mix, held, total) for value in estimate.lower],
-        "upper": [1 - diluted(1 - float(value), mix, held, total) for value in estimate.upper],
-    }
+    if missing and examples:
+        held = np.sum([report.label_counts for report in reports], axis=0).astype(np.float64)
+        mix = distribution_of(estimate.target, reports[0].classes)
+        total = float(missing * examples)
+        lower = [diluted(float(value), mix, held, total) for value in lower]
+        upper = [1 - diluted(1 - float(value), mix, held, total) for value in upper]
+    return {"clients": missing, "examples_each": examples, "lower": lower, "upper": upper}
 
 
 def diluted(accuracy: float, mix: Floats, held: Floats, added: float) -> float:

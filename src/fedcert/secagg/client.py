@@ -25,48 +25,29 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from fedcert._schema.encoding import decoded, encoded
+from fedcert._schema.encoding import decoded, encoded, encoded_numbers
 from fedcert.errors import Refused, preview
 from fedcert.privacy.keys.framing import framed, framed_name
 from fedcert.privacy.keys.identity import Identity
 from fedcert.privacy.keys.keyring import Keyring
 from fedcert.privacy.state_store import State, StateStore
 from fedcert.report import Request
-from fedcert.secagg.binding import mask_seed, survivors_digest, witness_of
+from fedcert.secagg import messages
+from fedcert.secagg.binding import common_key, holds, mask_seed, survivors_digest, with_tags, witness_of
 from fedcert.secagg.differencing_guard import DifferencingGuard
 from fedcert.secagg.masks import Vector, agreed, derived, masked
-from fedcert.secagg.messages import (
-    COMMON_BYTES,
-    ClientMessage,
-    Confirmations,
-    Confirmed,
-    Delivery,
-    Join,
-    Keys,
-    Masked,
-    Revealed,
-    ServerMessage,
-    Shares,
-    Survivors,
-    session_of,
-)
 from fedcert.secagg.shamir import SHARE_BYTES, is_share, shares_of
-from fedcert.secagg.verification import common_key, holds, with_tags
 
-_Given = TypeVar("_Given", bound=ServerMessage)
-_Answer = TypeVar("_Answer", bound=ClientMessage)
+_Given = TypeVar("_Given", bound=messages.ServerMessage)
+_Answer = TypeVar("_Answer", bound=messages.ClientMessage)
 
 HOLDERS = "holders"
 """The purpose of the aggregation of class support: which classes clients hold."""
 MIN_CLIENTS = 3
 """A sum over two gives each of them the other's numbers."""
 _CHANNEL, _SHARES, _SURVIVORS = (framed([purpose]) for purpose in ("channel", "shares", "survivors"))
-_STEPS: dict[str, type[ServerMessage]] = {
-    "keys": Keys,
-    "delivery": Delivery,
-    "survivors": Survivors,
-    "confirmations": Confirmations,
-}
+_STEPS = dict(zip(messages.SERVER_MESSAGES, ("keys", "delivery", "survivors", "confirmations"), strict=True))
+"""Messages of the server in their order, by the names that states keep."""
 
 
 class _Pair(NamedTuple):
@@ -104,36 +85,33 @@ class SecAggClient:
         checked: bool = False,
         fewest: int = MIN_CLIENTS,
     ) -> None:
-        if request.private is None or request.roster is None:
-            raise Refused("the request asks for no private sum")
-        self.checked = checked
+        private, roster = messages.sum_asked(request)
         self.request, self.identity, self.keyring, self.memory = request, identity, keyring, memory
-        self.name, self.threshold = identity.name, request.private.threshold
-        self.session = session_of(request, purpose)
+        self.name, self.threshold, self.checked = identity.name, private.threshold, checked
+        self.session = messages.session_of(request, purpose)
         self._salt = bytes.fromhex(self.session)
-        self._place = {name: place for place, name in enumerate(request.roster, start=1)}
+        self._place = {name: place for place, name in enumerate(roster, start=1)}
         if self.name not in self._place:
             raise Refused(f"{preview(self.name)} is not among the {len(self._place)} clients that are asked")
-        if self.threshold < max(fewest, MIN_CLIENTS):
+        least = max(fewest, MIN_CLIENTS)
+        if self.threshold < least:
             raise Refused(
-                f"the sum may be over as few as {self.threshold} clients, but this site wants at least "
-                f"{max(fewest, MIN_CLIENTS)}"
+                f"the sum may be over as few as {self.threshold} clients, but this site wants at least {least}"
             )
         listed = keyring.members.get(self.name)
         if listed is not None and (listed.signing, listed.agreement) != identity.public:
             raise Refused(
-                f"the keyring has other keys for {preview(self.name)} than this site's own: the others would "
-                "refuse what "
-                "it signs; give them its card again, or find out who made the other"
+                f"the keyring has other keys for {preview(self.name)} than this site's own: the others would refuse "
+                "what it signs; give them its card again, or find out who made the other"
             )
-        lacking = keyring.lacking(name for name in request.roster if name != self.name)
+        lacking = [name for name in roster if name != self.name and name not in keyring.members]
         if lacking:
             named = ", ".join(preview(name) for name in lacking[:5]) + ("…" if len(lacking) > 5 else "")
             raise Refused(
                 f"{len(lacking)} on the roster are not in the keyring ({named}); take their cards in, if you trust "
                 "them: fedcert keys trust"
             )
-        self._guard = DifferencingGuard(memory, request, "holders" if purpose == HOLDERS else "counts")
+        self._guard = DifferencingGuard(memory, request, HOLDERS if purpose == HOLDERS else "counts")
         self._state: State = memory.get(self.session) or {}
 
     @property
@@ -156,25 +134,26 @@ class SecAggClient:
         """This client in another aggregation of the same request."""
         return SecAggClient(self.request, self.identity, self.keyring, self.memory, purpose=purpose, checked=checked)
 
-    def join(self) -> Join:
+    def join(self) -> messages.Join:
         """Take part."""
         if "join" not in self._state:
             key = X25519PrivateKey.generate()
-            join = Join(session=self.session, client=self.name, key=encoded(key.public_key().public_bytes_raw()))
+            public = encoded(key.public_key().public_bytes_raw())
+            join = messages.Join(session=self.session, client=self.name, key=public)
             self._state = {"secret": encoded(key.private_bytes_raw()), "seed": encoded(secrets.token_bytes(32))}
             self._state["join"] = join.signed(self.identity).to_json()
             self.memory.put(self.session, self._state)
-        return Join.from_json(self._state["join"])
+        return messages.Join.from_json(self._state["join"])
 
-    def share(self, keys: Keys) -> Shares:
+    def share(self, keys: messages.Keys) -> messages.Shares:
         """Seal shares of this client's secrets for the others.
 
         Raises:
             Refused: the keys are not as they should be, or others came before.
         """
-        return self._once("keys", keys, Shares, self._share)
+        return self._once(keys, messages.Shares, self._share)
 
-    def _share(self, keys: Keys) -> Shares:
+    def _share(self, keys: messages.Keys) -> messages.Shares:
         joined, own = keys.keys, self._state["join"]["key"]
         unknown = [name for name in joined if name not in self._place]
         if unknown:
@@ -188,7 +167,7 @@ class SecAggClient:
         pairs = self._pairs(joined)
         secret = decoded(self._state["secret"]) + decoded(self._state["seed"])
         parts = shares_of(secret, self.threshold, [self._place[name] for name in joined])
-        common = secrets.token_bytes(COMMON_BYTES)
+        common = secrets.token_bytes(messages.COMMON_BYTES)
         sealed, witness = {}, {}
         for name in joined:
             part = parts[self._place[name]]
@@ -199,7 +178,7 @@ class SecAggClient:
         self._state["pairs"] = {"with": list(pairs), "keys": encoded(b"".join(map(b"".join, pairs.values())))}
         self._state["parts"] = {self.name: encoded(parts[self._place[self.name]])}
         self._state["common"] = encoded(common)
-        return Shares(session=self.session, client=self.name, sealed=sealed, witness=witness)
+        return messages.Shares(session=self.session, client=self.name, sealed=sealed, witness=witness)
 
     def _pairs(self, joined: Mapping[str, str]) -> dict[str, _Pair]:
         """The secrets that this client shares with each other one."""
@@ -219,19 +198,17 @@ class SecAggClient:
 
     def _lasting(self, joined: Mapping[str, str]) -> dict[str, bytes]:
         """Shared secrets by this client's card and the others': the same in every aggregation, so computed once."""
-        private = self.identity.agreement_key
-        _, public = self.identity.public
+        private, (_, public) = self.identity.agreement_key, self.identity.public
         kept = self.memory.get("agreements") or {}
         known = kept.get("with", {}) if kept.get("card") == public else {}
         cards = {name: self.keyring.members[name].agreement for name in joined if name != self.name}
-        unknown = set(cards.values()) - set(known)
-        new = {card: encoded(agreed(private, decoded(card))) for card in unknown}
+        new = {card: encoded(agreed(private, decoded(card))) for card in set(cards.values()) - set(known)}
         if new:
             known = {**known, **new}
             self.memory.put("agreements", {"card": public, "with": known})
         return {name: decoded(known[card]) for name, card in cards.items()}
 
-    def mask(self, delivery: Delivery, vector: Vector) -> Masked:
+    def mask(self, delivery: messages.Delivery, vector: Vector) -> messages.Masked:
         """Mask this client's numbers.
 
         Args:
@@ -241,9 +218,9 @@ class SecAggClient:
         Raises:
             Refused: something in it was not sealed for this client in this aggregation.
         """
-        return self._once("delivery", delivery, Masked, lambda given: self._mask(given, vector))
+        return self._once(delivery, messages.Masked, lambda given: self._mask(given, vector))
 
-    def _mask(self, delivery: Delivery, vector: Vector) -> Masked:
+    def _mask(self, delivery: messages.Delivery, vector: Vector) -> messages.Masked:
         if delivery.client != self.name:
             raise Refused(f"the delivery is for {preview(delivery.client)}, not for this site")
         pairs = self._pairs_kept()
@@ -253,19 +230,17 @@ class SecAggClient:
         for name, box in delivery.sealed.items():
             if name not in pairs:
                 raise Refused(f"{preview(name)} sealed something for this site, but did not take part")
+            nonce, context = self._nonce(self.name, name), self._context(name, self.name)
             try:
-                context = self._context(name, self.name)
-                part = ChaCha20Poly1305(pairs[name].channel).decrypt(
-                    self._nonce(self.name, name), decoded(box), context
-                )
+                part = ChaCha20Poly1305(pairs[name].channel).decrypt(nonce, decoded(box), context)
             except InvalidTag:
                 raise Refused(
                     f"what came from {preview(name)} was not sealed by it for this site in this sum: a key, the roster "
                     "or the message was changed on the way"
                 ) from None
-            if not is_share(part[:-COMMON_BYTES]):
+            if not is_share(part[: -messages.COMMON_BYTES]):
                 raise Refused(f"what came from {preview(name)} is no share of a secret")
-            parts[name], common[name] = encoded(part[:-COMMON_BYTES]), part[-COMMON_BYTES:]
+            parts[name], common[name] = encoded(part[: -messages.COMMON_BYTES]), part[-messages.COMMON_BYTES :]
         key = common_key(self._salt, common)
         numbers = vector.astype(np.uint64)
         if self.checked:
@@ -273,18 +248,18 @@ class SecAggClient:
         added = ((pairs[name].mask, self._place[self.name] < self._place[name]) for name in delivery.sealed)
         hidden = masked(numbers, decoded(self._state["seed"]), added)
         self._state |= {"parts": parts, "common": encoded(key)}
-        return Masked(session=self.session, client=self.name, vector=encoded(hidden.astype("<u8").tobytes()))
+        return messages.Masked(session=self.session, client=self.name, vector=encoded_numbers(hidden))
 
-    def confirm(self, survivors: Survivors) -> Confirmed:
+    def confirm(self, survivors: messages.Survivors) -> messages.Confirmed:
         """Confirm the survivors.
 
         Raises:
             Refused: they are too few or not in the sum, this client is not among them, it confirmed others, or an
                 earlier sum was over others.
         """
-        return self._once("survivors", survivors, Confirmed, self._confirm)
+        return self._once(survivors, messages.Confirmed, self._confirm)
 
-    def _confirm(self, given: Survivors) -> Confirmed:
+    def _confirm(self, given: messages.Survivors) -> messages.Confirmed:
         survivors = set(given.survivors)
         unknown = sorted(survivors - set(self._state.get("parts", {})))
         if unknown:
@@ -295,55 +270,52 @@ class SecAggClient:
             raise Refused(f"the sum would be over {len(survivors)} clients, but needs {self.threshold}")
         self._guard.bind(survivors)
         digest, pairs = survivors_digest(self._salt, survivors), self._pairs_kept()
-        tags = {
-            name: encoded(self._tag(pairs[name].confirm, self.name, name, digest)) for name in survivors - {self.name}
-        }
+        others = survivors - {self.name}
+        tags = {name: encoded(self._tag(pairs[name].confirm, self.name, name, digest)) for name in others}
         self._state["over"] = sorted(survivors)
-        return Confirmed(session=self.session, client=self.name, survivors=encoded(digest), tags=tags)
+        return messages.Confirmed(session=self.session, client=self.name, survivors=encoded(digest), tags=tags)
 
-    def reveal(self, confirmations: Confirmations) -> Revealed:
+    def reveal(self, confirmations: messages.Confirmations) -> messages.Revealed:
         """Reveal the shares that unmask the sum.
 
         Raises:
             Refused: too few confirmed the same survivors.
         """
-        return self._once("confirmations", confirmations, Revealed, self._reveal)
+        return self._once(confirmations, messages.Revealed, self._reveal)
 
-    def _reveal(self, given: Confirmations) -> Revealed:
+    def _reveal(self, given: messages.Confirmations) -> messages.Revealed:
         if given.client != self.name:
             raise Refused(f"the confirmations are for {preview(given.client)}, not for this site")
         survivors, pairs = set(self._state.get("over", ())), self._pairs_kept()
         digest = survivors_digest(self._salt, survivors)
         others = {name: decoded(tag) for name, tag in given.tags.items() if name in survivors - {self.name}}
-        false = [
-            name
-            for name, tag in others.items()
-            if not hmac.compare_digest(tag, self._tag(pairs[name].confirm, name, self.name, digest))
-        ]
+        expected = {name: self._tag(pairs[name].confirm, name, self.name, digest) for name in others}
+        false = [name for name, tag in others.items() if not hmac.compare_digest(tag, expected[name])]
         right = len(others) - len(false) + 1
         if right < self.threshold:  # false tags do not count, and do not stop honest clients
             why = f"; {preview(false[0])} did not give its word on those that this site was told" if false else ""
             raise Refused(f"{right} gave their word on the survivors, but {self.threshold} must have done so{why}")
         self._guard.bind(survivors)
         parts = {name: decoded(part) for name, part in self._state["parts"].items()}
-        return Revealed(
-            session=self.session,
-            client=self.name,
-            own={name: encoded(part[SHARE_BYTES:]) for name, part in parts.items() if name in survivors},
-            keys={name: encoded(part[:SHARE_BYTES]) for name, part in parts.items() if name not in survivors},
-        )
+        own = {name: encoded(part[SHARE_BYTES:]) for name, part in parts.items() if name in survivors}
+        keys = {name: encoded(part[:SHARE_BYTES]) for name, part in parts.items() if name not in survivors}
+        return messages.Revealed(session=self.session, client=self.name, own=own, keys=keys)
 
-    def _once(self, step: str, given: _Given, kind: type[_Answer], work: Callable[[_Given], _Answer]) -> _Answer:
+    def _once(self, given: _Given, kind: type[_Answer], work: Callable[[_Given], _Answer]) -> _Answer:
         """Answer a step once, and the same way if its message comes again."""
         if given.session != self.session:
             raise Refused(f"the {given.NOUN} is of another sum")
         digest = hashlib.sha256(json.dumps(given.to_json(), sort_keys=True).encode()).hexdigest()
-        done = self._state.get("done", {})
+        step, done = _STEPS[type(given)], self._state.get("done", {})
         if done.get(step) == digest and self._state["last"] == step:
             return kind.from_json(json.loads(self._state["answer"]))
         if step in done:
             raise Refused(f"this site has answered another {given.NOUN} in this sum, or a later step")
-        self._check_order(step, done)
+        due = next(earlier for earlier, name in _STEPS.items() if name not in done)
+        if not isinstance(given, due):
+            raise Refused(f"the {given.NOUN} came before the {due.NOUN}")
+        if "join" not in self._state:
+            raise Refused(f"the {given.NOUN} came before this site joined")
         before = dict(self._state)
         try:
             answer = work(given).signed(self.identity)
@@ -357,21 +329,10 @@ class SecAggClient:
         self.memory.put(self.session, self._state)  # before the answer leaves
         return answer
 
-    def _check_order(self, step: str, done: Mapping[str, str]) -> None:
-        steps = list(_STEPS)
-        lacking = next((earlier for earlier in steps[: steps.index(step)] if earlier not in done), None)
-        if lacking is not None:
-            raise Refused(f"the {_STEPS[step].NOUN} came before the {_STEPS[lacking].NOUN}")
-        if "join" not in self._state:
-            raise Refused(f"the {_STEPS[step].NOUN} came before this site joined")
-
     def _pairs_kept(self) -> dict[str, _Pair]:
         names, keys = self._state["pairs"]["with"], decoded(self._state["pairs"]["keys"])
-        starts = range(0, 96 * len(names), 96)
-        return {
-            name: _Pair(keys[start : start + 32], keys[start + 32 : start + 64], keys[start + 64 : start + 96])
-            for name, start in zip(names, starts, strict=True)
-        }
+        blocks = [keys[start : start + 32] for start in range(0, len(keys), 32)]
+        return {name: _Pair(*blocks[3 * place : 3 * place + 3]) for place, name in enumerate(names)}
 
     def _nonce(self, receiver: str, sender: str | None = None) -> bytes:
         """One for each direction of a channel, whose key serves this aggregation alone."""

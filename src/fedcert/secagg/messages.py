@@ -18,28 +18,42 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
+from fedcert._files.documents import kind_of, parse
 from fedcert._schema.declare import optional, required
 from fedcert._schema.encoding import Encoded
 from fedcert._schema.field_types import MappingOf, Pattern, Text
 from fedcert._schema.record import Record
+from fedcert.errors import Refused
 from fedcert.privacy.keys.framing import framed
 from fedcert.privacy.keys.identity import Identity
 from fedcert.privacy.keys.keyring import Keyring
 from fedcert.report import Request
 from fedcert.report.fields import LABEL_COUNTS, ROSTER
+from fedcert.report.request import PrivateSum
 from fedcert.secagg.shamir import SHARE_BYTES
 
 TAG_BYTES = 32
 """Of HMAC-SHA-256."""
 COMMON_BYTES = 32
-"""That each client adds to the key which all have in common (see `verification`)."""
+"""That each client adds to the key which all have in common (see `binding`)."""
 SEALED_BYTES = 2 * SHARE_BYTES + COMMON_BYTES + 16
 """Two shares and a part of the common key, under ChaCha20-Poly1305 with its tag of 16 bytes."""
 _REMEDY = "whoever sent it should send it again"
+
+
+def sum_asked(request: Request) -> tuple[PrivateSum, tuple[str, ...]]:
+    """What a request asks to sum, and the roster that it asks.
+
+    Raises:
+        Refused: it asks for no private sum.
+    """
+    if request.private is None or request.roster is None:
+        raise Refused("the request asks for no private sum")
+    return request.private, request.roster
 
 
 def session_of(request: Request, purpose: str = "counts") -> str:
@@ -130,7 +144,7 @@ class Shares(ClientMessage):
 
     Attributes:
         sealed: name -> a share of its secret mask key and of its self-mask's seed, and its part of the key that all
-            have in common (see `verification`); that client alone can open it.
+            have in common (see `binding`); that client alone can open it.
         witness: name -> hashes of both shares, by which a false one is recognised.
     """
 
@@ -263,3 +277,18 @@ class Revealed(ClientMessage):
 
     own: Mapping[str, str] = required(MappingOf(Encoded(SHARE_BYTES), "names to shares"))
     keys: Mapping[str, str] = required(MappingOf(Encoded(SHARE_BYTES), "names to shares"))
+
+
+SERVER_MESSAGES: tuple[type[ServerMessage], ...] = (Keys, Delivery, Survivors, Confirmations)
+CLIENT_MESSAGES: tuple[type[ClientMessage], ...] = (Join, Shares, Masked, Confirmed, Revealed)
+
+
+def read_message(text: str | bytes, kinds: Iterable[type[Record]], place: str) -> Any:
+    """A message of one of some kinds.
+
+    Raises:
+        FileProblem: it is no JSON.
+        InvalidValue: it is of another kind, or breaks a rule.
+    """
+    document = parse(text, place)
+    return kind_of(document, place, kinds).from_json(document, place)

@@ -2,50 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from fedcert._files.documents import kind_of, parse
-from fedcert._schema.record import Record
 from fedcert.errors import ConfidentialRefusal, FedcertError, ModelProblem, Refused, preview
-from fedcert.privacy.dp.ledger import spend
-from fedcert.privacy.keys.identity import Identity
-from fedcert.privacy.keys.keyring import Keyring
+from fedcert.privacy.dp.accounting import spend
+from fedcert.privacy.keys.identity import Identity, read_identity
+from fedcert.privacy.keys.keyring import Keyring, read_keyring
 from fedcert.privacy.keys.signing import signer
-from fedcert.privacy.policy import Policy
-from fedcert.privacy.state_store import StateStore
+from fedcert.privacy.policy import Policy, read_policy
+from fedcert.privacy.state_store import FolderStore, StateStore
 from fedcert.report import Report, Request
+from fedcert.secagg import messages
 from fedcert.secagg.client import HOLDERS, MIN_CLIENTS, SecAggClient
-from fedcert.secagg.messages import (
-    ClientMessage,
-    Confirmations,
-    Confirmed,
-    Delivery,
-    Holders,
-    Join,
-    Keys,
-    Masked,
-    Revealed,
-    ServerMessage,
-    Shares,
-    Survivors,
-    Totals,
-)
-from fedcert.secagg.sum_chain import ChainedSum, SumChain
+from fedcert.secagg.sum_chain import SumChain
 
-SERVER_MESSAGES: tuple[type[ServerMessage], ...] = (Keys, Delivery, Survivors, Confirmations)
-CLIENT_MESSAGES: tuple[type[ClientMessage], ...] = (Join, Shares, Masked, Confirmed, Revealed)
-
-
-def read_message(text: str | bytes, kinds: Iterable[type[Record]], place: str) -> Any:
-    """A message of one of some kinds.
-
-    Raises:
-        FileProblem: it is no JSON.
-        InvalidValue: it is of another kind, or breaks a rule.
-    """
-    document = parse(text, place)
-    return kind_of(document, place, kinds).from_json(document, place)
+_File = str | Path
 
 
 class Participant:
@@ -77,22 +51,20 @@ class Participant:
     ) -> None:
         self._policy = policy or Policy()
         self._policy.check_asked(request)
+        private, roster = messages.sum_asked(request)
         asker = signer(request, keyring)
         if asker is None:
             raise Refused("the request is not signed by anybody in the keyring: a private sum starts with trust")
-        if asker in (request.roster or ()):
+        if asker in roster:
             raise Refused(
-                f"{preview(asker)} signed the request and is on its roster: who adds up must not be among those "
-                "that are "
-                "added up"
+                f"{preview(asker)} signed the request and is on its roster: who adds up must not be among those that "
+                "are added up"
             )
-        support = request.private is not None and request.private.fewest_holders is not None
-        checked = support or (request.private is not None and request.private.spread)
-        purpose = HOLDERS if support else "counts"
+        support = private.fewest_holders is not None
+        purpose, checked = HOLDERS if support else "counts", support or private.spread
         self._first = SecAggClient(request, identity, keyring, memory, purpose=purpose, checked=checked, fewest=fewest)
         self._chain = SumChain(self._first, memory)
-        self._make_report, self._memory = report, memory
-        self.request = request
+        self._make_report, self._memory, self._budget, self.request = report, memory, private.budget, request
 
     @property
     def session(self) -> str:
@@ -118,24 +90,21 @@ class Participant:
             FileProblem: it is no message.
             InvalidValue: it is no message.
         """
-        message = read_message(text, (*SERVER_MESSAGES, Holders, Totals), "what the server tells")
-        if isinstance(message, Holders):
+        kinds = (*messages.SERVER_MESSAGES, messages.Holders, messages.Totals)
+        message = messages.read_message(text, kinds, "what the server tells")
+        if isinstance(message, messages.Holders):
             return self._chain.open_counts(message).join().dumps()
-        if isinstance(message, Totals):
+        if isinstance(message, messages.Totals):
             return self._chain.open_second(message).join().dumps()
         begun = self._chain.sum_of(message)
-        return self._answer(begun, message).dumps()
-
-    def _answer(self, begun: ChainedSum, message: ServerMessage) -> ClientMessage:
-        if isinstance(message, Keys):
-            return begun.client.share(message)
-        if isinstance(message, Delivery):
-            return begun.client.mask(message, begun.pack(self._report()))
-        if isinstance(message, Survivors):
+        if isinstance(message, messages.Keys):
+            return begun.client.share(message).dumps()
+        if isinstance(message, messages.Delivery):
+            return begun.client.mask(message, begun.pack(self._report())).dumps()
+        if isinstance(message, messages.Survivors):
             self._chain.check_survivors(begun, message)
-            return begun.client.confirm(message)
-        assert isinstance(message, Confirmations)  # noqa: S101 (`read_message` takes no other)
-        return begun.client.reveal(message)
+            return begun.client.confirm(message).dumps()
+        return begun.client.reveal(message).dumps()
 
     def _report(self) -> Report:
         """This client's report: the same at every step, however often the program starts anew."""
@@ -149,11 +118,55 @@ class Participant:
                 raise
             except FedcertError as error:
                 raise ConfidentialRefusal(str(error)) from None
-            budget = self.request.private.budget if self.request.private is not None else None
-            if budget is not None:
-                spend(self._memory, self.request.nonce, budget, self._policy.total_epsilon)
+            if self._budget is not None:
+                spend(self._memory, self.request.nonce, self._budget, self._policy.total_epsilon)
             self._memory.put(f"report-{self._first.session}", report.to_json())
         return report
+
+
+@dataclass(frozen=True)
+class ParticipantConfig:
+    """A client's keys, memory and rules.
+
+    Attributes:
+        identity: its keys.
+        keyring: whom it trusts: the other clients and the coordinator.
+        memory: a folder of its own, for what it must remember.
+        fewest: the fewest clients that it lets a sum be over.
+        policy: its rules about what leaves it.
+    """
+
+    identity: Identity
+    keyring: Keyring
+    memory: Path
+    fewest: int = MIN_CLIENTS
+    policy: Policy = field(default_factory=Policy)
+
+    @classmethod
+    def read(
+        cls, keys: _File, trusted: _File, memory: _File, fewest: int = MIN_CLIENTS, policy: _File | None = None
+    ) -> ParticipantConfig:
+        """From the files that `fedcert keys` made, and the client's rules (.json).
+
+        Raises:
+            CallError: a file is not there, or secret keys can be read by others.
+            FileProblem: a file cannot be read.
+            InvalidValue: it holds something else.
+        """
+        rules = read_policy(None if policy is None else Path(policy))
+        return cls(read_identity(Path(keys)), read_keyring(Path(trusted)), Path(memory), fewest, rules)
+
+    @contextmanager
+    def at_work(self, request: Request, report: Callable[[], Report]) -> Iterator[Participant]:
+        """The client in a sum; its memory is held meanwhile.
+
+        Raises:
+            Refused: it does not take part; the sentence says why.
+        """
+        with closing(FolderStore(self.memory)) as memory:
+            yield Participant(
+                request, self.identity, self.keyring, memory, report, policy=self.policy, fewest=self.fewest
+            )
 
 
 def public_reason(error: Exception) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -12,25 +12,10 @@ from fedcert._schema.encoding import decoded, encoded
 from fedcert.errors import QuorumMissed, Refused, preview
 from fedcert.privacy.keys.keyring import Keyring
 from fedcert.report import Request
+from fedcert.secagg import messages
 from fedcert.secagg.binding import half_witness, mask_seed, survivors_digest
 from fedcert.secagg.masks import Vector, agreed, stream
-from fedcert.secagg.messages import (
-    ClientMessage,
-    Confirmations,
-    Confirmed,
-    Delivery,
-    Join,
-    Keys,
-    Masked,
-    Revealed,
-    ServerMessage,
-    Shares,
-    Survivors,
-    session_of,
-)
 from fedcert.secagg.shamir import is_share, secret_of, secrets_of
-
-STAGES: tuple[type[ClientMessage], ...] = (Join, Shares, Masked, Confirmed, Revealed)
 
 
 class SecAggServer:
@@ -57,16 +42,14 @@ class SecAggServer:
         purpose: str = "counts",
         invited: Collection[str] | None = None,
     ) -> None:
-        if request.private is None or request.roster is None:
-            raise Refused("the request asks for no private sum")
-        self.request, self.keyring, self.length = request, keyring, length
-        self.threshold = request.private.threshold
-        self.session = session_of(request, purpose)
+        private, roster = messages.sum_asked(request)
+        self.keyring, self.length, self.threshold = keyring, length, private.threshold
+        self.session = messages.session_of(request, purpose)
         self._salt = bytes.fromhex(self.session)
-        self._place = {name: place for place, name in enumerate(request.roster, start=1)}
+        self._place = {name: place for place, name in enumerate(roster, start=1)}
         self.invited = set(self._place) if invited is None else set(invited)
         self.stage = 0
-        self.received: list[dict[str, ClientMessage]] = [{} for _ in STAGES]
+        self.received: list[dict[str, messages.ClientMessage]] = [{} for _ in messages.CLIENT_MESSAGES]
         self.total: Vector | None = None
 
     @property
@@ -74,21 +57,21 @@ class SecAggServer:
         """Who may send a message in this stage."""
         if self.stage == 0:
             return self.invited
-        if self.stage >= len(STAGES):
+        if self.stage >= len(messages.CLIENT_MESSAGES):
             return set()
         return set(self.received[self.stage - 1])
 
     @property
     def waiting_for(self) -> set[str]:
         """Who may still send one."""
-        return self.asked - set(self.received[self.stage]) if self.stage < len(STAGES) else set()
+        return self.asked - set(self.received[self.stage]) if self.stage < len(messages.CLIENT_MESSAGES) else set()
 
     @property
     def survivors(self) -> set[str]:
         """Whose numbers are in the sum."""
         return set(self.received[2])
 
-    def take(self, message: ClientMessage) -> None:
+    def take(self, message: messages.ClientMessage) -> None:
         """Take a client's message; the same one may come again.
 
         Raises:
@@ -100,42 +83,41 @@ class SecAggServer:
         if message.client not in self._place:
             raise Refused(f"{client} is not among the {len(self._place)} clients that were asked")
         message.check(self.keyring)
-        stage = STAGES.index(type(message))
+        stage = messages.CLIENT_MESSAGES.index(type(message))
         first = self.received[stage].get(message.client)
         if first is not None:
             if first != message:
                 raise Refused(f"{client} has sent its {message.NOUN} already, with another content; the first stays")
             return
         if stage != self.stage or message.client not in self.asked:
-            late = stage < self.stage
-            raise Refused(f"the {message.NOUN} of {client} came {'too late' if late else 'too early'}")
+            raise Refused(f"the {message.NOUN} of {client} came too {'late' if stage < self.stage else 'early'}")
         self._check(message)
         self.received[stage][message.client] = message
 
-    def _check(self, message: ClientMessage) -> None:
+    def _check(self, message: messages.ClientMessage) -> None:
         """Check that a message fits the others."""
-        client, joined = preview(message.client), set(self.received[0])
-        if isinstance(message, Join) and any(other.key == message.key for other in self._of(Join).values()):
-            raise Refused(f"the key of {client} is another site's")
-        if isinstance(message, Join):
+        client, keys = preview(message.client), self._keys
+        if isinstance(message, messages.Join):
+            if message.key in keys.values():
+                raise Refused(f"the key of {client} is another site's")
             agreed(X25519PrivateKey.generate(), decoded(message.key))  # a key of small order shows now
-        if isinstance(message, Shares) and (
-            set(message.sealed) != joined - {message.client} or set(message.witness) != joined
+        if isinstance(message, messages.Shares) and (
+            set(message.sealed) != set(keys) - {message.client} or set(message.witness) != set(keys)
         ):
             raise Refused(f"{client} did not seal shares for everybody who takes part, and for nobody else")
-        if isinstance(message, Masked) and len(decoded(message.vector)) != 8 * self.length:
+        if isinstance(message, messages.Masked) and len(decoded(message.vector)) != 8 * self.length:
             raise Refused(f"{client} sent {len(decoded(message.vector)) // 8} numbers, but {self.length} are asked for")
-        if isinstance(message, Confirmed):
+        if isinstance(message, messages.Confirmed):
             if decoded(message.survivors) != survivors_digest(self._salt, self.survivors):
                 raise Refused(f"{client} gave its word on other survivors")
             if set(message.tags) != self.survivors - {message.client}:
                 raise Refused(f"{client} did not give its word to every other survivor")
-        if isinstance(message, Revealed):
+        if isinstance(message, messages.Revealed):
             self._check_shares(message)
 
-    def _check_shares(self, message: Revealed) -> None:
+    def _check_shares(self, message: messages.Revealed) -> None:
         """Check the shares that a client reveals against their owners' hashes of them."""
-        client, sharers = preview(message.client), self._of(Shares)
+        client, sharers = preview(message.client), self._of(messages.Shares)
         if set(message.own) != self.survivors or set(message.keys) != set(sharers) - self.survivors:
             raise Refused(f"{client} did not reveal what the sum needs, and nothing else")
         for shares, half in ((message.keys, 0), (message.own, 1)):
@@ -154,44 +136,51 @@ class SecAggServer:
         Raises:
             QuorumMissed: they are too few; there will be no sum, and nothing is known of any client's numbers.
         """
-        if names is not None:
-            kept = {name: message for name, message in self.received[self.stage].items() if name in names}
-            self.received[self.stage] = kept
         answered = self.received[self.stage]
+        if names is not None:
+            answered = {name: message for name, message in answered.items() if name in names}
+            self.received[self.stage] = answered
         if len(answered) < self.threshold:
+            noun = messages.CLIENT_MESSAGES[self.stage].NOUN
             raise QuorumMissed(
-                f"{len(answered)} clients sent their {STAGES[self.stage].NOUN}, but a private sum needs "
-                f"{self.threshold}; nothing is known of anybody's numbers"
+                f"{len(answered)} clients sent their {noun}, but a private sum needs {self.threshold}; nothing is "
+                "known of anybody's numbers"
             )
         self.stage += 1
-        if self.stage == len(STAGES):
+        if self.stage == len(messages.CLIENT_MESSAGES):
             self.total = self._unmasked()
 
-    def message_for(self, client: str) -> ServerMessage | None:
+    def message_for(self, client: str) -> messages.ServerMessage | None:
         """The message to a client in this stage; None in the first, after the last, and for who dropped out."""
-        if client not in self.asked or not 0 < self.stage < len(STAGES):
+        if client not in self.asked or not 0 < self.stage < len(messages.CLIENT_MESSAGES):
             return None
         if self.stage == 1:
-            return Keys(session=self.session, keys={name: join.key for name, join in self._of(Join).items()})
+            return messages.Keys(session=self.session, keys=self._keys)
         if self.stage == 2:
-            sealed = {name: shares.sealed[client] for name, shares in self._of(Shares).items() if name != client}
-            return Delivery(session=self.session, client=client, sealed=sealed)
+            shares = self._of(messages.Shares)
+            sealed = {name: sent.sealed[client] for name, sent in shares.items() if name != client}
+            return messages.Delivery(session=self.session, client=client, sealed=sealed)
         if self.stage == 3:
-            return Survivors(session=self.session, survivors=tuple(sorted(self.survivors)))
-        tags = {name: word.tags[client] for name, word in self._of(Confirmed).items() if name != client}
-        return Confirmations(session=self.session, client=client, tags=tags)
+            return messages.Survivors(session=self.session, survivors=tuple(sorted(self.survivors)))
+        tags = {name: word.tags[client] for name, word in self._of(messages.Confirmed).items() if name != client}
+        return messages.Confirmations(session=self.session, client=client, tags=tags)
+
+    @property
+    def _keys(self) -> dict[str, str]:
+        """The public mask keys of those who joined."""
+        return {name: join.key for name, join in self._of(messages.Join).items()}
 
     def _of(self, kind: type[Any]) -> dict[str, Any]:
         # Sorted: messages must not depend on who answered first, or a coordinator that was restarted would send others.
-        return dict(sorted(self.received[STAGES.index(kind)].items()))
+        return dict(sorted(self.received[messages.CLIENT_MESSAGES.index(kind)].items()))
 
     def _unmasked(self) -> Vector:
         """The sum, with its masks removed."""
-        survivors, sharers = sorted(self.survivors), set(self._of(Shares))
+        survivors, sharers = sorted(self.survivors), set(self._of(messages.Shares))
         total = np.zeros(self.length, dtype=np.uint64)
-        for message in self._of(Masked).values():
+        for message in self._of(messages.Masked).values():
             total += np.frombuffer(decoded(message.vector), dtype="<u8")
-        revealed: dict[str, Revealed] = self._of(Revealed)
+        revealed: dict[str, messages.Revealed] = self._of(messages.Revealed)
         chosen = sorted(revealed)[: self.threshold]
         shares = [{self._place[by]: decoded(revealed[by].own[name]) for by in chosen} for name in survivors]
         for seed in secrets_of(shares):
@@ -203,8 +192,7 @@ class SecAggServer:
 
     def _without_pairs(self, total: Vector, dropped: str, secret: bytes, survivors: list[str]) -> None:
         """Remove the masks that survivors share with a client that dropped out."""
-        keys: Mapping[str, str] = {name: join.key for name, join in self._of(Join).items()}
-        private = X25519PrivateKey.from_private_bytes(secret)
+        keys, private = self._keys, X25519PrivateKey.from_private_bytes(secret)
         if encoded(private.public_key().public_bytes_raw()) != keys[dropped]:
             raise Refused(f"the shares of {preview(dropped)} do not fit together: it shared another key than its own")
         for name in survivors:

@@ -52,9 +52,8 @@ class SumChain:
     def __init__(self, first: SecAggClient, memory: StateStore) -> None:
         self.request, self.first, self.memory = first.request, first, memory
         self.layout = VectorLayout(self.request)
-        private = self.request.private
-        self._asks_support = private is not None and private.fewest_holders is not None
-        self._asks_second = private is not None and private.spread
+        self._asks_support = self.layout.private.fewest_holders is not None
+        self._asks_second = self.layout.private.spread
 
     def sum_of(self, message: ServerMessage) -> ChainedSum:
         """The aggregation that a message belongs to.

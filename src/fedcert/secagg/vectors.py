@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,17 +12,17 @@ import numpy.typing as npt
 
 from fedcert.errors import InvalidValue, Refused, preview
 from fedcert.privacy.dp.accounting import share_of
-from fedcert.privacy.dp.mechanism import cells_of, check_units, describe_budget, privacy_unit, with_noise
+from fedcert.privacy.dp.mechanism import cells_of, check_units, describe_budget, sums_of_noisy_cells, with_noise
 from fedcert.report import Report, Request, Sums
-from fedcert.report.privacy import AddedNoise, PrivacyBudget
-from fedcert.report.sums.algebra import empty_sums, noisy_sums
+from fedcert.report.provenance import SOFTWARE
+from fedcert.report.sums.algebra import empty_sums
 from fedcert.report.sums.groups import effects_or_ones, group_bound
 from fedcert.report.sums.moments import MOMENT_SCALE, Moments
 from fedcert.report.sums.values import ClassTotals
 from fedcert.secagg.class_support import holding
 from fedcert.secagg.masks import Vector
+from fedcert.secagg.messages import sum_asked
 from fedcert.secagg.threshold import max_colluders
-from fedcert.version import __version__
 
 _EFFECTS = tuple(2 ** (step / 2) for step in range(21))
 """Design effects are rounded up to these, and clients counted at each step: a maximum is no sum, a histogram is."""
@@ -34,33 +34,29 @@ _LARGEST_SUM = 2**62
 Whole = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
 class VectorLayout:
     """Where the numbers of a private sum stand in its vector.
 
-    Attributes:
+    Args:
         request: what is asked.
+
+    Raises:
+        Refused: it asks for no private sum.
     """
 
-    request: Request
-
-    def __post_init__(self) -> None:
-        if self.request.private is None or self.request.roster is None:
-            raise Refused("the request asks for no private sum")
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.private, self._roster = sum_asked(request)
 
     @property
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        assert self.request.private is not None  # noqa: S101
         classes, radii = len(self.request.classes), len(self.request.radii)
-        if self.request.private.budget is not None:  # anything else would be out without noise
+        if self.private.budget is not None:  # anything else would be out without noise
             return {"cells": (classes, radii + 1)}
         shapes: dict[str, tuple[int, ...]] = {"holding": (), "labels": (classes,)}
-        if self.request.private.class_counts:
-            shapes["class_rows"] = (classes, radii)
-        else:
-            shapes["certified"] = (radii,)
+        shapes |= {"class_rows": (classes, radii)} if self.private.class_counts else {"certified": (radii,)}
         shapes |= {"effects": (len(_EFFECTS),), "groups": (len(_GROUPS),)}
-        if self.request.private.moments:
+        if self.private.moments:
             shapes |= {
                 "labels_labels": (classes * (classes + 1) // 2,),
                 "labels_certified": (classes, radii),
@@ -76,8 +72,7 @@ class VectorLayout:
     @property
     def most_examples(self) -> int:
         """The most that a client may hold: with more, a moment over all clients might not fit into 62 bits."""
-        assert self.request.roster is not None  # noqa: S101
-        return _LARGEST_SUM // (MOMENT_SCALE * len(self.request.roster))
+        return _LARGEST_SUM // (MOMENT_SCALE * len(self._roster))
 
     def pack(self, report: Report) -> Vector:
         """A report's numbers.
@@ -87,9 +82,11 @@ class VectorLayout:
         """
         if report.examples > self.most_examples:
             raise Refused(f"{report.examples:,} examples are more than a private sum can hold ({self.most_examples:,})")
-        budget = self.request.private.budget if self.request.private is not None else None
-        if budget is not None:
-            return self._noisy(report, budget)
+        budget = self.private.budget
+        if budget is not None:  # with its share of the noise: those of the fewest honest clients make up the whole
+            check_units(report, budget)
+            cells = cells_of(report)
+            return with_noise(cells, share_of(budget, self.fewest_honest, cells.size)).ravel().astype(np.uint64)
         effect = max(effects_or_ones(report.design_effect, report.largest_group, 1))
         if effect > _EFFECTS[-1]:
             raise Refused(f"a design effect above {_EFFECTS[-1]:g} is more than a private sum can tell")
@@ -97,8 +94,7 @@ class VectorLayout:
         if "class_rows" in self._shapes and rows is None:
             raise Refused(
                 f"the report of {preview(report.client)} has no counts per class, which the private sum is over; "
-                "certify "
-                "with --class-counts (they leave the site under masks only)"
+                "certify with --class-counts (they leave the site under masks only)"
             )
         parts: dict[str, Any] = {
             "holding": int(report.examples > 0),
@@ -110,9 +106,9 @@ class VectorLayout:
         }
         alone = Sums.of([report]).moments
         if alone is not None:
-            cells = np.array(alone.labels_labels, dtype=np.int64)
+            products = np.array(alone.labels_labels, dtype=np.int64)
             parts |= {
-                "labels_labels": cells[np.triu_indices(len(cells))],
+                "labels_labels": products[np.triu_indices(len(products))],
                 "labels_certified": alone.labels_certified,
                 "certified_squared": alone.certified_squared,
             }
@@ -121,29 +117,20 @@ class VectorLayout:
 
     def contribution(self, report: Report) -> dict[str, Any]:
         """What of a report would enter the sum, by name; before noise, where there is any."""
-        private = self.request.private
-        if private is not None and private.budget is not None:
-            check_units(report, private.budget)
-            return {"cells": cells_of(report).tolist(), "noise": describe_budget(private.budget)}
+        budget, fewest = self.private.budget, self.private.fewest_holders
+        if budget is not None:
+            check_units(report, budget)
+            return {"cells": cells_of(report).tolist(), "noise": describe_budget(budget)}
         parts = {name: part.tolist() for name, part in self._parts(self.pack(report))}
-        if private is not None and private.fewest_holders is not None:
-            counts = f"in a second sum, without classes that fewer than {private.fewest_holders} sites hold"
+        if fewest is not None:
+            counts = f"in a second sum, without classes that fewer than {fewest} sites hold"
             return {"in a first sum": {"holding": holding(report).tolist()}, counts: parts}
         return parts
-
-    def _noisy(self, report: Report, budget: PrivacyBudget) -> Vector:
-        """A client's cells with its share of the noise: the shares of the fewest honest clients make up the whole."""
-        check_units(report, budget)
-        cells = cells_of(report)
-        return with_noise(cells, share_of(budget, self.fewest_honest, cells.size)).ravel().astype(np.uint64)
 
     @property
     def fewest_honest(self) -> int:
         """Clients in a sum that surely add their noise, if no more collude than the threshold tolerates."""
-        assert self.request.private is not None  # noqa: S101
-        assert self.request.roster is not None  # noqa: S101
-        threshold, roster = self.request.private.threshold, len(self.request.roster)
-        return threshold - max_colluders(threshold, roster)
+        return self.private.threshold - max_colluders(self.private.threshold, len(self._roster))
 
     def sums(self, total: Vector, contributors: int) -> Sums:
         """The sums that a total over so many clients stands for.
@@ -158,47 +145,28 @@ class VectorLayout:
                 f"the private sum is not one of honest reports ({error}); who gave false numbers cannot be told"
             ) from None
 
-    def _noisy_sums(self, cells: Whole, contributors: int, budget: PrivacyBudget) -> Sums:
-        share = share_of(budget, self.fewest_honest, cells.size)
-        # All clients in the sum added a share, and perhaps all of them were honest.
-        variance = share.of_examples * contributors
-        noise = AddedNoise(budget=budget, rho=share.rho, variance=variance, scale=share.scale, cells=cells.tolist())
-        unit = privacy_unit(budget, len(self.request.radii))
-        empty = empty_sums(self.request, contributors, software=f"fedcert {__version__}", **unit)
-        return noisy_sums(empty, noise, contributors, describe_budget(budget))
-
     def _sums(self, parts: dict[str, Whole], contributors: int) -> Sums:
-        if "cells" in parts:
-            assert self.request.private is not None  # noqa: S101
-            assert self.request.private.budget is not None  # noqa: S101
-            return self._noisy_sums(parts["cells"], contributors, self.request.private.budget)
+        if self.private.budget is not None:
+            share = share_of(self.private.budget, self.fewest_honest, parts["cells"].size)
+            return sums_of_noisy_cells(self.request, self.private.budget, share, parts["cells"], contributors)
         labels = tuple(parts["labels"].tolist())
         moments = self._moments(parts, int(parts["holding"])) if "labels_labels" in parts else None
-        rows = parts.get("class_rows")
+        rows, by_class = parts.get("class_rows"), None
         certified = parts["certified"] if rows is None else rows.sum(axis=0)
-        by_class = None
         if rows is not None:
+            counts = tuple(map(tuple, rows.tolist()))
             by_class = ClassTotals(
-                contributors=contributors,
-                label_counts=labels,
-                certified_counts=tuple(map(tuple, rows.tolist())),
-                moments=moments,
+                contributors=contributors, label_counts=labels, certified_counts=counts, moments=moments
             )
         effect, group = _largest(_EFFECTS, parts["effects"]), _largest(_GROUPS, parts["groups"])
-        return Sums(
-            model=self.request.model,
-            request=self.request.digest,
-            smoothing=self.request.smoothing,
-            radii=self.request.radii,
-            classes=self.request.classes,
-            contributors=contributors,
+        return replace(
+            empty_sums(self.request, contributors, software=SOFTWARE),
             label_counts=labels,
             certified_counts=tuple(certified.tolist()),
             by_class=by_class,
             moments=moments,
             design_effect=None if effect == 1 else (float(effect),) * len(self.request.radii),
             largest_group=None if group in (1, _GROUPS[-1]) else int(group),
-            software=f"fedcert {__version__}",
         )
 
     def _parts(self, total: Vector) -> Iterator[tuple[str, Whole]]:

@@ -21,7 +21,7 @@ from fedcert.errors import CallError, QuorumMissed
 from fedcert.privacy.keys.identity import Identity, write_identity
 from fedcert.privacy.keys.keyring import Keyring
 from fedcert.privacy.policy import Policy
-from fedcert.secagg.participant_config import ParticipantConfig
+from fedcert.secagg.participant import ParticipantConfig
 from flower_processes import app_in, flower, trained_weights
 from function_grid import CLASSES, FOUR, SMOOTHING, FunctionGrid, honest, network
 

@@ -15,7 +15,7 @@ site = flare.get_site_name()
 participant = None
 if "--keys" in sys.argv:
     from fedcert.privacy.policy import Policy
-    from fedcert.secagg.participant_config import ParticipantConfig
+    from fedcert.secagg.participant import ParticipantConfig
 
     keys = sys.argv[sys.argv.index("--keys") + 1]
     participant = replace(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedcert.errors import Refused
-from fedcert.privacy.dp.accounting import epsilon_of, rho_of
-from fedcert.privacy.dp.ledger import spend
+from fedcert.privacy.dp.accounting import epsilon_of, rho_of, spend
 from fedcert.privacy.state_store import InMemoryStore
 from fedcert.report.privacy import PrivacyBudget
 

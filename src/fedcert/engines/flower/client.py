@@ -1,17 +1,31 @@
-"""The client's side: a query handler's whole work."""
+"""The client's side: a query handler's whole work.
+
+Messages of a round hold one record of text, and the weights:
+
+server -> client    {"fedcert": {"ask": "name"}}
+client -> server    {"fedcert": {"name": …}}
+server -> client    {"fedcert": {"ask": "report", "request": …}, "arrays": weights}
+client -> server    {"fedcert": {"name": …, "report": …}}  or  {"fedcert": {"name": …, "trouble": …}}
+
+in a private sum:
+server -> client    {"fedcert": {"ask": "private", "request": …}, "arrays": weights}
+server -> client    {"fedcert": {"ask": "private", "request": …, "told": …}}
+client -> server    {"fedcert": {"name": …, "said": …}}  or  {"fedcert": {"name": …, "trouble": …}}
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flwr.app import Context, Message
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from fedcert.engines.client import PRIVATE, REPORT, reply_to
-from fedcert.engines.flower.messages import ARRAYS, content_of, record_of
 
 if TYPE_CHECKING:
     from fedcert.privacy.policy import Policy
-    from fedcert.secagg.participant_config import ParticipantConfig
+    from fedcert.secagg.participant import ParticipantConfig
+
+KEY, ARRAYS, KIND = "fedcert", "arrays", "query.certify"
 
 
 def answer(
@@ -63,6 +77,17 @@ def answer(
 def name_of(context: Context) -> str:
     """A client's name by its node's configuration."""
     name = context.node_config.get("client")
-    if name is not None:
-        return str(name)
-    return f"client-{context.node_config.get('partition-id', context.node_id)}"
+    return f"client-{context.node_config.get('partition-id', context.node_id)}" if name is None else str(name)
+
+
+def record_of(message: Message) -> dict[str, str]:
+    """The texts of a message; empty where it has none."""
+    if not message.has_content():
+        return {}
+    record = message.content.config_records.get(KEY, {})
+    return {str(name): value for name, value in record.items() if isinstance(value, str)}
+
+
+def content_of(texts: dict[str, str], **records: Any) -> RecordDict:
+    """A message's content."""
+    return RecordDict({KEY: ConfigRecord(dict(texts)), **records})

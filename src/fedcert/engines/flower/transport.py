@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 
 from fedcert._schema.field_types import Text
 from fedcert.engines.client import PRIVATE, REPORT
-from fedcert.engines.flower.messages import ARRAYS, KIND, content_of, record_of
+from fedcert.engines.flower.client import ARRAYS, KIND, content_of, record_of
 from fedcert.errors import InvalidValue
 from fedcert.report import Request
 from fedcert.rounds import Reply
@@ -88,7 +88,7 @@ class FlowerTransport:
         self._calls: dict[str, int] = {}  # message -> node that it asks for its name
         self._sent: dict[str, tuple[str, int]] = {}  # message -> client and node that it was sent to
         self._stage, self._messages = 0, dict[str, str]()
-        self._request: Request | None = None
+        self._request: Request  # of the round, from when the first messages are sent
 
     def names(self, seconds: float) -> tuple[set[str], bool]:
         """See `Transport.names`."""
@@ -112,7 +112,6 @@ class FlowerTransport:
     @property
     def _seconds(self) -> float:
         """How long a message lives."""
-        assert self._request is not None  # noqa: S101
         left = seconds_left(self._request)
         return left if self._stage == 0 else max(left, _SHORTEST_STAGE)
 
@@ -175,7 +174,6 @@ class FlowerTransport:
 
     def _stage_message(self, number: int, text: str) -> Message:
         """The message of the stage to a node: with the weights in the first, with the request in every one."""
-        assert self._request is not None  # noqa: S101
         texts = {"ask": REPORT if self._request.private is None else PRIVATE, "request": self._request.dumps()}
         if self._stage:
             return self._message(number, {**texts, "told": text}, self._seconds)
@@ -190,7 +188,7 @@ class FlowerTransport:
 
     def _replies(self) -> Iterator[Reply]:
         """Answers and failures since the last call."""
-        key = "said" if self._request is not None and self._request.private is not None else "report"
+        key = "report" if self._request.private is None else "said"
         for identifier, message in self._pull(self._sent):
             name, number = self._sent.pop(identifier)
             texts = record_of(message)
@@ -221,7 +219,6 @@ class FlowerTransport:
 
     def _losses(self) -> Iterator[Reply]:
         """Clients that have been lost for too long; should they turn out well after all, they are asked again."""
-        assert self._request is not None  # noqa: S101
         at_the_end = self._stage == 0 and seconds_left(self._request) < _LAST_SECONDS
         now = self.clock()
         for name, client in self._clients.items():

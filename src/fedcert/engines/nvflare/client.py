@@ -22,7 +22,7 @@ from fedcert.engines.client import REPORT, reply_to
 
 if TYPE_CHECKING:
     from fedcert.privacy.policy import Policy
-    from fedcert.secagg.participant_config import ParticipantConfig
+    from fedcert.secagg.participant import ParticipantConfig
 
 KEY, ASK, MESSAGE = "fedcert", "fedcert-ask", "fedcert-told"
 

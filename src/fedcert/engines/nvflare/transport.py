@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
@@ -39,7 +38,7 @@ class NVFlareTransport:
         self._results: SimpleQueue[tuple[int, FLModel] | Reply] = SimpleQueue()
         self._sent: set[str] = set()
         self._stage, self._messages = 0, dict[str, str]()
-        self._request: Request | None = None
+        self._request: Request  # of the round, from when the first messages are sent
 
     def __enter__(self) -> Self:
         accept = self.controller._accept_train_result
@@ -82,29 +81,24 @@ class NVFlareTransport:
 
     def _deliver(self, names: set[str]) -> None:
         """Send clients their messages, those with the same one together."""
-        assert self._request is not None  # noqa: S101
-        same: dict[str, list[str]] = defaultdict(list)
+        stage, same = self._stage, defaultdict[str, list[str]](list)
         for name in sorted(names):
             same[self._messages[name]].append(name)
         for text, targets in same.items():
             meta = {KEY: self._request.dumps()}
             if self._request.private is not None:
-                meta |= {ASK: PRIVATE} | ({MESSAGE: text} if self._stage else {})
+                meta |= {ASK: PRIVATE} | ({MESSAGE: text} if stage else {})
             # NVFlare sends no model without parameters or metrics.
-            content = {"metrics": {"stage": float(self._stage)}} if self._stage else {"params": dict(self.weights)}
+            content = {"metrics": {"stage": float(stage)}} if stage else {"params": dict(self.weights)}
             self.controller.send_model(
                 task_name=_TASK, data=FLModel(**content, meta=meta), targets=targets, timeout=self._timeout,
-                callback=partial(self._take, self._stage),
+                callback=lambda model: self._results.put((stage, model)),
             )  # fmt: skip
         self._sent |= names
-
-    def _take(self, stage: int, model: FLModel) -> None:
-        self._results.put((stage, model))
 
     @property
     def _timeout(self) -> int:
         """Whole seconds that a task lives; 0 is no limit to NVFlare."""
-        assert self._request is not None  # noqa: S101
         if self._request.deadline is None:
             return 0
         return max(_SHORTEST_STAGE if self._stage else 1, round(seconds_left(self._request)))

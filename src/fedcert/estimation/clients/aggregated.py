@@ -14,8 +14,8 @@ from fedcert.errors import EstimationProblem
 from fedcert.estimation.clients.statistics import SufficientStatistics
 from fedcert.report import Smoothing, Sums
 from fedcert.report.privacy import AddedNoise
-from fedcert.report.sums.groups import effects_or_ones, group_bound
 from fedcert.report.sums.algebra import counts_of_cells
+from fedcert.report.sums.groups import effects_or_ones, group_bound
 
 _CLEAR = 4.0
 """A class counts as held if its noisy count is so many standard deviations of the noise: by chance alone that happens

@@ -1,1 +1,1 @@
-"""Differential privacy: mechanism, accounting, budget ledger."""
+"""Differential privacy: mechanism, and accounting with the budget ledger."""

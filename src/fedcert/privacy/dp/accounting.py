@@ -1,4 +1,4 @@
-"""Accounting of noise: zero-concentrated differential privacy (zCDP), its conversion, and each client's share of noise.
+"""Accounting of noise: zero-concentrated differential privacy (zCDP), its conversion, shares of noise, and the ledger.
 
 Clients that add noise together each add a discrete Gaussian of variance s². Their sum is no discrete Gaussian, but is
 close to one; Kairouz, Liu and Steinke (2021, theorem 1) bound what that costs: with n summands, d cells and sensitivity
@@ -10,13 +10,15 @@ D the sum is (e²/2)-zCDP for
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from scipy import optimize
 
-from fedcert.errors import CallError
+from fedcert.errors import CallError, Refused
+from fedcert.privacy.state_store import StateStore
 from fedcert.report.privacy import PrivacyBudget
 
 _MOST_STEPS = 200
@@ -46,18 +48,25 @@ def epsilon_of(rho: float, delta: float) -> float:
 
 def rho_of(epsilon: float, delta: float) -> float:
     """The largest rho whose epsilon at a delta is at most the given one."""
-    low, high = 0.0, 1.0
+    high = 1.0
     while epsilon_of(high, delta) < epsilon:
         high *= 2
+    return _bisected(lambda rho: epsilon_of(rho, delta) > epsilon, 0.0, high)[0]
+
+
+def _bisected(is_above: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+    """The bounds of a root, brought together to a relative distance of 1e-9.
+
+    Args:
+        is_above: whether a value is above the root.
+        low, high: values on both sides of it.
+    """
     for _ in range(_MOST_STEPS):
         middle = (low + high) / 2
-        if epsilon_of(middle, delta) > epsilon:
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if is_above(middle) else (middle, high)
         if high - low < 1e-9 * high:
             break
-    return low
+    return low, high
 
 
 def rho_together(variance: float, clients: int, cells: int, sensitivity: float) -> float:
@@ -108,17 +117,37 @@ def share_of(budget: PrivacyBudget, clients: int, cells: int) -> Share:
     while continuous * scale**2 < _WIDE_ENOUGH and scale < 2**20:
         scale *= 2
     sensitivity = budget.sensitivity * scale
-    low, high = 1e-4, continuous * scale**2 + 1.0
+    high = continuous * scale**2 + 1.0
     while rho_together(high, clients, cells, sensitivity) > wanted:
         high *= 2
         if high > 2.0**90:
             raise CallError(f"no noise gives epsilon {budget.epsilon:g} at delta {budget.delta:g}")
-    for _ in range(_MOST_STEPS):
-        middle = (low + high) / 2
-        if rho_together(middle, clients, cells, sensitivity) > wanted:
-            low = middle
-        else:
-            high = middle
-        if high - low < 1e-9 * high:
-            break
-    return Share(high, scale, rho_together(high, clients, cells, sensitivity))
+    _, variance = _bisected(lambda variance: rho_together(variance, clients, cells, sensitivity) <= wanted, 1e-4, high)
+    return Share(variance, scale, rho_together(variance, clients, cells, sensitivity))
+
+
+def spend(memory: StateStore, nonce: str, budget: PrivacyBudget, most: float | None) -> None:
+    """Note in a client's ledger what a noisy sum costs, before it begins; the same one again costs nothing more.
+
+    What sums cost adds up, as zCDP does.
+
+    Args:
+        memory: what the client remembers.
+        nonce: of the request.
+        budget: what is asked.
+        most: the epsilon that all sums may cost together, at this budget's delta; None for no bound.
+
+    Raises:
+        Refused: with this sum it would be more; nothing is noted.
+    """
+    costs = memory.get("spent") or {}
+    if nonce in costs:
+        return
+    wanted = {**costs, nonce: rho_of(budget.epsilon, budget.delta)}
+    together = epsilon_of(sum(wanted.values()), budget.delta)
+    if most is not None and together > most * (1 + 1e-6):  # `rho_of` is found by bisection
+        raise Refused(
+            f"with {len(costs)} noisy sums before it this one would come to epsilon {together:.3g} at delta "
+            f"{budget.delta:g}, but this site's policy allows {most:g} in all (total_epsilon)"
+        )
+    memory.put("spent", wanted)

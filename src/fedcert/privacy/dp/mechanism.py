@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from fedcert.errors import Refused, preview, require
 from fedcert.privacy.dp.accounting import Share, share_of
-from fedcert.report import Report, Sums
+from fedcert.report import Report, Request, Sums
 from fedcert.report.privacy import ALONE, AddedNoise, PrivacyBudget
+from fedcert.report.provenance import SOFTWARE
 from fedcert.report.sums.algebra import empty_sums, noisy_sums
 
 Whole = npt.NDArray[np.int64]
@@ -43,26 +44,17 @@ def check_units(report: Report, budget: PrivacyBudget) -> None:
         return
     if budget.unit == "example":
         raise Refused(
-            f"the examples of {preview(report.client)} come in groups, and noise for single examples does not "
-            "protect a "
-            "group; ask for a budget whose unit is the group"
+            f"the examples of {preview(report.client)} come in groups, and noise for single examples does not protect "
+            "a group; ask for a budget whose unit is the group"
         )
     most = report.largest_group
     if most is None or most > budget.most_per_unit:
         unsaid = "does not say how many examples its largest group has"
         has = unsaid if most is None else f"has a group of {most} examples"
         raise Refused(
-            f"{preview(report.client)} {has}, but the privacy budget is for at most {budget.most_per_unit}; "
-            "certify with "
-            "fewer examples of each, or ask for a larger budget"
+            f"{preview(report.client)} {has}, but the privacy budget is for at most {budget.most_per_unit}; certify "
+            "with fewer examples of each, or ask for a larger budget"
         )
-
-
-def privacy_unit(budget: PrivacyBudget, radii: int) -> dict[str, Any]:
-    """Fields of sums about groups: the most that the budget allows, since the true sizes would be out without noise."""
-    if budget.most_per_unit == 1:
-        return {}
-    return {"design_effect": (float(budget.most_per_unit),) * radii, "largest_group": budget.most_per_unit}
 
 
 def with_noise(cells: Whole, share: Share) -> Whole:
@@ -92,12 +84,29 @@ def released(report: Report, budget: PrivacyBudget) -> Sums:
     check_units(report, budget)
     cells = cells_of(report)
     share = share_of(budget, 1, cells.size)
-    noise = AddedNoise(
-        budget=budget, rho=share.rho, variance=share.of_examples, scale=share.scale,
-        cells=with_noise(cells, share).tolist(),
-    )  # fmt: skip
-    empty = empty_sums(report, 1, software=report.software, **privacy_unit(budget, len(report.radii)))
-    return noisy_sums(empty, noise, 1, describe_budget(budget))
+    return sums_of_noisy_cells(report, budget, share, with_noise(cells, share), 1)
+
+
+def sums_of_noisy_cells(
+    like: Report | Request, budget: PrivacyBudget, share: Share, cells: Whole, contributors: int
+) -> Sums:
+    """The sums that noisy cells stand for.
+
+    Of groups they have the most that the budget allows, since the true sizes would be out without noise.
+
+    Args:
+        like: whose settings they have.
+        budget: that the noise keeps to.
+        share: of the noise that each client added; all of them did, and perhaps all of them were honest.
+        cells: in the share's units.
+        contributors: how many clients are in them.
+    """
+    most, software = budget.most_per_unit, like.software if isinstance(like, Report) else SOFTWARE
+    unit = {} if most == 1 else {"design_effect": (float(most),) * len(like.radii), "largest_group": most}
+    variance = share.of_examples * contributors
+    noise = AddedNoise(budget=budget, rho=share.rho, variance=variance, scale=share.scale, cells=cells.tolist())
+    empty = empty_sums(like, contributors, software=software, **unit)
+    return noisy_sums(empty, noise, contributors, describe_budget(budget))
 
 
 def describe_budget(budget: PrivacyBudget) -> str:

@@ -17,7 +17,7 @@ from fedcert._schema.declare import required
 from fedcert._schema.encoding import Encoded, Secret, decoded, encoded
 from fedcert._schema.field_types import Text
 from fedcert._schema.record import Record
-from fedcert.errors import CallError, InvalidValue, Refused, preview, require
+from fedcert.errors import CallError, InvalidValue, require
 from fedcert.privacy.keys.framing import framed
 
 require("cryptography", "signing and summing in secret", "private")
@@ -80,12 +80,9 @@ class Identity(Record):
     @classmethod
     def new(cls, name: str) -> Identity:
         """New keys, from the system's randomness."""
-        signing, agreement = Ed25519PrivateKey.generate(), X25519PrivateKey.generate()
-        return cls(
-            name=name,
-            signing=encoded(signing.private_bytes_raw()),
-            agreement=encoded(agreement.private_bytes_raw()),
-        )
+        keys = (Ed25519PrivateKey.generate(), X25519PrivateKey.generate())
+        signing, agreement = (encoded(key.private_bytes_raw()) for key in keys)
+        return cls(name=name, signing=signing, agreement=agreement)
 
     @cached_property
     def signing_key(self) -> Ed25519PrivateKey:
@@ -111,8 +108,8 @@ class Identity(Record):
     def card(self) -> Card:
         """What others may have."""
         signing, agreement = self.public
-        signature = self.sign(_vouched(self.name, agreement))
-        return Card(name=self.name, signing=signing, agreement=agreement, signature=signature)
+        vouched = self.sign(_vouched(self.name, agreement))
+        return Card(name=self.name, signing=signing, agreement=agreement, signature=vouched)
 
 
 def fingerprint(name: str, signing: str, agreement: str) -> str:
@@ -135,16 +132,6 @@ def verified(key: str, signature: str, text: bytes) -> bool:
     return True
 
 
-def check_signed(key: str, signature: str, text: bytes, whose: str) -> None:
-    """Check a signature.
-
-    Raises:
-        Refused: it is not by that key over that text.
-    """
-    if not verified(key, signature, text):
-        raise Refused(f"the signature of {preview(whose)} is not right: what it signed was changed, or by another key")
-
-
 def write_identity(identity: Identity, path: Path) -> None:
     """Write secret keys to a file that only its owner may read; an identity that is there stays.
 
@@ -154,8 +141,7 @@ def write_identity(identity: Identity, path: Path) -> None:
     """
     if kind_of_path(path) is not None:
         raise CallError(f"{display_path(path)} exists already, and keys are never overwritten; name another file")
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    os.close(descriptor)
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
         write_whole(path, identity.dumps())
     except BaseException:

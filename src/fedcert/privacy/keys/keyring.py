@@ -13,7 +13,7 @@ from fedcert._schema.encoding import Encoded
 from fedcert._schema.field_types import MappingOf
 from fedcert._schema.record import Nested, Record
 from fedcert.errors import CallError, Refused, preview
-from fedcert.privacy.keys.identity import Card, check_signed
+from fedcert.privacy.keys.identity import Card, verified
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,11 +96,10 @@ class Keyring(Record):
             raise Refused(
                 f"{preview(name)} is not in the keyring; take its card in, if you trust it: fedcert keys trust"
             )
-        check_signed(member.signing, signature, text, name)
-
-    def lacking(self, names: Iterable[str]) -> list[str]:
-        """Those of some names that are not members."""
-        return [name for name in names if name not in self.members]
+        if not verified(member.signing, signature, text):
+            raise Refused(
+                f"the signature of {preview(name)} is not right: what it signed was changed, or by another key"
+            )
 
 
 def read_keyring(path: Path) -> Keyring:
