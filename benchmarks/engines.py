@@ -22,9 +22,9 @@ from typing import Any
 from safetensors.torch import save_file
 from ward.task import CLASSES, load_data, make_network
 
+from factories import ask_clients
 from fedcert import Report, Request, Smoothing, certify
 from fedcert.certification.models.classifiers import digest_of_module
-from fedcert.engines.in_process import ask_clients
 from fedcert.rounds import CertificationRound, RunFolder, make_request
 from flower_processes import app_in, flower
 from machine import describe_machine

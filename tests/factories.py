@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,9 +13,10 @@ import numpy as np
 
 from fedcert import Estimate, Report, Request, Smoothing, Sums, WhatIf
 from fedcert._schema.record import Record
+from fedcert.engines.in_process import Client, InProcessTransport
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.report import DEFAULT_RADII
-from fedcert.rounds import make_request
+from fedcert.rounds import CertificationRound, make_request
 
 # Documents: a valid one of each kind, every field filled; the golden files hold the same.
 
@@ -287,3 +288,17 @@ def drawn_reports(
             )
         )  # fmt: skip
     return made
+
+
+def ask_clients(round_: CertificationRound, clients: Mapping[str, Client]) -> None:
+    """Ask the clients of a round that has no deadline to wait for; those that have answered are not asked again.
+
+    Args:
+        round_: the round.
+        clients: what each client does with a request, by name.
+    """
+    transport = InProcessTransport(clients)
+    text = round_.request.dumps()
+    transport.send(round_.request, 0, {name: text for name in clients if name not in round_.reports})
+    for reply in transport.poll(clients):
+        round_.take_reply(reply)

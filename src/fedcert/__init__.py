@@ -7,24 +7,24 @@ combines the reports into the certified accuracy of a target population (`estima
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fedcert.errors import (
+    CallError,
+    CannotCombine,
+    DataProblem,
+    DeviceProblem,
+    EstimationProblem,
+    FedcertError,
+    FedcertWarning,
+    FileProblem,
+    InvalidValue,
+    MissingExtra,
+    ModelProblem,
+)
 from fedcert.version import __version__
 
 if TYPE_CHECKING:
     from fedcert.certification.models.loading import onnx_classifier
     from fedcert.certification.run import certify
-    from fedcert.errors import (
-        CallError,
-        CannotCombine,
-        DataProblem,
-        DeviceProblem,
-        EstimationProblem,
-        FedcertError,
-        FedcertWarning,
-        FileProblem,
-        InvalidValue,
-        MissingExtra,
-        ModelProblem,
-    )
     from fedcert.estimation.compare import Comparison, compare
     from fedcert.estimation.estimate import estimate, what_if
     from fedcert.estimation.result import Estimate, WhatIf
@@ -35,16 +35,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "fedcert.certification.models.loading": ["onnx_classifier"],
     "fedcert.certification.run": ["certify"],
-    "fedcert.errors": [
-        "CallError", "CannotCombine", "DataProblem", "DeviceProblem", "EstimationProblem", "FedcertError",
-        "FedcertWarning", "FileProblem", "InvalidValue", "MissingExtra", "ModelProblem",
-    ],
     "fedcert.estimation.compare": ["Comparison", "compare"],
     "fedcert.estimation.result": ["Estimate", "WhatIf"],
     "fedcert.estimation.estimate": ["estimate", "what_if"],
     "fedcert.report": ["Report", "Request", "Smoothing", "Sums", "Target", "read_reports"],
     "fedcert.show.figures": ["plot"],
-}  # fmt: skip
+}
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from torch import nn
 
+from factories import ask_clients
 from fedcert import Report, Request, Smoothing, certify
 from fedcert._files.documents import read_record
 from fedcert.certification.models.classifiers import classifier_of
 from fedcert.engines.files import take_files
-from fedcert.engines.in_process import ask_clients
 from fedcert.rounds import CertificationRound, make_request
 
 RANDOM = np.random.default_rng(0)

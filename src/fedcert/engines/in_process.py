@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fedcert.errors import FedcertError, Refused
 from fedcert.report import Report, Request
-from fedcert.rounds import CertificationRound, Reply
+from fedcert.rounds import Reply
 
 if TYPE_CHECKING:
     from fedcert.secagg.participant import Participant
@@ -58,17 +58,3 @@ class InProcessTransport:
         """See `Transport.poll`."""
         replies, self._replies = self._replies, []
         return replies
-
-
-def ask_clients(round_: CertificationRound, clients: Mapping[str, Client]) -> None:
-    """Ask the clients of a round that has no deadline to wait for; those that have answered are not asked again.
-
-    Args:
-        round_: the round.
-        clients: what each client does with a request, by name.
-    """
-    transport = InProcessTransport(clients)
-    text = round_.request.dumps()
-    transport.send(round_.request, 0, {name: text for name in clients if name not in round_.reports})
-    for reply in transport.poll(clients):
-        round_.take_reply(reply)

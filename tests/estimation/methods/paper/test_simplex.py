@@ -9,7 +9,33 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from fedcert.estimation.methods.paper.simplex import closest_mixture, distance_bounds, kkt_residual, mismatch
+from fedcert.estimation.methods.paper.simplex import any_closest, distance_bounds, mismatch, of_least_variance
+
+
+def closest_mixture(mixes: np.ndarray, target: np.ndarray, examples: np.ndarray) -> np.ndarray:
+    """Weights of the mixture of `mixes` that is closest to `target`.
+
+    Guarantee: the weights are non-negative and add up to 1, the mismatch is the least possible one, and
+    among the weights that reach it theirs is the least Σ a²/n, all up to rounding.
+
+    Args:
+        mixes: one distribution over the classes per row.
+        target: the wanted distribution.
+        examples: how many examples each row rests on, above 0.
+    """
+    return of_least_variance(any_closest(mixes, target), mixes, target, examples)
+
+
+def kkt_residual(weights: np.ndarray, mixes: np.ndarray, target: np.ndarray) -> float:
+    """How far weights are from satisfying the optimality conditions of ½‖p(S) - Pᵀa‖², all in one number.
+
+    With the gradient g and the multiplier λ = a·g: the largest of (λ - g)⁺ (some other row would be
+    closer) and a·|g - λ| (weight on a row that is further away).
+    """
+    gradient = (mixes - target) @ (weights @ mixes - target)
+    multiplier = weights @ gradient
+    return float(max(np.max(multiplier - gradient), np.max(weights * np.abs(gradient - multiplier)), 0.0))
+
 
 Problem = tuple[np.ndarray, np.ndarray, np.ndarray]
 SHAPES = {

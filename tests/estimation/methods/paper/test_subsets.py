@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedcert.estimation.methods.paper.simplex import closest_mixture, mismatch
+from fedcert.estimation.methods.paper.simplex import any_closest, mismatch, of_least_variance
 from fedcert.estimation.methods.paper.subsets import best_subset, draw_subsets, group_clients
+
+
+def closest_mixture(mixes: np.ndarray, target: np.ndarray, examples: np.ndarray) -> np.ndarray:
+    return of_least_variance(any_closest(mixes, target), mixes, target, examples)
 
 
 def federation(generator: np.random.Generator, clients: int, classes: int, beta: float) -> np.ndarray:

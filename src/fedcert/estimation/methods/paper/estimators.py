@@ -41,16 +41,6 @@ def grouped_approximation(federation: ReportedClients, target: Floats, settings:
     return _algorithm_2(federation, target, settings, settings.threshold, used)
 
 
-def theorem_1_bound(mismatch: float, class_accuracies: Floats) -> float:
-    """Theorem 1: δ·Q with Q² = Σ (L - mean L)² over the classes' certified accuracies L at one radius.
-
-    Guarantee: for weights that add up to 1, the expectation of the estimate differs from that of the
-    target's certified accuracy by no more than this. (Without that condition the theorem is false.)
-    """
-    spread = class_accuracies - class_accuracies.mean()
-    return float(mismatch * np.linalg.norm(spread))
-
-
 def worst_spread(classes: int) -> float:
     """The largest Q of Theorem 1: half of the classes at accuracy 1, the others at 0.
 

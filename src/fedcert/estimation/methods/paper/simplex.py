@@ -40,20 +40,6 @@ _RANK = 1e-12
 """Relative to the largest: singular values below it are zero up to rounding."""
 
 
-def closest_mixture(mixes: Floats, target: Floats, examples: Floats) -> Floats:
-    """Weights of the mixture of `mixes` that is closest to `target`.
-
-    Guarantee: the weights are non-negative and add up to 1, the mismatch is the least possible one, and
-    among the weights that reach it theirs is the least Σ a²/n, all up to rounding.
-
-    Args:
-        mixes: one distribution over the classes per row.
-        target: the wanted distribution.
-        examples: how many examples each row rests on, above 0.
-    """
-    return of_least_variance(any_closest(mixes, target), mixes, target, examples)
-
-
 def any_closest(mixes: Floats, target: Floats) -> Floats:
     """Weights of the closest mixture: some of those that reach it, on as few rows as possible."""
     return _nearest_point(mixes - target)
@@ -68,7 +54,11 @@ def variance_floor(mixture: Floats, mixes: Floats, examples: Floats) -> float:
 
 
 def of_least_variance(weights: Floats, mixes: Floats, target: Floats, examples: Floats) -> Floats:
-    """Of all convex weights with the mixture of `weights`, which is the closest one, those of least Σ a²/n."""
+    """Of all convex weights with the mixture of `weights`, which is the closest one, those of least Σ a²/n.
+
+    Guarantee: the weights are non-negative and add up to 1, the mismatch is the least possible one, and
+    among the weights that reach it theirs is the least Σ a²/n, all up to rounding.
+    """
     differences = mixes - target
     gap = weights @ differences
     distance = float(np.linalg.norm(gap))
@@ -92,17 +82,6 @@ def _within(mixture: Floats, mixes: Floats) -> npt.NDArray[np.bool_]:
 def mismatch(weights: Floats, mixes: Floats, target: Floats) -> float:
     """‖p(S) - Pᵀa‖, the distance that Theorem 1 calls δ."""
     return float(np.linalg.norm(target - weights @ mixes))
-
-
-def kkt_residual(weights: Floats, mixes: Floats, target: Floats) -> float:
-    """How far weights are from satisfying the optimality conditions of ½‖p(S) - Pᵀa‖², all in one number.
-
-    With the gradient g and the multiplier λ = a·g: the largest of (λ - g)⁺ (some other row would be
-    closer) and a·|g - λ| (weight on a row that is further away).
-    """
-    gradient = (mixes - target) @ (weights @ mixes - target)
-    multiplier = weights @ gradient
-    return float(max(np.max(multiplier - gradient), np.max(weights * np.abs(gradient - multiplier)), 0.0))
 
 
 def _nearest_point(differences: Floats) -> Floats:
