@@ -11,7 +11,7 @@ from threadpoolctl import ThreadpoolController, threadpool_info
 import fedcert.estimation.estimate as estimation
 from factories import drawn_reports
 from fedcert import estimate, what_if
-from fedcert._threads import single_blas_thread, with_single_blas_thread
+from fedcert._threads import single_blas_thread
 
 
 def blas_threads() -> dict[str, int]:
@@ -49,7 +49,7 @@ def test_one_thread_inside_and_the_callers_setting_afterwards(before: dict[str, 
 
 
 def test_an_error_restores_the_setting_too(before: dict[str, int]) -> None:
-    @with_single_blas_thread
+    @single_blas_thread()
     def fails() -> None:
         assert limited()
         raise ValueError

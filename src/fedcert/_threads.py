@@ -7,15 +7,11 @@ product itself: on two cores the tables of the paper took over 200 s with the de
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, wraps
-from typing import ParamSpec, TypeVar
+from functools import cache
 
 from threadpoolctl import ThreadpoolController
-
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
 
 _limited = threading.Lock()
 """Held by the thread that limits the pools. The setting is the process's: the thread that changed it restores it."""
@@ -32,7 +28,7 @@ def _controller() -> ThreadpoolController:
 
 @contextmanager
 def single_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread while inside, and restore the caller's own setting afterwards.
+    """Limit BLAS to one thread while inside, and restore the caller's own setting afterwards; also a decorator.
 
     Inside another use, in the same thread or in a concurrent one, nothing is changed: the first use sets and restores.
     """
@@ -44,14 +40,3 @@ def single_blas_thread() -> Iterator[None]:
             yield
     finally:
         _limited.release()
-
-
-def with_single_blas_thread(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """A function that runs with one BLAS thread."""
-
-    @wraps(function)
-    def limited(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        with single_blas_thread():
-            return function(*args, **kwargs)
-
-    return limited

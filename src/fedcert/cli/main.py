@@ -28,8 +28,7 @@ from fedcert.cli.merge import merge
 from fedcert.cli.page import page
 from fedcert.cli.plan import plan
 from fedcert.cli.request import request
-from fedcert.cli.schema import schema
-from fedcert.cli.validate import validate
+from fedcert.cli.validate import schema, validate
 from fedcert.cli.what_if import what_if
 from fedcert.errors import FedcertError
 from fedcert.version import __version__

@@ -1,8 +1,9 @@
-"""fedcert validate."""
+"""fedcert validate, and fedcert schema: what the files are that fedcert reads and writes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from fedcert.report import Report, Request, Sums, Table
 from fedcert.report.table.parquet import SUFFIX, Header, holds_reports, read_parquet
 
 KINDS: tuple[type[Record], ...] = (Report, Request, Sums, Estimate, WhatIf)
+KindName = StrEnum("KindName", {kind.NOUN: kind.NOUN for kind in KINDS})  # type: ignore[misc]
 
 
 def validate(
@@ -48,6 +50,13 @@ def validate(
     else:
         _show(findings, table, together)
     return code
+
+
+def schema(
+    kind: Annotated[KindName, Argument(metavar="KIND", help="report, request, sums, estimate or what-if.")],
+) -> None:
+    """Print the JSON Schema of a file that fedcert reads or writes."""
+    print_json(next(value for value in KINDS if kind.value == value.NOUN).json_schema())
 
 
 def _findings(path: Path, reports: list[Report], tables: list[Table]) -> Iterator[dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fedcert._schema.registry import alternatives
-from fedcert._threads import with_single_blas_thread
+from fedcert._threads import single_blas_thread
 from fedcert.errors import CallError, EstimationProblem, preview
 from fedcert.estimation.assembly import assemble, assemble_what_if
 from fedcert.estimation.methods.poststratified import NO_CLASS_COUNTS
@@ -81,7 +81,7 @@ def estimate(
     return estimate_of(PreparedClients.of(clients_of(reports), settings), target, method)
 
 
-@with_single_blas_thread
+@single_blas_thread()
 def estimate_of(prepared: PreparedClients, target: object, method: str) -> Estimate:
     """The estimate of one method; several may be made of clients that were prepared once.
 
@@ -133,7 +133,7 @@ def what_if(
     return what_if_of(PreparedClients.of(clients_of(reports), settings), targets, method)
 
 
-@with_single_blas_thread
+@single_blas_thread()
 def what_if_of(prepared: PreparedClients, targets: Sequence[object] | Mapping[str, object], method: str) -> WhatIf:
     """The estimates for many targets, of clients that were prepared once.
 

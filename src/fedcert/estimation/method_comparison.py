@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fedcert._threads import with_single_blas_thread
+from fedcert._threads import single_blas_thread
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.assembly import assemble
 from fedcert.estimation.methods.registry import METHODS, class_curve_methods, find_method, load_place
@@ -27,7 +27,7 @@ class MethodComparison:
     failed: Mapping[str, str]
 
 
-@with_single_blas_thread
+@single_blas_thread()
 def compare_methods(prepared: PreparedClients, main: Estimate) -> MethodComparison:
     """An estimate, and those of all other methods that comparisons include, for the same target.
 
@@ -46,7 +46,7 @@ def compare_methods(prepared: PreparedClients, main: Estimate) -> MethodComparis
     return MethodComparison(tuple(estimates), failed)
 
 
-@with_single_blas_thread
+@single_blas_thread()
 def forms_for_page(prepared: PreparedClients) -> tuple[dict[str, MixForms], str | None]:
     """Method -> its evaluator as arrays, for methods that the page's script knows; where there is none, why.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcert._arrays import Floats
-from fedcert._threads import with_single_blas_thread
+from fedcert._threads import single_blas_thread
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.intervals.half_lengths import hoeffding_deviations
 from fedcert.estimation.methods.minimax_solver import shortest
@@ -47,7 +47,7 @@ class PrecisionPlan:
     class_needed: float | None
 
 
-@with_single_blas_thread
+@single_blas_thread()
 def plan_precision(
     histograms: Mapping[str, Mapping[str, int]],
     target: Floats,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcert._threads import with_single_blas_thread
+from fedcert._threads import single_blas_thread
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.compare import compare
 from fedcert.estimation.methods.registry import METHODS, find_method
@@ -52,7 +52,7 @@ class Errors:
         return float(np.std(self.rmse, ddof=1)), float(np.std(self.mape, ddof=1))
 
 
-@with_single_blas_thread
+@single_blas_thread()
 def evaluate(
     trace: Trace,
     methods: Sequence[str] = (*PAPER, *OURS),
