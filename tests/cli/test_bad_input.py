@@ -31,6 +31,17 @@ CERTIFY = [
 REQUEST = ["request", "--model-id", "m", "--sigma", "0.25", "--classes", "classes.txt", "--out", "o.json"]
 ESTIMATE = ["estimate", "report.json", "--out", "o.json"]
 ENDS = ".json or .ndjson or .jsonl or .parquet"
+# Sentences that several calls end in: worded once per rule.
+NO_JSON = "cut.json is not valid JSON"
+NO_FOLDER = "the folder 'none' does not exist; make it first"
+NO_REPORT = "missing argument 'REPORT…'"
+EITHER_MODEL = "give either --model FILE or --model-id TEXT"
+OTHER_MODEL = "these cannot be combined with the rest: 'b' has model 'other'"
+CUT_MODEL = "'model.onnx' is not an ONNX model, or is cut off; export it again"
+
+
+def no_file(name: str) -> str:
+    return f"there is no file {name}; check the name"
 
 
 @pytest.fixture
@@ -96,7 +107,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "certify missing model file": (
         change(CERTIFY, swap={"ward:make": "none.onnx"}, without="--model-id"),
         2,
-        "there is no file none.onnx; check the name",
+        no_file("none.onnx"),
     ),
     "certify folder for model": (
         change(CERTIFY, swap={"ward:make": "folder"}),
@@ -111,7 +122,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "certify broken onnx": (
         change(CERTIFY, swap={"ward:make": "model.onnx"}, without="--model-id"),
         1,
-        "'model.onnx' is not an ONNX model, or is cut off; export it again",
+        CUT_MODEL,
     ),
     "certify missing module": (
         change(CERTIFY, swap={"ward:make": "absent:make"}),
@@ -156,7 +167,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "certify missing weights": (
         change(CERTIFY, "--weights", "none.safetensors", swap={"ward:make": "fedcert.lab.networks:digits_network"}),
         2,
-        "there is no file none.safetensors; check the name",
+        no_file("none.safetensors"),
     ),
     "certify weights for onnx": (
         change(CERTIFY, "--weights", "w.safetensors", swap={"ward:make": "model.onnx"}),
@@ -178,7 +189,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "certify missing data": (
         change(CERTIFY, swap={"data.npz": "none.npz"}),
         2,
-        "there is no file none.npz; check the name",
+        no_file("none.npz"),
     ),
     "certify folder for data": (
         change(CERTIFY, swap={"data.npz": "folder"}),
@@ -260,7 +271,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
         2,
         "--batch-size must be a whole number from 1 to 2^53, but is 0",
     ),
-    "certify missing classes": ([*CERTIFY, "--classes", "none.txt"], 2, "there is no file none.txt; check the name"),
+    "certify missing classes": ([*CERTIFY, "--classes", "none.txt"], 2, no_file("none.txt")),
     "certify classes in a folder": (
         [*CERTIFY, "--classes", "folder"],
         2,
@@ -303,13 +314,13 @@ CASES: dict[str, tuple[list[str], int, str]] = {
         "cannot write to 'folder': it is a folder; name a file in it",
     ),
     # certify: the request.
-    "certify missing request": ([*NO_FLAGS, "--request", "none.json"], 2, "there is no file none.json; check the name"),
+    "certify missing request": ([*NO_FLAGS, "--request", "none.json"], 2, no_file("none.json")),
     "certify folder for request": (
         [*NO_FLAGS, "--request", "folder"],
         2,
         "folder is a folder; give a file that ends in .json",
     ),
-    "certify truncated request": ([*NO_FLAGS, "--request", "cut.json"], 1, "cut.json is not valid JSON"),
+    "certify truncated request": ([*NO_FLAGS, "--request", "cut.json"], 1, NO_JSON),
     "certify report for request": (
         [*NO_FLAGS, "--request", "report.json"],
         1,
@@ -349,13 +360,13 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "request without a model": (
         change(REQUEST, without="--model-id"),
         2,
-        "give either --model FILE or --model-id TEXT",
+        EITHER_MODEL,
     ),
-    "request with two models": ([*REQUEST, "--model", "model.onnx"], 2, "give either --model FILE or --model-id TEXT"),
+    "request with two models": ([*REQUEST, "--model", "model.onnx"], 2, EITHER_MODEL),
     "request missing model": (
         change(REQUEST, "--model", "none.onnx", without="--model-id"),
         2,
-        "there is no file none.onnx; check the name",
+        no_file("none.onnx"),
     ),
     "request folder for model": (
         change(REQUEST, "--model", "folder", without="--model-id"),
@@ -370,7 +381,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "request broken model": (
         change(REQUEST, "--model", "model.onnx", without="--model-id"),
         1,
-        "'model.onnx' is not an ONNX model, or is cut off; export it again",
+        CUT_MODEL,
     ),
     "request broken weights": (
         change(REQUEST, "--model", "w.safetensors", without="--model-id"),
@@ -392,9 +403,9 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "request missing classes": (
         change(REQUEST, swap={"classes.txt": "none.txt"}),
         2,
-        "there is no file none.txt; check the name",
+        no_file("none.txt"),
     ),
-    "request missing roster": ([*REQUEST, "--roster", "none.txt"], 2, "there is no file none.txt; check the name"),
+    "request missing roster": ([*REQUEST, "--roster", "none.txt"], 2, no_file("none.txt")),
     "request roster twice": (
         [*REQUEST, "--roster", "twice.txt"],
         1,
@@ -419,12 +430,12 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "request out in no folder": (
         change(REQUEST, swap={"o.json": "none/o.json"}),
         2,
-        "the folder 'none' does not exist; make it first",
+        NO_FOLDER,
     ),
     # merge.
-    "merge nothing": (["merge", "--out", "o.json"], 2, "missing argument 'REPORT…'"),
+    "merge nothing": (["merge", "--out", "o.json"], 2, NO_REPORT),
     "merge nowhere": (["merge", "report.json"], 2, "missing option '--out'"),
-    "merge missing file": (["merge", "none.json", "--out", "o.json"], 2, "there is no file none.json; check the name"),
+    "merge missing file": (["merge", "none.json", "--out", "o.json"], 2, no_file("none.json")),
     "merge to a wrong ending": (
         ["merge", "report.json", "--out", "o.csv"],
         2,
@@ -438,12 +449,12 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "merge other models": (
         ["merge", "report.json", "other.json", "--out", "o.json"],
         1,
-        "these cannot be combined with the rest: 'b' has model 'other'",
+        OTHER_MODEL,
     ),
     "merge other models into a table": (
         ["merge", "report.json", "other.json", "--out", "o.parquet"],
         1,
-        "these cannot be combined with the rest: 'b' has model 'other'",
+        OTHER_MODEL,
     ),
     "merge a client twice into lines": (
         ["merge", "report.json", "again.json", "--out", "o.ndjson"],
@@ -488,11 +499,11 @@ CASES: dict[str, tuple[list[str], int, str]] = {
         "--confidence must be a finite number above 0 and below 1, but is 1.0",
     ),
     # estimate.
-    "estimate nothing": (["estimate"], 2, "missing argument 'REPORT…'"),
+    "estimate nothing": (["estimate"], 2, NO_REPORT),
     "estimate missing file": (
         change(ESTIMATE, swap={"report.json": "none.json"}),
         2,
-        "there is no file none.json; check the name",
+        no_file("none.json"),
     ),
     "estimate empty folder": (
         change(ESTIMATE, swap={"report.json": "folder"}),
@@ -504,7 +515,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
         2,
         f"report.txt does not end in {ENDS}; give a file that does",
     ),
-    "estimate truncated": (change(ESTIMATE, swap={"report.json": "cut.json"}), 1, "cut.json is not valid JSON"),
+    "estimate truncated": (change(ESTIMATE, swap={"report.json": "cut.json"}), 1, NO_JSON),
     "estimate invalid report": (
         change(ESTIMATE, swap={"report.json": "negative.json"}),
         1,
@@ -535,13 +546,13 @@ CASES: dict[str, tuple[list[str], int, str]] = {
         2,
         "target must be 'uniform', a JSON file from class name to weight, or class=weight,…, but is 'skewed'",
     ),
-    "estimate missing target": ([*ESTIMATE, "--target", "none.json"], 2, "there is no file none.json; check the name"),
+    "estimate missing target": ([*ESTIMATE, "--target", "none.json"], 2, no_file("none.json")),
     "estimate target of another class": (
         [*ESTIMATE, "--target", "target.json"],
         1,
         "target.json: each class of the target must be one of 'class 0', 'class 1', but is 'cow'",
     ),
-    "estimate truncated target": ([*ESTIMATE, "--target", "cut.json"], 1, "cut.json is not valid JSON"),
+    "estimate truncated target": ([*ESTIMATE, "--target", "cut.json"], 1, NO_JSON),
     "estimate negative target": (
         [*ESTIMATE, "--target", "class 0=-1"],
         2,
@@ -564,7 +575,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
         2,
         "cannot write to 'f.gif': the name must end in .png or .svg or .pdf",
     ),
-    "estimate truth missing": ([*ESTIMATE, "--truth", "none.json"], 2, "there is no file none.json; check the name"),
+    "estimate truth missing": ([*ESTIMATE, "--truth", "none.json"], 2, no_file("none.json")),
     "estimate truth of other radii": (
         [*ESTIMATE, "--truth", "truth.json"],
         1,
@@ -573,7 +584,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "estimate out in no folder": (
         change(ESTIMATE, swap={"o.json": "none/o.json"}),
         2,
-        "the folder 'none' does not exist; make it first",
+        NO_FOLDER,
     ),
     # schema, demo.
     "schema unknown": (["schema", "reports"], 2, "'reports' is not one of 'report', 'request', 'sums', 'estimate'"),
@@ -612,10 +623,10 @@ def test_a_wrong_call_ends_in_one_sentence(place: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("file", "code", "sentence"),
     [
-        ("none.json", 2, "there is no file none.json; check the name"),
+        ("none.json", 2, no_file("none.json")),
         ("folder", 2, "folder holds no .json, .ndjson, .jsonl or .parquet file"),
         ("report.txt", 2, f"report.txt does not end in {ENDS}"),
-        ("cut.json", 1, "cut.json is not valid JSON"),
+        ("cut.json", 1, NO_JSON),
         ("negative.json", 1, "label_counts[0] must be a whole number"),
         (
             "target.json",
