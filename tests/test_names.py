@@ -125,3 +125,29 @@ def test_retired_words_do_not_occur_in_the_pages_script() -> None:
             hits += [f"{file.name}:{number}: {word}" for word in words & as_names]
             hits += [f"{file.name}:{number}: “{word}” in a comment" for word in split(comment) & everywhere]
     assert hits == []
+
+
+def documented(body: list[ast.stmt], index: int, lines: list[str]) -> bool:
+    """Whether an assignment, or the block of assignments that it is in, says where it comes from."""
+    node = body[index]
+    if "#" in lines[(node.end_lineno or node.lineno) - 1] or lines[node.lineno - 2].lstrip().startswith("#"):
+        return True
+    after = index + 1
+    while after < len(body) and isinstance(body[after], ast.Assign):
+        after += 1
+        if lines[body[after - 1].lineno - 2].strip() == "":  # another block
+            return False
+    return after < len(body) and isinstance(body[after], ast.Expr)
+
+
+def test_numeric_constants_say_where_they_come_from() -> None:
+    silent = []
+    for file, tree in sources():
+        lines = file.read_text().splitlines()
+        for index, node in enumerate(tree.body):
+            if not isinstance(node, ast.Assign) or isinstance(node.value, (ast.Call, ast.Dict, ast.ListComp)):
+                continue
+            numbers = (part.value for part in ast.walk(node.value) if isinstance(part, ast.Constant))
+            if any(type(number) in (int, float) for number in numbers) and not documented(tree.body, index, lines):
+                silent.append(f"{file.relative_to(SOURCE)}:{node.lineno}: {lines[node.lineno - 1]}")
+    assert silent == []

@@ -26,6 +26,7 @@ from fedcert.rounds import CertificationRound, RunFolder
 from fedcert.show.page.contents import Contents
 
 _SHOWN = 10
+"""Refused reports that are named on the terminal: more would push the estimate off the screen."""
 
 
 def collect(

@@ -15,6 +15,7 @@ from fedcert.errors import CallError, FileProblem, InvalidValue, preview
 from fedcert.report.fields import MOST_RADII, RADII
 
 _LARGEST = 16 * 2**20
+"""Bytes of a file of names that are read: 100,000 classes of 160 characters each."""
 _READ = {".json", ".npz", ".onnx", ".safetensors", ".txt"}
 
 Value = TypeVar("Value")

@@ -34,6 +34,7 @@ from fedcert.errors import FedcertError
 from fedcert.version import __version__
 
 INTERRUPTED = 130
+"""128 + SIGINT, as shells report it."""
 _MEMORY_IS_FULL = "the memory is full; close other programs, or give less at a time (smaller batches, fewer subsets)"
 
 app = typer.Typer(

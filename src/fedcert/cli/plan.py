@@ -27,6 +27,7 @@ _HISTOGRAMS = MappingOf(
     MappingOf(Whole(), "class names to numbers of examples", least=1), "client names to histograms", least=1
 )
 _SHOWN = 5
+"""Rows of each table: those whose growth helps most."""
 
 
 def plan(

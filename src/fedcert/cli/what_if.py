@@ -24,6 +24,7 @@ from fedcert.show.terminal import target_table
 
 _FORMATS = (".json", ".csv")
 _LONGEST_NAME = 200
+"""Characters of a target's name, as in all names."""
 
 
 def what_if(
