@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedcert._schema.field_types import FieldType
+from fedcert._schema.field_types import PlainType
 from fedcert.errors import InvalidValue
 
 _MOST = 2**26
@@ -31,7 +31,7 @@ def _pattern(length: int | None) -> re.Pattern[str]:
 
 
 @dataclass(frozen=True)
-class Encoded(FieldType):
+class Encoded(PlainType):
     """Bytes as canonical base64: no two texts decode to the same bytes.
 
     Attributes:
@@ -46,7 +46,7 @@ class Encoded(FieldType):
         return "base64" if self.length is None else f"{self.length} bytes as base64"
 
     def accepts(self, value: Any) -> bool:
-        """See `FieldType.accepts`."""
+        """See `PlainType.accepts`."""
         return isinstance(value, str) and len(value) <= _MOST and bool(_pattern(self.length).fullmatch(value))
 
     def schema(self) -> dict[str, Any]:

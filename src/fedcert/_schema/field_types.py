@@ -39,19 +39,13 @@ class FieldType(ABC):
     def expected(self) -> str:
         """The rule, worded to follow "must be"."""
 
-    def accepts(self, value: Any) -> bool:
-        """Whether a value obeys the rule; for types that take values as they are."""
-        raise NotImplementedError
-
+    @abstractmethod
     def validate(self, value: Any, field: str) -> Any:
-        """The value in its frozen, normal form: as it is where the type `accepts` it.
+        """The value in its frozen, normal form.
 
         Raises:
             InvalidValue: the value breaks the rule; `field` is named in the message.
         """
-        if not self.accepts(value):
-            raise self.error(value, field)
-        return value
 
     @abstractmethod
     def schema(self) -> dict[str, Any]:
@@ -60,6 +54,19 @@ class FieldType(ABC):
     def error(self, value: Any, field: str) -> InvalidValue:
         """The error for a value that breaks the rule."""
         return InvalidValue(field, self.expected, value)
+
+
+class PlainType(FieldType):
+    """A type that takes values as they are, or not at all."""
+
+    @abstractmethod
+    def accepts(self, value: Any) -> bool:
+        """Whether a value obeys the rule."""
+
+    def validate(self, value: Any, field: str) -> Any:
+        if not self.accepts(value):
+            raise self.error(value, field)
+        return value
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,7 @@ class Text(FieldType):
 
 
 @dataclass(frozen=True)
-class Enumerated(FieldType):
+class Enumerated(PlainType):
     """One of a few words; those of a registry are read at each use, so that what is registered later counts too."""
 
     options: Collection[str] = dataclasses.field(hash=False)
@@ -91,17 +98,15 @@ class Enumerated(FieldType):
     def expected(self) -> str:
         return alternatives(f"'{option}'" for option in self.options)
 
-    def validate(self, value: Any, field: str) -> str:
-        if not isinstance(value, str) or value not in self.options:
-            raise self.error(value, field)
-        return value
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, str) and value in self.options
 
     def schema(self) -> dict[str, Any]:
         return {"enum": list(self.options)}
 
 
 @dataclass(frozen=True)
-class Pattern(FieldType):
+class Pattern(PlainType):
     """A text of a given form."""
 
     words: str
@@ -140,7 +145,7 @@ class ModelName(FieldType):
 
 
 @dataclass(frozen=True)
-class Timestamp(FieldType):
+class Timestamp(PlainType):
     """A point in time with its time zone."""
 
     expected = "a time with its zone such as '2026-11-15T06:12:00Z'"
@@ -155,7 +160,7 @@ class Timestamp(FieldType):
 
 
 @dataclass(frozen=True)
-class Flag(FieldType):
+class Flag(PlainType):
     """True or false."""
 
     expected = "true or false"

@@ -7,7 +7,7 @@ client -> server    {"fedcert": {"name": …, "report": …}}  or  {"fedcert": {
 
 in a private sum:
 server -> client    {"fedcert": request, "fedcert-ask": "private"}, with the weights as parameters
-server -> client    {"fedcert": request, "fedcert-ask": "private", "fedcert-told": …}
+server -> client    {"fedcert": request, "fedcert-ask": "private", "fedcert-message": …}
 client -> server    {"fedcert": {"name": …, "said": …}}  or  {"fedcert": {"name": …, "trouble": …}}
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fedcert.privacy.policy import Policy
     from fedcert.secagg.participant import ParticipantConfig
 
-KEY, ASK, MESSAGE = "fedcert", "fedcert-ask", "fedcert-told"
+KEY, ASK, MESSAGE = "fedcert", "fedcert-ask", "fedcert-message"
 
 
 def answer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,7 @@ def certify_round(controller: ModelController, model: Any, params: Any = None, *
         EstimationProblem: no estimate follows from the answers.
         EngineStopped: the job was aborted; the same folder goes on later.
     """
-    module = _module_with(model, params)
-    with NVFlareTransport(controller, module) as transport:
-        estimate = run_round(transport, digest_of_module(module), **settings)
-    return draw_estimate(estimate, settings.get("run"))
+    return _run(run_round, controller, model, params, settings)
 
 
 def certify_privately(controller: ModelController, model: Any, params: Any = None, **settings: Any) -> Estimate:
@@ -62,18 +60,20 @@ def certify_privately(controller: ModelController, model: Any, params: Any = Non
     """
     from fedcert.rounds.private import run_private_round
 
-    module = _module_with(model, params)
-    with NVFlareTransport(controller, module) as transport:
-        estimate = run_private_round(transport, digest_of_module(module), **settings)
+    return _run(run_private_round, controller, model, params, settings)
+
+
+def _run(
+    round_: Callable[..., Estimate], controller: ModelController, model: Any, params: Any, settings: Mapping[str, Any]
+) -> Estimate:
+    """Hold a round over the controller, with the weights loaded if any are given."""
+    if params is not None:
+        import torch
+
+        model = loaded(copy.deepcopy(model), {name: torch.as_tensor(value) for name, value in params.items()})
+    with NVFlareTransport(controller, model) as transport:
+        estimate = round_(transport, digest_of_module(model), **settings)
     return draw_estimate(estimate, settings.get("run"))
-
-
-def _module_with(model: Any, params: Any) -> Any:
-    if params is None:
-        return model
-    import torch
-
-    return loaded(copy.deepcopy(model), {name: torch.as_tensor(value) for name, value in params.items()})
 
 
 class Certification(ModelController):
