@@ -10,9 +10,9 @@ import numpy as np
 from fedcert._arrays import Floats
 from fedcert.estimation.clients import AggregatedClients, Clients, all_disclose
 from fedcert.estimation.intervals.cluster_robust import ClientEffects, SummedEffects
-from fedcert.estimation.intervals.ingredients import Uncertainty, of_weights
+from fedcert.estimation.intervals.ingredients import Uncertainty
 from fedcert.estimation.intervals.statement import IntervalResult, IntervalStatement, interval_statement, make_interval
-from fedcert.estimation.methods.minimax import minimax_weights
+from fedcert.estimation.methods.minimax import shortest_of_curves
 from fedcert.estimation.methods.point_estimate import PointEstimate
 from fedcert.estimation.methods.registry import Method, check_knows
 from fedcert.estimation.prepared import PreparedClients
@@ -105,7 +105,7 @@ def _allowing_for_effects(
         return uncertainty, None
     by_class = weighs_classes(clients, method)
     if uncertainty.weights is None and not by_class:
-        uncertainty = of_weights(clients, mix, minimax_weights(clients, mix, prepared.settings))
+        uncertainty = shortest_of_curves(clients, mix, prepared.settings)
     return uncertainty, prepared.client_effects(by_class)
 
 

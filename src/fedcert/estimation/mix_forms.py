@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fedcert._arrays import Floats
 from fedcert.estimation.clients import (
@@ -27,6 +28,7 @@ from fedcert.estimation.clients import (
 )
 from fedcert.estimation.intervals import ingredients
 from fedcert.estimation.intervals.cluster_robust import ClassEffects, CurveEffects
+from fedcert.estimation.intervals.least_favourable.segments import class_rows
 from fedcert.estimation.intervals.registry import interval_kind
 from fedcert.estimation.methods.linear_model import Fit, fit
 from fedcert.estimation.methods.minimax import deviations_for
@@ -37,6 +39,38 @@ from fedcert.estimation.settings import OF_INTERVALS, Settings
 
 MOST_CLASSES = 200
 """Of more classes, clients are not weighed in the browser: the arrays would be 6 MB and a solve would take seconds."""
+MOST_CELLS = 200_000
+"""Clients times classes of which the page carries the label counts: some 500 KB."""
+
+
+@dataclass(frozen=True)
+class ClassCells:
+    """Cells by class: see `ClassRows`.
+
+    Attributes:
+        group_sizes: how many examples' weight an example of each row has.
+        examples: rows x classes.
+        smooth: 1 for rows of independent examples, else 0.
+    """
+
+    group_sizes: Floats
+    examples: Floats
+    smooth: Floats
+
+
+@dataclass(frozen=True)
+class ClientCells:
+    """Cells by client: see `client_rows`.
+
+    Attributes:
+        labels: examples, clients x classes.
+        group_sizes: each client's largest group.
+        smooth: 1 for clients that count in full, else 0.
+    """
+
+    labels: Floats
+    group_sizes: Floats
+    smooth: Floats
 
 
 @dataclass(frozen=True)
@@ -46,14 +80,16 @@ class ByClass:
     Attributes:
         labels: examples of each class.
         certified: certified ones, classes x radii.
-        factor: how much groups inflate variances, at each radius.
+        inflation: how much groups inflate the variance of each class.
+        cells: of the least-favourable interval.
         noise: see `Clients.noise_variance`.
         fallback_curve: see `Clients.fallback_curve`.
     """
 
     labels: Floats
     certified: Floats
-    factor: Floats
+    inflation: Floats
+    cells: ClassCells
     noise: Floats | None
     fallback_curve: Floats | None
 
@@ -70,9 +106,12 @@ class ByClient:
         class_accuracy: the model's accuracy of each class, classes x radii.
         known: whether the clients are known one by one, so that nothing is rounded.
         factor: how much groups inflate variances, at each radius.
-        squares: quadratic forms of Σ a²/n at each radius, design effects included; None where `factor` is enough.
+        squares: quadratic forms of Σ a²/n at each radius, groups included; None where `factor` is enough.
         variance: those of the estimated variance; None where squares stand for it.
         labels: examples of each class, where classes are weighed and nothing else; None where not.
+        inflation: how much groups inflate the variance of each class, in the same case.
+        client_cells, class_cells: of the least-favourable interval; None where there are none of the kind. With neither
+            one, it is Hoeffding's.
     """
 
     clients: int
@@ -90,6 +129,9 @@ class ByClient:
     squares: Floats | None
     variance: Floats | None
     labels: Floats | None
+    inflation: Floats | None
+    client_cells: ClientCells | None
+    class_cells: ClassCells | None
 
 
 @dataclass(frozen=True)
@@ -166,7 +208,12 @@ def _forms(prepared: PreparedClients, method: str) -> MixForms | None:
 
 
 def _follows(prepared: PreparedClients, by_client: ByClient | None) -> bool:
-    kind = interval_kind(prepared.settings.interval)
+    kind, clients = interval_kind(prepared.settings.interval), prepared.clients
+    if by_client is not None and by_client.client_cells is not None:
+        if not kind.uses_variances and by_client.client_cells.labels.size > MOST_CELLS:
+            return False
+        if isinstance(clients, ReportedClients) and clients.largest_groups is not None and not by_client.known:
+            return False  # which of two statistics is shorter would have to be decided for each mix
     if not prepared.settings.simultaneous:
         return kind.scripted
     by_variance = by_client is None or by_client.known or by_client.labels is not None
@@ -176,25 +223,49 @@ def _follows(prepared: PreparedClients, by_client: ByClient | None) -> bool:
 
 def _by_class(clients: Clients) -> ByClass:
     assert clients.class_totals is not None  # noqa: S101
-    factor = ingredients.grouping_factor(clients)
-    return ByClass(*clients.class_totals, factor, clients.noise_variance, clients.fallback_curve)
+    return ByClass(
+        *clients.class_totals, ingredients.class_inflation(clients), _class_cells(clients), clients.noise_variance,
+        clients.fallback_curve,
+    )  # fmt: skip
+
+
+def _class_cells(clients: Clients) -> ClassCells:
+    rows = class_rows(clients, np.ones(len(clients.classes)))
+    return ClassCells(rows.weights[:, 0], rows.examples, rows.smooth.astype(np.float64))
+
+
+def _client_cells(clients: ReportedClients, chosen: npt.NDArray[np.bool_]) -> ClientCells | None:
+    if not chosen.any():
+        return None
+    count = int(chosen.sum())
+    groups = np.ones(count) if clients.largest_groups is None else clients.largest_groups[chosen].astype(np.float64)
+    whole = np.ones(count) if clients.factors is None else (clients.factors[chosen] >= 1).astype(np.float64)
+    return ClientCells(clients.label_counts[chosen], groups, whole)
 
 
 def _by_client(clients: Clients, settings: Settings, differ: bool) -> ByClient:
     fitted = fit(statistics_of(clients))
-    weighed, factor, labels, squares, variance = fitted.statistics, np.ones(len(clients.radii)), None, None, None
+    weighed, factor, squares, variance = fitted.statistics, np.ones(len(clients.radii)), None, None
+    labels = inflation = client_cells = class_cells = None
     known = isinstance(clients, ReportedClients) and (differ or clients.class_totals is None)
     if isinstance(clients, ReportedClients) and known:
         weighed = overall_statistics_of(clients)
         squares, variance = _variance_forms(clients, settings, fitted)
+        client_cells = _client_cells(clients, np.ones(clients.count, dtype=np.bool_))
+    elif ingredients.weighs_classes_alone(clients, weighed):
+        labels, inflation, class_cells = weighed.labels, ingredients.class_inflation(clients), _class_cells(clients)
+    elif isinstance(clients, ReportedClients):
+        client_cells, class_cells = _client_cells(clients, ~clients.has_class_counts), _class_cells(clients)
     else:
-        factor = ingredients.variance_factor(clients, weighed)
-        labels = weighed.labels if ingredients.weighs_classes_alone(clients, weighed) else None
+        factor = clients.largest_design_effects
+        if weighed is not clients.overall_statistics:
+            factor = np.full(len(factor), float(clients.largest_group))
     directions = weighed.eigenbasis
     return ByClient(
         weighed.clients, weighed.examples or float(examples(clients)), weighed.labels_labels, weighed.labels_certified,
         weighed.rounding, directions.values, directions.vectors, directions.ones,
         deviations_for(settings, len(clients.radii)), fitted.class_accuracy, known, factor, squares, variance, labels,
+        inflation, client_cells, class_cells,
     )  # fmt: skip
 
 

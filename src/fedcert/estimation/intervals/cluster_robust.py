@@ -90,20 +90,18 @@ def effects_of(federation: ReportedClients, by_class: bool, seed: int = 0) -> Cl
 
 
 def half_lengths(
-    scores: ClusterScores, bias: float, confidence: float, simultaneous: bool, least: Floats, extra_variance: Floats
+    scores: ClusterScores, bias: float, confidence: float, simultaneous: bool, extra_variance: Floats
 ) -> Floats:
     """Half-lengths of an interval around the estimate, for clients that differ.
 
     Guarantee: approximate. For client effects drawn alike at random, the interval covers p(S)·L, L the classes' mean
-    accuracies over such clients, at each radius (or at all of them at once) with about the stated confidence. It is
-    never shorter than `least`, the interval under label shift.
+    accuracies over such clients, at each radius (or at all of them at once) with about the stated confidence.
 
     Args:
         scores: variance of the estimate.
         bias: the most that the mismatch of class mixes can cost.
         confidence: above 0, below 1.
         simultaneous: for all radii at once.
-        least: half-lengths under label shift.
         extra_variance: that of a finite target set; 0 for a population.
     """
     model = np.sqrt(np.maximum(scores.model + extra_variance, LEAST_VARIANCE))
@@ -113,10 +111,10 @@ def half_lengths(
     if simultaneous:
         correlation = covariance / np.outer(sandwich, sandwich)
         normal, student = largest_deviations(correlation, confidence, float(scores.freedom.min()))
-        return np.maximum(least, bias + np.maximum(student * model, normal * clients))
+        return bias + np.maximum(student * model, normal * clients)
     by_model = folded_quantile(bias / model, confidence, scores.freedom) * model
     by_clients = folded_quantile(bias / clients, confidence) * clients
-    return np.maximum(least, np.maximum(by_model, by_clients))
+    return np.maximum(by_model, by_clients)
 
 
 @dataclass(frozen=True)

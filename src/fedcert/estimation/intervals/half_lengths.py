@@ -44,7 +44,7 @@ def normal_deviations(confidence: float, radii: int = 1) -> float:  # noqa: ARG0
     return float(np.sqrt(_LARGEST_VARIANCE) * stats.norm.ppf(0.5 + confidence / 2))
 
 
-def finite_sample(
+def hoeffding(
     of: Uncertainty, _target: Floats, confidence: float, simultaneous: bool, target_examples: int | None
 ) -> Floats:
     """Half-lengths by Hoeffding's inequality plus the bias.
@@ -111,36 +111,40 @@ def _largest_deviation(variance_weights: Floats, accuracy: Floats, errors: Float
     return largest_deviations(covariance / np.outer(errors, errors), confidence)[0]
 
 
-def ends(centre: Floats, half: Floats, failure_probability: float, monotone: bool) -> tuple[Floats, Floats]:
-    """Lower and upper end, within [0, 1], the lower one never above the upper one.
+def allowed_ends(lower: Floats, upper: Floats, failure_probability: float, monotone: bool) -> tuple[Floats, Floats]:
+    """Ends that allow for certificates that fail, within [0, 1], the lower one never above the upper one.
 
     Each certificate is wrong with probability at most the failure probability, so the true robust accuracy is at least
     the expected certified accuracy less that: the lower end is lowered by it, for weights of any sign.
 
     Args:
-        centre: the estimate.
-        half: half-lengths.
+        lower, upper: ends for the expected certified accuracy.
         failure_probability: of each certificate.
         monotone: tighten by the fact that the curve falls; valid for simultaneous intervals only. Where that leaves
             nothing (see `contradicted`), it is not done.
     """
-    lower, upper = centre - half - failure_probability, centre + half
+    lower = lower - failure_probability
     if monotone:
-        highest, lowest = np.maximum.accumulate(lower[::-1])[::-1], np.minimum.accumulate(upper)
+        highest, lowest = _falling(lower, upper)
         if np.all(highest <= lowest):
             lower, upper = highest, lowest
     return np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
 
 
-def contradicted(centre: Floats, half: Floats, monotone: bool) -> bool:
+def contradicted(lower: Floats, upper: Floats, monotone: bool) -> bool:
     """Whether no accuracies that fall with the radius, from 1 to 0, lie within an interval.
 
     With the stated confidence some do if the assumptions hold: then something else is wrong.
     """
-    lower, upper = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+    lower, upper = np.maximum(lower, 0.0), np.minimum(upper, 1.0)
     if monotone:
-        lower, upper = np.maximum.accumulate(lower[::-1])[::-1], np.minimum.accumulate(upper)
+        lower, upper = _falling(lower, upper)
     return bool(np.any(lower > upper + _ROUNDING))
+
+
+def _falling(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """Ends of curves that fall with the radius, within these."""
+    return np.maximum.accumulate(lower[::-1])[::-1], np.minimum.accumulate(upper)
 
 
 def folded_quantile(shift: Floats, confidence: float, freedom: Floats | None = None) -> Floats:

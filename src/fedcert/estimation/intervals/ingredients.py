@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -15,12 +17,17 @@ from fedcert.estimation.clients import (
     examples,
     pooled_mix,
 )
+from fedcert.estimation.intervals.least_favourable import segments
+from fedcert.estimation.intervals.least_favourable.ends import Segment
 from fedcert.estimation.methods.linear_model import Fit, fit
 from fedcert.estimation.methods.linear_weights import LinearWeights
 
 CLOSEST_TO_CERTAIN = 0.01
 """Estimated accuracies are kept this far from 0 and 1, where standard errors would vanish: the standard error of an
 example is then at least a fifth of a coin's. The page's script has the same."""
+
+Segments = Callable[[float], tuple[Segment, ...]]
+"""Statistics for tests at a level; made only where such an interval is asked for."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,7 @@ class Uncertainty:
         class_accuracy: estimated accuracy of each class, classes x radii; None where nothing is known of it.
         mix: the class mix that the weights reach; None where classes are weighted rather than clients.
         weights: the clients' weights behind the centre; None where classes are weighted, or clients are not known.
+        segments: the statistics of least-favourable intervals at a level; None where too little is known for them.
         noise: variance at each radius of noise that was added for privacy: its upper bound over all accuracies, and at
             the estimated ones; None where there is none.
     """
@@ -47,11 +55,27 @@ class Uncertainty:
     class_accuracy: Floats | None
     mix: Floats | None = None
     weights: Floats | None = None
+    segments: Segments | None = None
     noise: tuple[Floats, Floats] | None = None
 
 
-def of_weights(federation: ReportedClients, target: Floats, weights: Floats, fitted: Fit | None = None) -> Uncertainty:
-    """The uncertainty of a weighted mean of the clients' curves."""
+def of_weights(
+    federation: ReportedClients,
+    target: Floats,
+    weights: Floats,
+    fitted: Fit | None = None,
+    rule: LinearWeights | None = None,
+) -> Uncertainty:
+    """The uncertainty of a weighted mean of the clients' curves.
+
+    Args:
+        federation: the clients.
+        target: the target's class mix.
+        weights: adding up to 1, chosen without looking at the accuracies.
+        fitted: the model of the classes' accuracies, if it is at hand.
+        rule: the formula of the weights, where they are those of the shortest honest interval: tests may then have
+            others for some θ.
+    """
     fitted = fitted or fit(federation.statistics)
     scaled = weights**2 / federation.sizes
     if federation.design_effects is None:
@@ -61,16 +85,20 @@ def of_weights(federation: ReportedClients, target: Floats, weights: Floats, fit
     mix = weights @ federation.mixes
     centre = (weights / federation.sizes) @ federation.certified_counts
     accuracy = away_from_certain(fitted.class_accuracy)
-    return Uncertainty(centre, worst_bias(target, mix), by_class, by_class.sum(axis=0), accuracy, mix, weights)
+    squares = by_class.sum(axis=0)
+
+    def statistics(level: float) -> tuple[Segment, ...]:
+        if rule is None:
+            return segments.of_client_weights(federation, target, weights, centre, squares)
+        return segments.of_rules(federation, target, rule, federation.overall_statistics, level)
+
+    return Uncertainty(centre, worst_bias(target, mix), by_class, squares, accuracy, mix, weights, statistics)
 
 
 def of_rule(
     clients: Clients, target: Floats, rule: LinearWeights, statistics: SufficientStatistics, fitted: Fit
 ) -> Uncertainty:
     """The uncertainty of weights by formula, from sums alone.
-
-    Where examples come in groups, the largest design effect of any client counts; where classes are weighted too, the
-    factor that holds for them.
 
     Args:
         clients: what is known of the clients.
@@ -80,21 +108,39 @@ def of_rule(
         fitted: the model of the classes' accuracies.
     """
     mix = rule.mix(statistics)
-    factor = variance_factor(clients, statistics)
-    by_class = None
+    by_class, known = None, None
     if weighs_classes_alone(clients, statistics):
-        by_class = np.outer(rule.coefficients**2 * statistics.labels, factor)
+        by_class = (rule.coefficients**2 * statistics.labels * class_inflation(clients))[:, None].repeat(
+            len(clients.radii), axis=1
+        )
+    if isinstance(clients, ReportedClients) or by_class is not None:
+        known = partial(segments.of_rules, clients, target, rule, statistics)
     return Uncertainty(
         rule.curve(statistics), worst_bias(target, mix) + rule.slack(statistics), by_class,
-        rule.sum_squared_weights(statistics) * factor, away_from_certain(fitted.class_accuracy), mix,
+        inflated_squares(clients, rule, statistics), away_from_certain(fitted.class_accuracy), mix, segments=known,
     )  # fmt: skip
 
 
-def variance_factor(clients: Clients, statistics: SufficientStatistics) -> Floats:
-    """How much groups of examples inflate Σ a²/n of a rule over these statistics, at each radius."""
+def inflated_squares(clients: Clients, rule: LinearWeights, statistics: SufficientStatistics) -> Floats:
+    """Σ a²/n of a rule at each radius, inflated by examples that come in groups.
+
+    Where clients are known, each one's own groups count; from sums, the largest of any client.
+    """
+    squares = rule.sum_squared_weights(statistics)
+    plain = np.full(len(clients.radii), squares)
     if statistics is clients.overall_statistics:
-        return clients.largest_design_effects
-    return np.maximum(clients.largest_design_effects, grouping_factor(clients))
+        return plain * clients.largest_design_effects
+    if not isinstance(clients, ReportedClients):
+        return plain * clients.largest_group
+    if clients.largest_groups is None:
+        return plain
+    closed = ~clients.has_class_counts
+    assert clients.design_effects is not None  # noqa: S101
+    labels = clients.label_counts
+    by_client = (clients.mixes[closed] @ rule.coefficients) ** 2 * clients.sizes[closed]
+    by_class = clients.largest_groups[~closed] @ labels[~closed] @ rule.coefficients**2
+    own = by_client @ clients.design_effects[closed] + by_class
+    return np.asarray(np.maximum(plain, own), dtype=np.float64)
 
 
 def weighs_classes_alone(clients: Clients, statistics: SufficientStatistics) -> bool:
@@ -102,13 +148,21 @@ def weighs_classes_alone(clients: Clients, statistics: SufficientStatistics) -> 
     return statistics is not clients.overall_statistics and all_disclose(clients)
 
 
-def grouping_factor(clients: Clients) -> Floats:
-    """How much examples that come in groups inflate Σ p(S)²/n over the classes, at each radius.
+def class_inflation(clients: Clients) -> Floats:
+    """How much examples that come in groups inflate each class's p(S)²/n.
 
     A group of m examples moves the estimate by at most the sum of its examples' parts, whose square is at most m times
-    the sum of their squares: the size of the largest group is a bound, whatever classes the groups span.
+    the sum of their squares, whatever classes the group spans: a client's largest group counts for its own examples.
     """
-    return np.maximum(clients.largest_design_effects, float(clients.largest_group))
+    if not isinstance(clients, ReportedClients):
+        return np.full(len(clients.classes), float(clients.largest_group))
+    if clients.largest_groups is None:
+        return np.ones(len(clients.classes))
+    opens = clients.has_class_counts
+    labels = clients.label_counts[opens]
+    total = labels.sum(axis=0)
+    grouped = clients.largest_groups[opens].astype(np.float64) @ labels
+    return np.asarray(np.divide(grouped, total, out=np.ones(len(total)), where=total > 0), dtype=np.float64)
 
 
 def of_volume(clients: Clients, target: Floats) -> Uncertainty:
@@ -117,9 +171,12 @@ def of_volume(clients: Clients, target: Floats) -> Uncertainty:
     by_class = np.outer(clients.labels / total**2, clients.largest_design_effects)
     mix, statistics = pooled_mix(clients), clients.statistics
     accuracy = None if statistics is None else away_from_certain(fit(statistics).class_accuracy)
-    return Uncertainty(
-        clients.certified / total, worst_bias(target, mix), by_class, by_class.sum(axis=0), accuracy, mix
-    )
+    centre, squares = clients.certified / total, by_class.sum(axis=0)
+
+    def statistics_of_pool(_level: float) -> tuple[Segment, ...]:
+        return segments.of_pool(clients, target, centre, squares)
+
+    return Uncertainty(centre, worst_bias(target, mix), by_class, squares, accuracy, mix, segments=statistics_of_pool)
 
 
 def worst_bias(target: Floats, mix: Floats) -> float:

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from fedcert._arrays import Floats
 from fedcert._schema.field_types import Enumerated
 from fedcert.errors import CallError, preview
-from fedcert.estimation.intervals.half_lengths import asymptotic, finite_sample, hoeffding_deviations, normal_deviations
+from fedcert.estimation.intervals.finite_sample import finite_sample
+from fedcert.estimation.intervals.half_lengths import asymptotic, hoeffding, hoeffding_deviations, normal_deviations
 from fedcert.estimation.intervals.ingredients import Uncertainty
 
-HalfLengths = Callable[[Uncertainty, Floats, float, bool, int | None], Floats]
+Ends = Callable[[Uncertainty, Floats, float, bool, int | None], tuple[Floats, Floats]]
 """Of the ingredients, the target's mix, the confidence, whether for all radii at once, and the target's size."""
+HalfLengths = Callable[[Uncertainty, Floats, float, bool, int | None], Floats]
+"""Of the same."""
 Deviations = Callable[[float, int], float]
 """Of the confidence and the number of radii that the interval holds for at once."""
 
@@ -25,7 +28,7 @@ class IntervalKind:
         name: as the settings name it.
         title: the same as help texts have it.
         strength: in words, how surely it covers; the stated confidence follows.
-        half_lengths: its half-lengths at each radius.
+        ends: its ends at each radius, before certificates that fail are allowed for; they may lie outside [0, 1].
         deviations: how many times sqrt(Σ a²/n) chance may cost; weights are chosen by it.
         uses_variances: whether it rests on the estimate's standard errors, rather than on Σ a²/n alone.
         simulated: whether its quantiles for all radii at once are simulated.
@@ -35,7 +38,7 @@ class IntervalKind:
     name: str
     title: str
     strength: str
-    half_lengths: HalfLengths
+    ends: Ends
     deviations: Deviations
     uses_variances: bool = True
     simulated: bool = False
@@ -45,10 +48,22 @@ class IntervalKind:
         for part in ("name", "title", "strength"):
             if not isinstance(getattr(self, part), str) or not getattr(self, part):
                 raise CallError(f"an interval's {part} must be a text, but is {preview(getattr(self, part))}")
-        for part in ("half_lengths", "deviations"):
+        for part in ("ends", "deviations"):
             if not callable(getattr(self, part)):
                 given = preview(getattr(self, part))
                 raise CallError(f"the interval {preview(self.name)} must have a function {part}, but has {given}")
+
+
+def around_centre(half_lengths: HalfLengths) -> Ends:
+    """Ends as far below the centre as above it."""
+
+    def ends(
+        of: Uncertainty, target: Floats, confidence: float, simultaneous: bool, target_examples: int | None
+    ) -> tuple[Floats, Floats]:
+        half = half_lengths(of, target, confidence, simultaneous, target_examples)
+        return of.centre - half, of.centre + half
+
+    return ends
 
 
 INTERVALS: dict[str, IntervalKind] = {
@@ -59,8 +74,12 @@ INTERVALS: dict[str, IntervalKind] = {
             scripted=True,
         ),
         IntervalKind(
-            "asymptotic", "asymptotic (shorter)", "approximately, for many examples,", asymptotic, normal_deviations,
-            simulated=True, scripted=True,
+            "hoeffding", "Hoeffding's (longer)", "at least", around_centre(hoeffding), hoeffding_deviations,
+            uses_variances=False, scripted=True,
+        ),
+        IntervalKind(
+            "asymptotic", "asymptotic", "approximately, for many examples,", around_centre(asymptotic),
+            normal_deviations, simulated=True, scripted=True,
         ),
     )
 }  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 from fedcert._arrays import Floats
 from fedcert.estimation.clients import Clients
 from fedcert.estimation.intervals.cluster_robust import ClientEffects, half_lengths
-from fedcert.estimation.intervals.half_lengths import contradicted, ends
+from fedcert.estimation.intervals.half_lengths import allowed_ends, contradicted
 from fedcert.estimation.intervals.ingredients import Uncertainty
 from fedcert.estimation.intervals.registry import interval_kind
 from fedcert.estimation.settings import Settings
@@ -71,14 +71,15 @@ def make_interval(
     """
     kind = interval_kind(settings.interval)
     at_once = settings.simultaneous
-    half = kind.half_lengths(uncertainty, target, settings.confidence, at_once, settings.target_examples)
+    lower, upper = kind.ends(uncertainty, target, settings.confidence, at_once, settings.target_examples)
     if effects is not None:
         scores = effects.scores(target, uncertainty.weights)
         extra = _variance_of_target(uncertainty, target, settings)
-        half = half_lengths(scores, uncertainty.bias, settings.confidence, at_once, half, extra)
-    lower, upper = ends(uncertainty.centre, half, clients.smoothing.failure_probability, at_once)
-    point_range = ends(uncertainty.centre, half, 0.0, at_once)
-    impossible = contradicted(uncertainty.centre, half, at_once)
+        half = half_lengths(scores, uncertainty.bias, settings.confidence, at_once, extra)
+        lower, upper = np.minimum(lower, uncertainty.centre - half), np.maximum(upper, uncertainty.centre + half)
+    impossible = contradicted(lower, upper, at_once)
+    point_range = allowed_ends(lower, upper, 0.0, at_once)
+    lower, upper = allowed_ends(lower, upper, clients.smoothing.failure_probability, at_once)
     statement = interval_statement(clients, settings, effects is not None)
     return IntervalResult(lower, upper, point_range, statement, impossible)
 

@@ -10,6 +10,7 @@ from fedcert.estimation.clients import (
     Clients,
     ReportedClients,
     SufficientStatistics,
+    all_disclose,
     overall_statistics_of,
     statistics_of,
 )
@@ -30,8 +31,8 @@ def minimax(clients: Clients, target: Floats, settings: Settings) -> PointEstima
     """
     used = settings.used("non_negative")
     if isinstance(clients, ReportedClients):
-        weights = minimax_weights(clients, target, settings)
-        uncertainty = of_weights(clients, target, weights)
+        uncertainty = shortest_of_curves(clients, target, settings)
+        weights = uncertainty.weights
         return PointEstimate(decreasing(uncertainty.centre), weights, uncertainty=uncertainty, settings=used)
     _check_signs(settings)
     statistics = overall_statistics_of(clients)
@@ -50,9 +51,15 @@ def honest(clients: Clients, target: Floats, settings: Settings, fitted: Fit) ->
     if not isinstance(clients, ReportedClients):
         _check_signs(settings)
     if isinstance(clients, ReportedClients) and clients.class_totals is None:
-        return of_weights(clients, target, minimax_weights(clients, target, settings), fitted)
-    rule = minimax_rule(fitted.statistics, target, deviations_for(settings, len(clients.radii)))
-    return of_rule(clients, target, rule, fitted.statistics, fitted)
+        return shortest_of_curves(clients, target, settings, fitted)
+    deviations = deviations_for(settings, len(clients.radii))
+    rule = minimax_rule(fitted.statistics, target, deviations)
+    uncertainty = of_rule(clients, target, rule, fitted.statistics, fitted)
+    if not isinstance(clients, ReportedClients) or clients.largest_groups is None or all_disclose(clients):
+        return uncertainty
+    # A group may span classes, and then counts for more where classes are weighed: curves alone may be shorter.
+    curves = shortest_of_curves(clients, target, settings, fitted)
+    return min(uncertainty, curves, key=lambda of: of.bias + deviations * float(np.sqrt(of.sum_squared_weights.max())))
 
 
 def _check_signs(settings: Settings) -> None:
@@ -62,14 +69,17 @@ def _check_signs(settings: Settings) -> None:
         )
 
 
-def minimax_weights(federation: ReportedClients, target: Floats, settings: Settings) -> Floats:
-    """The weights of least honest half-length; a function of the labels alone."""
+def shortest_of_curves(
+    federation: ReportedClients, target: Floats, settings: Settings, fitted: Fit | None = None
+) -> Uncertainty:
+    """The ingredients of the shortest honest interval from the clients' curves; its weights look at labels alone."""
     deviations = deviations_for(settings, len(federation.radii))
     if not settings.non_negative or federation.count < 2:
-        return minimax_rule(federation.overall_statistics, target, deviations).weights(federation)
+        rule = minimax_rule(federation.overall_statistics, target, deviations)
+        return of_weights(federation, target, rule.weights(federation), fitted, rule)
     direction = shortest_convex(federation.mixes, federation.sizes, target, deviations)
     weights = federation.sizes * np.maximum(federation.mixes @ direction.coefficients, 0.0)
-    return np.asarray(weights / weights.sum(), dtype=np.float64)
+    return of_weights(federation, target, weights / weights.sum(), fitted)
 
 
 def minimax_rule(statistics: SufficientStatistics, target: Floats, deviations: float) -> LinearWeights:

@@ -9,7 +9,9 @@ import numpy as np
 from fedcert._arrays import Floats
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.clients import Clients, all_disclose
-from fedcert.estimation.intervals.ingredients import Uncertainty, grouping_factor
+from fedcert.estimation.intervals.ingredients import Uncertainty, class_inflation
+from fedcert.estimation.intervals.least_favourable.ends import Segment
+from fedcert.estimation.intervals.least_favourable.segments import of_class_totals
 from fedcert.estimation.methods.blup import blup
 from fedcert.estimation.methods.linear_model import decreasing
 from fedcert.estimation.methods.point_estimate import PointEstimate
@@ -43,7 +45,7 @@ def poststratified(clients: Clients, target: Floats, settings: Settings) -> Poin
     missing = float(target[~held].sum())
     accuracy = np.divide(certified, labels[:, None], out=np.zeros_like(certified), where=held[:, None])
     centre = target @ accuracy + missing / 2
-    by_class = (target**2 / examples)[:, None] * grouping_factor(clients)
+    by_class = (target**2 / examples * class_inflation(clients))[:, None].repeat(len(clients.radii), axis=1)
     smooth = (np.clip(certified, 0.0, labels[:, None]) + 0.5) / (labels[:, None] + 1)
     noise, noise_bias = None, 0.0
     if clients.noise_variance is not None:
@@ -51,7 +53,15 @@ def poststratified(clients: Clients, target: Floats, settings: Settings) -> Poin
         noise_bias = _noise_bias(clients.noise_variance, target / examples**2)
     fallback = clients.fallback_curve
     curve = centre if fallback is None else target @ accuracy + missing * fallback
-    uncertainty = Uncertainty(centre, missing / 2 + noise_bias, by_class, by_class.sum(axis=0), smooth, noise=noise)
+    known = None
+    if clients.noise_variance is None:
+
+        def known(_level: float) -> tuple[Segment, ...]:
+            return of_class_totals(clients, target, target / examples, target @ accuracy)
+
+    uncertainty = Uncertainty(
+        centre, missing / 2 + noise_bias, by_class, by_class.sum(axis=0), smooth, segments=known, noise=noise
+    )
     return PointEstimate(
         decreasing(curve), None, weights_note="classes are weighted, not clients", uncertainty=uncertainty,
         settings=settings.used("confidence"), details={"missing_share": missing},

@@ -1,0 +1,181 @@
+"""What a weighted sum of certified examples is made of: cells of examples with one class and one weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert._arrays import Floats
+
+MOST_ROWS = 256
+"""Clients whose weights are kept as they are; of more, weights are spread over `_BINS` + 1 values."""
+_SAME = 1e-12
+"""Relative difference of weights that are the same but for rounding."""
+_BINS = 64
+"""Their bins: intervals are then 0.3% longer where the largest weight is five times the typical one."""
+
+
+@dataclass(frozen=True)
+class ClientRows:
+    """Cells whose weight depends on the client alone.
+
+    Attributes:
+        weights: u of an example, one per row.
+        examples: rows x classes.
+        low, high: limits of u, one per smooth row; every weight of the row lies between them.
+        squares: Σ n u² of the smooth rows, rows x classes.
+        cubes: Σ n |u|³ of the smooth rows, one per row.
+    """
+
+    weights: Floats
+    examples: Floats
+    low: Floats
+    high: Floats
+    squares: Floats
+    cubes: Floats
+
+
+@dataclass(frozen=True)
+class ClassRows:
+    """Cells whose weight depends on the class.
+
+    Attributes:
+        weights: u of an example, rows x classes.
+        examples: rows x classes.
+        smooth: whether single examples are independent, one per row.
+    """
+
+    weights: Floats
+    examples: Floats
+    smooth: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of T = Σ u K, K the certified ones of n independent examples in each.
+
+    Smooth cells are those over which the central limit theorem may be used: single examples that are independent.
+    Groups of alike examples are cells of fewer, heavier ones, and not smooth.
+
+    Attributes:
+        target: p(S), the shares of the classes in θ = p(S)·L.
+        clients: cells by client; None where there are none.
+        classes: cells by class; None where there are none.
+    """
+
+    target: Floats
+    clients: ClientRows | None = None
+    classes: ClassRows | None = None
+
+    @property
+    def total_weight(self) -> float:
+        """W = Σ u n: the value of T where every example is certified."""
+        return float(sum(np.sum(weights * examples) for weights, examples in self._parts()))
+
+    @property
+    def sum_squares(self) -> float:
+        """Σ n u²."""
+        return float(sum(np.sum(weights**2 * examples) for weights, examples in self._parts()))
+
+    @property
+    def sum_sizes(self) -> float:
+        """Σ n |u|."""
+        return float(sum(np.sum(np.abs(weights) * examples) for weights, examples in self._parts()))
+
+    @property
+    def largest_weight(self) -> float:
+        """The largest |u| of any example."""
+        return max((float(np.abs(weights * (examples > 0)).max()) for weights, examples in self._parts()), default=0.0)
+
+    @property
+    def examples(self) -> float:
+        """Σ n."""
+        return float(sum(examples.sum() for _, examples in self._parts()))
+
+    @property
+    def same_weight(self) -> float | None:
+        """The weight of every example, where all weigh the same and are independent; None elsewhere."""
+        held = [(weights * (examples > 0))[examples > 0] for weights, examples in self._parts()]
+        values = np.concatenate(held) if held else np.zeros(0)
+        smooth = self.classes is None or bool(self.classes.smooth.all())
+        grouped = self.clients is not None and len(self.clients.low) < len(self.clients.weights)
+        if not len(values) or not smooth or grouped or not values[0] > 0:
+            return None
+        return float(values[0]) if np.ptp(values) <= _SAME * values[0] else None
+
+    @property
+    def means(self) -> Floats:
+        """Σ u n over the cells of each class: E T = means·L."""
+        parts = [(weights * examples).sum(axis=0) for weights, examples in self._parts()]
+        return np.asarray(np.sum(parts, axis=0) if parts else np.zeros(len(self.target)), dtype=np.float64)
+
+    def with_target_set(self, size: int) -> Cells:
+        """The cells of T less the certified accuracy of a set of so many examples with the target's mix."""
+        row = np.full((1, len(self.target)), -1 / size), self.target[None, :] * size
+        if self.classes is None:
+            return replace(self, classes=ClassRows(*row, np.array([True])))
+        weights, examples = self.classes.weights, self.classes.examples
+        return replace(
+            self,
+            classes=ClassRows(
+                np.vstack([weights, row[0]]), np.vstack([examples, row[1]]), np.append(self.classes.smooth, True)
+            ),
+        )
+
+    def _parts(self) -> list[tuple[Floats, Floats]]:
+        parts = []
+        if self.clients is not None:
+            parts.append((self.clients.weights[:, None], self.clients.examples))
+        if self.classes is not None:
+            parts.append((self.classes.weights, self.classes.examples))
+        return parts
+
+
+def client_rows(
+    weights: Floats, examples: Floats, groups: Floats | None = None, whole: npt.NDArray[np.bool_] | None = None
+) -> ClientRows:
+    """Cells of clients whose examples weigh u each.
+
+    A group of m alike examples weighs at most m u: by Hölder's inequality its cumulant function is at most that of one
+    example of weight m u for each class, taken n/m times.
+
+    Args:
+        weights: u, one per client.
+        examples: clients x classes.
+        groups: the size of each client's largest group; None where all examples are independent.
+        whole: which clients count in full; None where all do. Fewer examples of the same weight stand for a client
+            that screening reduced: their cumulant function is larger, but so is their variance.
+    """
+    sizes = np.ones(len(weights)) if groups is None else groups
+    heavy, few = weights * sizes, examples / sizes[:, None]
+    smooth = sizes == 1 if whole is None else (sizes == 1) & whole
+    if smooth.all() and np.ptp(weights) <= _SAME * np.abs(weights).max():  # one row says the same
+        weights, smooth = weights[:1], smooth[:1]
+        examples = few = examples.sum(axis=0, keepdims=True)
+        heavy = weights
+    if len(weights) > MOST_ROWS:
+        return _binned(heavy, few, smooth)
+    alone, counts = weights[smooth], examples[smooth]
+    return ClientRows(heavy, few, alone, alone, counts * (alone**2)[:, None], counts.sum(axis=1) * np.abs(alone) ** 3)
+
+
+def _binned(weights: Floats, examples: Floats, smooth: npt.NDArray[np.bool_]) -> ClientRows:
+    """Each weight spread over the two values beside it, so that its mean stays: the cumulant function only grows."""
+    values = np.linspace(weights.min(), weights.max(), _BINS + 1)
+    width = values[1] - values[0]
+    if not width > 0:
+        values, width = np.array([weights[0], weights[0]]), 1.0
+    bins = np.clip(((weights - values[0]) / width).astype(np.int64), 0, len(values) - 2)
+    above = np.clip((weights - values[bins]) / width, 0.0, 1.0)
+    nodes = _sums(bins, examples * (1 - above)[:, None], len(values))
+    nodes += _sums(bins + 1, examples * above[:, None], len(values))
+    alone = np.where(smooth, weights, 0.0)
+    squares = _sums(bins, examples * (alone**2)[:, None], len(values) - 1)
+    cubes = _sums(bins, (examples.sum(axis=1) * np.abs(alone) ** 3)[:, None], len(values) - 1)[:, 0]
+    return ClientRows(values, nodes, values[:-1], values[1:], squares, cubes)
+
+
+def _sums(bins: npt.NDArray[np.int64], rows: Floats, count: int) -> Floats:
+    return np.stack([np.bincount(bins, column, minlength=count).astype(np.float64) for column in rows.T], axis=1)

@@ -1,0 +1,152 @@
+"""Ends of least-favourable intervals: the tests of all θ, inverted for observed values of T."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from fedcert._arrays import Floats, Integers
+from fedcert.estimation.intervals.least_favourable.cells import Cells
+from fedcert.estimation.intervals.least_favourable.tilted import TiltedBound, tilted_bound
+
+_RATIO = 1.1
+"""Between tilts: the best one of them lengthens intervals by 0.1% at most."""
+_COARSE = 3
+"""Every so many tilts are tried by Chernoff's bound alone, to see where the best ones are."""
+_LEAST_TILT = 0.45
+"""The least tilt, relative to Chernoff's best for accuracies of ½."""
+_MOST_TILT, _OVERFLOW = 10.0, 600.0
+"""The largest λu of a typical weight (e^-10 of what an infinite tilt would give is lost) and of any weight."""
+_BELOW, _ABOVE = 4, 2
+"""Tilts with the bracket are tried from so many below Chernoff's best to so many above."""
+_MOST_BINOMIAL = float(np.log(4))
+"""Levels from here on allow the binomial test: it needs a probability of at most ¼."""
+_SAME_WEIGHT = 1e-12
+"""Relative difference of weights that are the same but for rounding."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A statistic that tests all θ up to an end, from where the segment before it stops.
+
+    Attributes:
+        end: the largest θ that it tests; 1 for the last segment.
+        values: T at each radius.
+        cells: of T.
+        squares: an upper bound of Σ n u² at each radius, with design effects where examples come in groups.
+    """
+
+    end: float
+    values: Floats
+    cells: Cells
+    squares: Floats
+
+
+def least_favourable_ends(segments: Sequence[Segment], level: float) -> tuple[Floats, Floats]:
+    """Lower and upper end at each radius, each of them wrong with probability at most exp(-level).
+
+    The upper end is the lower one of uncertified examples: W - T has the same cells, with 1 - L and 1 - θ. A lower end
+    of infinity or an upper one of minus infinity means that no accuracies explain T.
+
+    Guarantee: conditional on the labels, for any accuracies in [0, 1] and any number of examples. It needs segments
+    that were chosen without looking at the accuracies, and independent examples and noise.
+    """
+    radii = len(segments[0].values)
+    lower, start = np.zeros(2 * radii), 0.0
+    testing = np.ones(2 * radii, dtype=np.bool_)
+    for segment in segments:  # one that is rejected up to its end leaves the next one to be tested
+        values = np.concatenate([segment.values, segment.cells.total_weight - segment.values])
+        squares = np.tile(np.minimum(segment.squares, segment.cells.sum_squares), 2)
+        rejected = _rejected(segment.cells, values[testing], squares[testing], level, segment.end)
+        last = segment.end >= 1
+        lower[testing] = np.maximum(rejected, start) if last else np.clip(rejected, start, segment.end)
+        testing[testing] = rejected >= segment.end
+        start = segment.end
+        if last or not testing.any():
+            break
+    return lower[:radii], 1 - lower[radii:]
+
+
+def _rejected(cells: Cells, values: Floats, squares: Floats, level: float, enough: float) -> Floats:
+    """The largest θ that each value of T rejects, by any of the tests of T.
+
+    Every test has a critical value that looks at no accuracies, so that the smallest of them keeps its level.
+    """
+    excess = np.maximum(cells.means - cells.target, 0.0).sum()
+    by_hoeffding = values - excess - np.sqrt(level / 2 * squares)
+    by_hoeffding = np.where(by_hoeffding >= cells.target.sum(), np.inf, by_hoeffding)
+    best = np.maximum(by_hoeffding, _binomial(cells, values, level))
+    others = best < enough
+    if others.any() and cells.sum_squares > 0:
+        best[others] = np.maximum(best[others], rejected_by_tilting(cells, values[others], level, enough))
+    return best
+
+
+def rejected_by_tilting(cells: Cells, values: Floats, level: float, enough: float = 1.0) -> Floats:
+    """The largest θ that each value of T rejects; any that is at least `enough` will do.
+
+    Guarantee: if p(S)·L <= θ, T takes a value that rejects θ with probability at most exp(-level), whichever tilts are
+    tried: a tilt that rejects shows that T is above the smallest critical value of all tilts, which is fixed.
+    """
+    tilts = _tilts(cells, level)
+    best = np.zeros(len(values))
+    where = np.zeros(len(values), dtype=np.int64)
+    for index in range(0, len(tilts), _COARSE):
+        up_to = tilted_bound(cells, float(tilts[index]), with_bracket=False).rejected(values, level)
+        better = up_to > best
+        best[better], where[better] = up_to[better], index
+    for index in _near(where[best < enough], len(tilts)):
+        near = (where - _BELOW <= index) & (index <= where + _ABOVE)
+        best[near] = np.maximum(best[near], tilted_bound(cells, float(tilts[index])).rejected(values[near], level))
+    return best
+
+
+def critical_value(cells: Cells, level: float, low: Floats, high: Floats) -> Floats:
+    """t with P(T >= t) <= exp(-level) for all accuracies with low <= p(S)·L <= high."""
+    tilts = _tilts(cells, level)
+    best = np.full(len(low), np.inf)
+    where = np.zeros(len(low), dtype=np.int64)
+
+    def threshold(bound: TiltedBound) -> Floats:
+        return np.asarray((level + bound.largest(low, high)) / bound.tilt, dtype=np.float64)
+
+    for index in range(0, len(tilts), _COARSE):
+        at_most = threshold(tilted_bound(cells, float(tilts[index]), with_bracket=False))
+        better = at_most < best
+        best[better], where[better] = at_most[better], index
+    for index in _near(where, len(tilts)):
+        best = np.minimum(best, threshold(tilted_bound(cells, float(tilts[index]))))
+    return best
+
+
+def _near(where: Integers, count: int) -> list[int]:
+    """Indices of tilts beside Chernoff's best ones."""
+    beside = where[:, None] + np.arange(-_BELOW, _ABOVE + 1)
+    return [int(index) for index in np.unique(beside[(beside >= 0) & (beside < count)])]
+
+
+def _tilts(cells: Cells, level: float) -> Floats:
+    """Tilts in equal ratios, from accuracies of ½ to those next to 0 or 1."""
+    least = _LEAST_TILT * np.sqrt(8 * level / cells.sum_squares)
+    typical = cells.sum_squares / cells.sum_sizes
+    most = max(min(_MOST_TILT / typical, _OVERFLOW / cells.largest_weight), least)
+    return np.asarray(least * _RATIO ** np.arange(int(np.ceil(np.log(most / least) / np.log(_RATIO))) + 1))
+
+
+def _binomial(cells: Cells, values: Floats, level: float) -> Floats:
+    """The largest θ that an exact binomial test rejects, where all examples weigh the same and have the target's mix.
+
+    By Hoeffding (1956) the tail of certified examples is at most the binomial one from nθ + 1 on, which a probability
+    of at most ¼ ensures; but for one example, which has the probability nθ at most.
+    """
+    weight = cells.same_weight
+    if weight is None or level < _MOST_BINOMIAL or np.abs(cells.means - cells.target).max() > _SAME_WEIGHT:
+        return np.full(len(values), -1.0)
+    examples = round(cells.examples)
+    counts = np.rint(values / weight)
+    tail = np.exp(-level)
+    at_least_two = special.betaincinv(np.maximum(counts, 1.0), np.maximum(examples - counts + 1, 1.0), tail)
+    return np.where(counts < 1, -1.0, np.where(counts == 1, tail / examples, at_least_two))

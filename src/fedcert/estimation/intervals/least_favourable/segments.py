@@ -1,0 +1,152 @@
+"""The statistics whose tests make an interval, from what is known of the clients."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcert._arrays import Floats
+from fedcert.estimation.clients import Clients, ReportedClients, SufficientStatistics, examples
+from fedcert.estimation.intervals.least_favourable.cells import Cells, ClassRows, client_rows
+from fedcert.estimation.intervals.least_favourable.design import (
+    CHANCE,
+    DESIGNS,
+    ENDS,
+    WORTHWHILE,
+    criterion,
+    design_coefficients,
+)
+from fedcert.estimation.intervals.least_favourable.ends import Segment
+from fedcert.estimation.methods.linear_weights import LinearWeights
+
+Kind = TypeVar("Kind", bound=np.generic)
+
+_GROUP_RATIO = 1.25
+"""Sizes of largest groups are rounded up to powers of it, so that classes have few cells."""
+
+
+def of_client_weights(
+    federation: ReportedClients, target: Floats, weights: Floats, values: Floats, squares: Floats
+) -> tuple[Segment, ...]:
+    """One statistic for all θ: a weighted mean of the clients' curves.
+
+    Args:
+        federation: the clients.
+        target: the target's class mix.
+        weights: adding up to 1.
+        values: the weighted mean at each radius.
+        squares: Σ a²/n at each radius, design effects included.
+    """
+    used = weights != 0
+    rows = client_rows(
+        (weights / federation.sizes)[used], federation.label_counts[used], _part(_groups(federation), used),
+        _part(_whole(federation), used),
+    )  # fmt: skip
+    return (Segment(1.0, values, Cells(target, rows), squares),)
+
+
+def of_rules(
+    clients: Clients, target: Floats, base: LinearWeights, statistics: SufficientStatistics, level: float
+) -> tuple[Segment, ...]:
+    """Statistics by formula: `base`, and weights for one θ where they are worth it.
+
+    Args:
+        clients: known one by one, or all of them by their classes' totals.
+        target: the target's class mix.
+        base: the weights of the shortest honest interval.
+        statistics: what the weights weigh: the clients' overall statistics, or all that they disclose.
+        level: of the tests; it decides how much chance weighs beside bias.
+    """
+    matrix = statistics.labels_labels
+    deviations = CHANCE * float(np.sqrt(2 * level))
+    segments: list[tuple[float, LinearWeights]] = []
+    for theta, end in zip(DESIGNS, ENDS, strict=True):
+        rule = base
+        if statistics.clients > 1:
+            own = LinearWeights(design_coefficients(matrix, target, theta, deviations))
+            least, usual = (
+                criterion(one.mix(statistics), target, one.sum_squared_weights(statistics), theta, deviations)
+                for one in (own, base)
+            )
+            rule = own if least < WORTHWHILE * usual else base
+        if segments and segments[-1][1] is rule:
+            segments.pop()
+        segments.append((end, rule))
+    return tuple(_of_rule(clients, target, rule, statistics, end) for end, rule in segments)
+
+
+def _of_rule(
+    clients: Clients, target: Floats, rule: LinearWeights, statistics: SufficientStatistics, end: float
+) -> Segment:
+    rule = LinearWeights(rule.coefficients / float(rule.mix(statistics).sum()))  # adding up to 1 in spite of rounding
+    curves_only = statistics is clients.overall_statistics
+    rows = classes = None
+    squares = np.zeros(len(clients.radii))
+    if isinstance(clients, ReportedClients):
+        closed = np.full(clients.count, curves_only) | ~clients.has_class_counts
+        if closed.any():
+            sizes, labels = clients.sizes[closed], clients.label_counts[closed]
+            each = clients.mixes[closed] @ rule.coefficients
+            groups, whole = _part(_groups(clients), closed), _part(_whole(clients), closed)
+            rows = client_rows(each, labels, groups, whole)
+            effects = _part(clients.design_effects, closed)
+            squares = squares + (each**2 * sizes) @ (
+                np.ones((len(sizes), len(squares))) if effects is None else effects
+            )
+    if not curves_only:
+        classes = class_rows(clients, rule.coefficients)
+        squares = squares + float(np.sum(classes.weights**2 * classes.examples))
+    return Segment(end, rule.curve(statistics), Cells(target, rows, classes), squares)
+
+
+def of_class_totals(clients: Clients, target: Floats, weights: Floats, values: Floats) -> tuple[Segment, ...]:
+    """One statistic for all θ: classes' totals, each example of class j weighing weights[j]."""
+    rows = class_rows(clients, weights)
+    squares = np.full(len(values), float(np.sum(rows.weights**2 * rows.examples)))
+    return (Segment(1.0, values, Cells(target, None, rows), squares),)
+
+
+def of_pool(clients: Clients, target: Floats, values: Floats, squares: Floats) -> tuple[Segment, ...]:
+    """One statistic for all θ: the certified share of all examples, from totals alone."""
+    group = clients.largest_group
+    each = np.full((1, len(target)), group / examples(clients))
+    rows = ClassRows(each, clients.labels[None, :] / group, np.array([group == 1]))
+    return (Segment(1.0, values, Cells(target, None, rows), squares),)
+
+
+def class_rows(clients: Clients, weights: Floats) -> ClassRows:
+    """Cells of the classes' totals over the clients that disclose them, an example of class j weighing weights[j].
+
+    Each client's largest group counts for its own examples. By Hölder's inequality a group's cumulant function is at
+    most the sum of its examples' own with m times the weight, divided by m, whatever classes it spans.
+    """
+    if not isinstance(clients, ReportedClients):
+        assert clients.class_totals is not None  # noqa: S101
+        group = float(clients.largest_group)
+        return ClassRows(weights[None, :] * group, clients.class_totals[0][None, :] / group, np.array([group == 1]))
+    opens = clients.has_class_counts
+    labels = clients.label_counts[opens]
+    groups = np.ones(len(labels)) if clients.largest_groups is None else clients.largest_groups[opens].astype(float)
+    rounded = np.where(groups > 1, np.ceil(_GROUP_RATIO ** np.ceil(np.log(groups) / np.log(_GROUP_RATIO))), 1.0)
+    whole = _whole(clients)
+    smooth = np.ones(len(labels), dtype=np.bool_) if whole is None else whole[opens]
+    kinds = sorted(set(zip(rounded.tolist(), smooth.tolist(), strict=True)))
+    parts = [labels[(rounded == group) & (smooth == alone)].sum(axis=0) / group for group, alone in kinds]
+    return ClassRows(
+        np.outer([group for group, _ in kinds], weights), np.array(parts),
+        np.array([group == 1 and alone for group, alone in kinds]),
+    )  # fmt: skip
+
+
+def _groups(federation: ReportedClients) -> Floats | None:
+    return None if federation.largest_groups is None else federation.largest_groups.astype(np.float64)
+
+
+def _whole(federation: ReportedClients) -> npt.NDArray[np.bool_] | None:
+    return None if federation.factors is None else np.asarray(federation.factors >= 1)
+
+
+def _part(rows: npt.NDArray[Kind] | None, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[Kind] | None:
+    return None if rows is None else rows[chosen]

@@ -1,0 +1,208 @@
+"""The largest right side of the tail bound over class accuracies, for one tilt and every θ at once.
+
+For a tilt λ the bound's logarithm is Σ_j h_j(L_j) - slope·Σ_j s_j(L_j) + height on each of the bracket's lines, with
+h_j the cumulant function of a class's cells, concave in L, and s_j their tilted variance times λ², concave where
+|λu| <= log 2. Between nodes h_j is below its tangents and s_j above its chord, so a polyline is above the sum. The
+pieces of all classes' polylines, taken in the order of gain per share of θ, give an upper bound of the largest sum with
+p(S)·L <= θ: pieces of a class that come out of order only make it larger. Nothing is solved and nothing is searched, so
+rounding is all that can be lost, and that is allowed for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from fedcert._arrays import Floats
+from fedcert.estimation.intervals.least_favourable.bracket import lines_above
+from fedcert.estimation.intervals.least_favourable.cells import Cells
+
+_STEPS = 36
+"""Nodes of equal distance in arcsin √L, the scale of even variance: they lengthen intervals by 0.1%."""
+_TAIL, _BELOW = 1.6, 0.02
+"""Nodes beyond them are so many times closer to 0 or 1 each, down to so much of one example."""
+MOST_SMOOTH = float(np.log(2))
+"""The largest λ|u| of cells whose tilted variance is concave in L."""
+_ROUNDING = 1e-11
+"""Relative to λ·Σ n|u|: more than sums over a million pieces lose."""
+_LEAST = 1e-300
+"""Keeps divisions by shares and widths defined."""
+
+
+@dataclass(frozen=True)
+class TiltedBound:
+    """The bound's logarithm as a function of θ: the largest of several concave polylines through the origin.
+
+    Attributes:
+        tilt: λ.
+        heights: of each polyline at θ = 0.
+        shares: θ at the polylines' nodes, lines x nodes.
+        gains: the polylines above their heights, lines x nodes. The first line is Chernoff's bound; of that and the
+            largest of the others, the smaller counts.
+    """
+
+    tilt: float
+    heights: Floats
+    shares: Floats
+    gains: Floats
+
+    def rejected(self, values: Floats, level: float) -> Floats:
+        """The largest θ that each value of T rejects at exp(-level); -1 where it rejects none, infinity where all."""
+        room = self.tilt * values - level
+        ends = np.empty((len(self.heights), len(values)))
+        for index, (height, shares, gains) in enumerate(zip(self.heights, self.shares, self.gains, strict=True)):
+            rising = np.maximum.accumulate(gains)
+            inside = np.interp(room - height, rising, shares)
+            ends[index] = np.where(room < height, -1.0, np.where(room - height >= rising[-1], np.inf, inside))
+        return np.asarray(np.maximum(ends[0], ends[1:].min(axis=0)) if len(ends) > 1 else ends[0], dtype=np.float64)
+
+    def largest(self, low: Floats, high: Floats) -> Floats:
+        """The bound's logarithm at its largest over low <= θ <= high."""
+        values = np.empty((len(self.heights), len(low)))
+        for index, (height, shares, gains) in enumerate(zip(self.heights, self.shares, self.gains, strict=True)):
+            peak = shares[int(np.argmax(gains))]
+            values[index] = height + np.interp(np.clip(peak, low, high), shares, gains)
+        return np.asarray(np.minimum(values[0], values[1:].max(axis=0)) if len(values) > 1 else values[0])
+
+
+def tilted_bound(cells: Cells, tilt: float, with_bracket: bool = True) -> TiltedBound:
+    """The bound for one tilt, by Chernoff alone or with the bracket where that helps.
+
+    Guarantee: for every L in [0, 1], log P(T >= t) <= bound at θ = p(S)·L, less tilt·t.
+    """
+    nodes = _nodes(int(np.ceil(np.log2(max(cells.examples, 2.0)))))
+    tables = _Tables.of(cells, tilt, nodes)
+    lines = lines_above(tables.largest, tables.cubes, tables.most) if with_bracket else None
+    heights = np.zeros(1) if lines is None else np.append(0.0, lines.heights)
+    slopes = np.zeros(1) if lines is None else np.append(0.0, lines.slopes)
+    gains, variances, widths = _pieces(tables, nodes)
+    free = cells.target <= 0
+    if free.any():  # what adds to the bound without adding to θ
+        heights = heights + _positive(gains[free], variances[free], slopes)
+    shares = (cells.target[:, None] * widths)[~free].ravel()
+    some = shares > _LEAST
+    shares = shares[some]
+    gains = gains[~free].ravel()[some] - slopes[:, None] * variances[~free].ravel()[some]
+    order = np.argsort(-gains / shares, axis=1)
+    zero = np.zeros((len(slopes), 1))
+    return TiltedBound(
+        tilt,
+        heights + _ROUNDING * tilt * cells.sum_sizes,
+        np.hstack([zero, np.cumsum(shares[order], axis=1)]),
+        np.hstack([zero, np.cumsum(np.take_along_axis(gains, order, axis=1), axis=1)]),
+    )
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    values: Floats
+    complements: Floats
+
+
+@lru_cache(maxsize=8)
+def _nodes(magnitude: int) -> _Nodes:
+    """Values of L from 0 to 1 and 1 - L, for 2^magnitude examples."""
+    even = np.sin(np.linspace(0, np.pi / 2, _STEPS + 1)[1 : _STEPS // 2 + 1]) ** 2
+    steps = int(np.ceil(np.log(even[0] * 2.0**magnitude / _BELOW) / np.log(_TAIL)))
+    lower = np.concatenate([even[0] / _TAIL ** np.arange(max(steps, 0), 0, -1), even])
+    values = np.concatenate([[0.0], lower, 1 - lower[-2::-1], [1.0]])
+    return _Nodes(values, np.concatenate([[1.0], 1 - lower, lower[-2::-1], [0.0]]))
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """Functions of L at the nodes, classes x nodes, and what the bracket needs of the smooth cells.
+
+    Attributes:
+        cumulants: Σ n log(1 + L(e^z - 1)) with z = λu.
+        derivatives: of these by L.
+        variances: a lower bound of Σ n z² L~(1 - L~) over the smooth cells.
+        largest: z, cubes: Σ n z³/8, most: Σ n z²/4, all of the smooth cells.
+    """
+
+    cumulants: Floats
+    derivatives: Floats
+    variances: Floats
+    largest: float
+    cubes: float
+    most: float
+
+    @classmethod
+    def of(cls, cells: Cells, tilt: float, nodes: _Nodes) -> _Tables:
+        size = (len(cells.target), len(nodes.values))
+        cumulants, derivatives, variances = np.zeros(size), np.zeros(size), np.zeros(size)
+        largest = cubes = most = 0.0
+        if cells.clients is not None:
+            rows = cells.clients
+            values, slopes = _cumulants(tilt * rows.weights[:, None], nodes)
+            cumulants += rows.examples.T @ values
+            derivatives += rows.examples.T @ slopes
+            reach = tilt * np.maximum(np.abs(rows.low), np.abs(rows.high))
+            smooth = reach <= MOST_SMOOTH
+            if smooth.any():
+                low, high = tilt * rows.low[smooth, None], tilt * rows.high[smooth, None]
+                each = np.minimum(_variances(low, nodes), _variances(high, nodes))
+                squares = tilt**2 * rows.squares[smooth]
+                variances += squares.T @ each
+                largest = float(np.max(reach[smooth], where=squares.sum(axis=1) > 0, initial=0.0))
+                cubes, most = tilt**3 * float(rows.cubes[smooth].sum()) / 8, float(squares.sum()) / 4
+        if cells.classes is not None:
+            for weights, examples, alone in zip(
+                cells.classes.weights, cells.classes.examples, cells.classes.smooth, strict=True
+            ):
+                z = tilt * weights[:, None]
+                values, slopes = _cumulants(z, nodes)
+                cumulants += examples[:, None] * values
+                derivatives += examples[:, None] * slopes
+                squares = np.where(alone & (np.abs(z[:, 0]) <= MOST_SMOOTH), examples * z[:, 0] ** 2, 0.0)
+                if squares.any():
+                    variances += squares[:, None] * _variances(z, nodes)
+                    largest = max(largest, float(np.abs(z[squares > 0]).max()))
+                    cubes += float(squares @ np.abs(z[:, 0])) / 8
+                    most += float(squares.sum()) / 4
+        return cls(cumulants, derivatives, variances, largest, cubes, most)
+
+
+def _cumulants(z: Floats, nodes: _Nodes) -> tuple[Floats, Floats]:
+    """log(1 + L(e^z - 1)) and its derivative by L; one row per z."""
+    grown, change = np.exp(z), np.expm1(z)
+    whole = nodes.complements + nodes.values * grown
+    # Each form keeps its digits where the other one loses them.
+    values = np.where(change > -0.5, np.log1p(nodes.values * np.maximum(change, -0.5)), np.log(whole))
+    return values, change / whole
+
+
+def _variances(z: Floats, nodes: _Nodes) -> Floats:
+    """L~(1 - L~) of the tilted accuracy L~ = L e^z/(1 + L(e^z - 1)); one row per z."""
+    grown = np.exp(z)
+    product = nodes.values * nodes.complements
+    return np.asarray(grown * product / (nodes.complements + nodes.values * grown) ** 2, dtype=np.float64)
+
+
+def _pieces(tables: _Tables, nodes: _Nodes) -> tuple[Floats, Floats, Floats]:
+    """The polylines' pieces, classes x pieces: gain of the cumulants, that of the variances, and width.
+
+    Between two nodes the tangents of the cumulants meet; the piece before and the one after are theirs. Where they
+    meet is known up to rounding: the larger of the two is taken there, so that the polyline stays above.
+    """
+    width = np.diff(nodes.values)
+    low, high = tables.cumulants[:, :-1], tables.cumulants[:, 1:]
+    rising, falling = tables.derivatives[:, :-1], tables.derivatives[:, 1:]
+    bend = np.maximum(rising - falling, _LEAST)
+    before = np.clip((high - low - falling * width) / bend, 0.0, width)
+    after = width - before
+    meeting = np.maximum(low + rising * before, high - falling * after)
+    slope = np.diff(tables.variances, axis=1) / width
+    shape = (len(low), -1)
+    return (
+        np.stack([meeting - low, high - meeting], axis=-1).reshape(shape),
+        np.stack([slope * before, slope * after], axis=-1).reshape(shape),
+        np.stack([before, after], axis=-1).reshape(shape),
+    )
+
+
+def _positive(gains: Floats, variances: Floats, slopes: Floats) -> Floats:
+    """The sum of all positive pieces on each line: the most that classes outside the target add."""
+    return np.array([np.maximum(gains - slope * variances, 0.0).sum() for slope in slopes])
