@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcert._arrays import Floats
-from fedcert.estimation.clients import AggregatedClients, Clients, all_disclose
+from fedcert.estimation.clients import AggregatedClients, Clients, all_disclose, pooled_mix
 from fedcert.estimation.intervals.cluster_robust import ClientEffects, SummedEffects
 from fedcert.estimation.intervals.ingredients import Uncertainty
 from fedcert.estimation.intervals.statement import IntervalResult, IntervalStatement, interval_statement, make_interval
@@ -82,7 +82,10 @@ class MixEvaluator:
     @property
     def statement(self) -> IntervalStatement:
         """What all of its intervals say of themselves, but for those of a mix that a second sum was made for."""
-        return interval_statement(self.prepared.clients, self.prepared.settings, self.prepared.clients_differ)
+        clients, settings = self.prepared.clients, self.prepared.settings
+        uncertainty = self.method.estimator()(clients, pooled_mix(clients), settings).uncertainty
+        single_cells = uncertainty is None or uncertainty.segments is not None
+        return interval_statement(clients, settings, self.prepared.clients_differ, single_cells)
 
 
 def weighs_classes(clients: Clients, method: str) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 from fedcert._arrays import Floats
 from fedcert.estimation.intervals.half_lengths import hoeffding
 from fedcert.estimation.intervals.ingredients import Uncertainty
-from fedcert.estimation.intervals.least_favourable.ends import Segment, critical_value, least_favourable_ends
+from fedcert.estimation.intervals.least_favourable.ends import critical_value, least_favourable_ends
 
 _FIRST_SHARE = 0.1
 """Share of the allowed probability of error for the interval of θ, where the target is a finite set; the rest is for
@@ -49,12 +49,12 @@ def _of_set(of: Uncertainty, error: float, size: int) -> tuple[Floats, Floats]:
     """
     assert of.segments is not None  # noqa: S101
     once, twice = float(np.log(2 / error)), float(np.log(2 / (error * (1 - _FIRST_SHARE))))
-    segment = next(part for part in of.segments(once) if part.end > 0.5)
-    cells = segment.cells.with_target_set(size)
-    radii = len(segment.values)
+    statistic = of.segments(once)[-1].statistics[-1][0]
+    cells = statistic.cells.with_target_set(size)
+    radii = len(statistic.values)
     everything = np.zeros(1), np.ones(1)
     excess = float(np.maximum(cells.means, 0.0).sum())
-    by_hoeffding = excess + np.sqrt(once / 2 * (np.minimum(segment.squares, segment.cells.sum_squares) + 1 / size))
+    by_hoeffding = excess + np.sqrt(once / 2 * (np.minimum(statistic.squares, statistic.cells.sum_squares) + 1 / size))
     if critical_value(cells, twice, *everything)[0] <= by_hoeffding.min():
         first = float(np.log(2 / (error * _FIRST_SHARE)))
         lower, upper = (np.clip(end, 0.0, 1.0) for end in least_favourable_ends(of.segments(first), first))
@@ -63,8 +63,4 @@ def _of_set(of: Uncertainty, error: float, size: int) -> tuple[Floats, Floats]:
         below, above = np.minimum(both[:radii], by_hoeffding), np.minimum(both[radii:], by_hoeffding)
     else:
         below = above = np.minimum(critical_value(cells, once, *everything), by_hoeffding)
-    return _around(segment, below, above, cells.total_weight)
-
-
-def _around(segment: Segment, below: Floats, above: Floats, total_weight: float) -> tuple[Floats, Floats]:
-    return segment.values - below, segment.values + above - total_weight
+    return statistic.values - below, statistic.values + above - cells.total_weight

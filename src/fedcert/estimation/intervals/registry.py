@@ -33,6 +33,8 @@ class IntervalKind:
         uses_variances: whether it rests on the estimate's standard errors, rather than on Σ a²/n alone.
         simulated: whether its quantiles for all radii at once are simulated.
         scripted: whether the page's script has it too, for class mixes that the reader sets.
+        needs_cells: where it rests on single cells of examples, the kind that stands in for it if they are not known
+            (curves from sums); else None.
     """
 
     name: str
@@ -43,6 +45,12 @@ class IntervalKind:
     uses_variances: bool = True
     simulated: bool = False
     scripted: bool = False
+    needs_cells: str | None = None
+
+    @property
+    def otherwise(self) -> str:
+        """The kind that stands in for it where single cells are not known."""
+        return self.needs_cells or self.name
 
     def __post_init__(self) -> None:
         for part in ("name", "title", "strength"):
@@ -71,7 +79,7 @@ INTERVALS: dict[str, IntervalKind] = {
     for kind in (
         IntervalKind(
             "finite-sample", "finite-sample", "at least", finite_sample, hoeffding_deviations, uses_variances=False,
-            scripted=True,
+            scripted=True, needs_cells="hoeffding",
         ),
         IntervalKind(
             "hoeffding", "Hoeffding's (longer)", "at least", around_centre(hoeffding), hoeffding_deviations,

@@ -80,7 +80,7 @@ def make_interval(
     impossible = contradicted(lower, upper, at_once)
     point_range = allowed_ends(lower, upper, 0.0, at_once)
     lower, upper = allowed_ends(lower, upper, clients.smoothing.failure_probability, at_once)
-    statement = interval_statement(clients, settings, effects is not None)
+    statement = interval_statement(clients, settings, effects is not None, uncertainty.segments is not None)
     return IntervalResult(lower, upper, point_range, statement, impossible)
 
 
@@ -92,12 +92,22 @@ def _variance_of_target(uncertainty: Uncertainty, target: Floats, settings: Sett
     return np.asarray(target @ (accuracy * (1 - accuracy)) / settings.target_examples, dtype=np.float64)
 
 
-def interval_statement(clients: Clients, settings: Settings, clustered: bool = False) -> IntervalStatement:
-    """What the intervals that the settings ask for say of themselves."""
+def interval_statement(
+    clients: Clients, settings: Settings, clustered: bool = False, single_cells: bool = True
+) -> IntervalStatement:
+    """What the intervals that the settings ask for say of themselves.
+
+    Args:
+        clients: the clients.
+        settings: confidence and kind.
+        clustered: whether client effects are allowed for.
+        single_cells: whether enough is known for least-favourable intervals.
+    """
     scope = SIMULTANEOUS if settings.simultaneous else POINTWISE
     size = settings.target_examples
     estimand = "population" if size is None else f"a set of {size} examples from the population"
-    kind = (CLUSTERED if clustered else settings.interval) + (SCREENED if settings.screen else "")
+    kind = settings.interval if single_cells else interval_kind(settings.interval).otherwise
+    kind = (CLUSTERED if clustered else kind) + (SCREENED if settings.screen else "")
     return IntervalStatement(kind, scope, estimand, _guarantee(clients, settings, scope, estimand, clustered))
 
 

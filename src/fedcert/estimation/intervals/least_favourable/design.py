@@ -20,7 +20,7 @@ ENDS = (0.02, 0.07, 0.19, 0.38, 0.62, 0.81, 0.94, 1.0)
 """The θ up to which they are used."""
 CHANCE = 0.81
 """z relative to sqrt(2·level), Chernoff's: what the bracket leaves of it at 95%."""
-WORTHWHILE = 0.97
+WORTHWHILE = 0.9
 """Weights of their own are used where they bring the critical value to this much of what the shortest honest interval's
 weights do: less is not worth a test of its own."""
 _GAP = 0.01

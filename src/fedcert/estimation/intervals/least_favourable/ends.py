@@ -28,21 +28,49 @@ _SAME_WEIGHT = 1e-12
 """Relative difference of weights that are the same but for rounding."""
 
 
-@dataclass(frozen=True)
-class Segment:
-    """A statistic that tests all θ up to an end, from where the segment before it stops.
+@dataclass(frozen=True, eq=False)
+class Statistic:
+    """A weighted sum T that tests θ; compared by identity.
 
     Attributes:
-        end: the largest θ that it tests; 1 for the last segment.
         values: T at each radius.
         cells: of T.
         squares: an upper bound of Σ n u² at each radius, with design effects where examples come in groups.
     """
 
-    end: float
     values: Floats
     cells: Cells
     squares: Floats
+
+    def rejected(self, values: Floats, radii: Integers, level: float, enough: float = 1.0) -> Floats:
+        """The largest θ that each value of T rejects, by any of the tests of T; any from `enough` on will do.
+
+        Every test has a critical value that looks at no accuracies, so that the smallest of them keeps its level.
+        """
+        cells = self.cells
+        excess = float(np.maximum(cells.means - cells.target, 0.0).sum())
+        squares = np.minimum(self.squares, cells.sum_squares)[radii]
+        by_hoeffding = values - excess - np.sqrt(level / 2 * squares)
+        best = np.where(by_hoeffding >= cells.target.sum(), np.inf, by_hoeffding)
+        best = np.maximum(best, _binomial(cells, values, level))
+        others = best < enough
+        if others.any() and cells.sum_squares > 0:
+            best[others] = np.maximum(best[others], rejected_by_tilting(cells, values[others], level, enough))
+        return best
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The tests of all θ up to an end, from where the segment before it stops.
+
+    Attributes:
+        end: the largest θ that is tested; 1 for the last segment.
+        statistics: each with its share of the allowed error, adding up to 1; θ is rejected if any of them rejects it.
+            The last one is the same in all segments.
+    """
+
+    end: float
+    statistics: tuple[tuple[Statistic, float], ...]
 
 
 def least_favourable_ends(segments: Sequence[Segment], level: float) -> tuple[Floats, Floats]:
@@ -54,35 +82,29 @@ def least_favourable_ends(segments: Sequence[Segment], level: float) -> tuple[Fl
     Guarantee: conditional on the labels, for any accuracies in [0, 1] and any number of examples. It needs segments
     that were chosen without looking at the accuracies, and independent examples and noise.
     """
-    radii = len(segments[0].values)
+    radii = len(segments[0].statistics[0][0].values)
     lower, start = np.zeros(2 * radii), 0.0
-    testing = np.ones(2 * radii, dtype=np.bool_)
+    testing = np.arange(2 * radii)
+    known: dict[tuple[int, float], Floats] = {}  # what one statistic says of all θ serves every segment that has it
     for segment in segments:  # one that is rejected up to its end leaves the next one to be tested
-        values = np.concatenate([segment.values, segment.cells.total_weight - segment.values])
-        squares = np.tile(np.minimum(segment.squares, segment.cells.sum_squares), 2)
-        rejected = _rejected(segment.cells, values[testing], squares[testing], level, segment.end)
+        rejected = np.full(len(testing), -1.0)
+        for statistic, share in segment.statistics:
+            both = np.concatenate([statistic.values, statistic.cells.total_weight - statistic.values])
+            place = (id(statistic), share)
+            if statistic is segments[-1].statistics[-1][0]:
+                if place not in known:
+                    known[place] = statistic.rejected(both, np.arange(2 * radii) % radii, level - np.log(share))
+                rejected = np.maximum(rejected, known[place][testing])
+            else:
+                values, at = both[testing], testing % radii
+                rejected = np.maximum(rejected, statistic.rejected(values, at, level - np.log(share), segment.end))
         last = segment.end >= 1
         lower[testing] = np.maximum(rejected, start) if last else np.clip(rejected, start, segment.end)
-        testing[testing] = rejected >= segment.end
+        testing = testing[rejected >= segment.end]
         start = segment.end
-        if last or not testing.any():
+        if last or not len(testing):
             break
     return lower[:radii], 1 - lower[radii:]
-
-
-def _rejected(cells: Cells, values: Floats, squares: Floats, level: float, enough: float) -> Floats:
-    """The largest θ that each value of T rejects, by any of the tests of T.
-
-    Every test has a critical value that looks at no accuracies, so that the smallest of them keeps its level.
-    """
-    excess = np.maximum(cells.means - cells.target, 0.0).sum()
-    by_hoeffding = values - excess - np.sqrt(level / 2 * squares)
-    by_hoeffding = np.where(by_hoeffding >= cells.target.sum(), np.inf, by_hoeffding)
-    best = np.maximum(by_hoeffding, _binomial(cells, values, level))
-    others = best < enough
-    if others.any() and cells.sum_squares > 0:
-        best[others] = np.maximum(best[others], rejected_by_tilting(cells, values[others], level, enough))
-    return best
 
 
 def rejected_by_tilting(cells: Cells, values: Floats, level: float, enough: float = 1.0) -> Floats:

@@ -18,11 +18,16 @@ from fedcert.estimation.intervals.least_favourable.design import (
     criterion,
     design_coefficients,
 )
-from fedcert.estimation.intervals.least_favourable.ends import Segment
+from fedcert.estimation.intervals.least_favourable.ends import Segment, Statistic, rejected_by_tilting
 from fedcert.estimation.methods.linear_weights import LinearWeights
 
 Kind = TypeVar("Kind", bound=np.generic)
 
+_BASE_SHARE = 0.2
+"""Share of the error for the shortest honest interval's weights where other weights are used beside them: with many
+examples tilting at a fifth of the error is still as sharp as Hoeffding's inequality at all of it."""
+_CHECKED = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+"""Values of θ at which that is checked."""
 _GROUP_RATIO = 1.25
 """Sizes of largest groups are rounded up to powers of it, so that classes have few cells."""
 
@@ -44,13 +49,16 @@ def of_client_weights(
         (weights / federation.sizes)[used], federation.label_counts[used], _part(_groups(federation), used),
         _part(_whole(federation), used),
     )  # fmt: skip
-    return (Segment(1.0, values, Cells(target, rows), squares),)
+    return _alone(Statistic(values, Cells(target, rows), squares))
 
 
 def of_rules(
     clients: Clients, target: Floats, base: LinearWeights, statistics: SufficientStatistics, level: float
 ) -> tuple[Segment, ...]:
-    """Statistics by formula: `base`, and weights for one θ where they are worth it.
+    """Statistics by formula: `base`, and weights for one θ beside it where they are worth it.
+
+    Guarantee: the interval is never longer than Hoeffding's with `base`, up to the distance between values of θ at
+    which that is checked: other weights have their share of the error only if what is left for `base` is enough.
 
     Args:
         clients: known one by one, or all of them by their classes' totals.
@@ -59,27 +67,52 @@ def of_rules(
         statistics: what the weights weigh: the clients' overall statistics, or all that they disclose.
         level: of the tests; it decides how much chance weighs beside bias.
     """
-    matrix = statistics.labels_labels
-    deviations = CHANCE * float(np.sqrt(2 * level))
-    segments: list[tuple[float, LinearWeights]] = []
-    for theta, end in zip(DESIGNS, ENDS, strict=True):
-        rule = base
-        if statistics.clients > 1:
-            own = LinearWeights(design_coefficients(matrix, target, theta, deviations))
-            least, usual = (
-                criterion(one.mix(statistics), target, one.sum_squared_weights(statistics), theta, deviations)
-                for one in (own, base)
-            )
-            rule = own if least < WORTHWHILE * usual else base
-        if segments and segments[-1][1] is rule:
+    shortest = _of_rule(clients, target, base, statistics)
+    if statistics.clients < 2 or not shortest.cells.sum_squares > 0:
+        return _alone(shortest)
+    own = _own_rules(target, base, statistics, CHANCE * float(np.sqrt(2 * level)))
+    if not any(own) or not _still_shorter(shortest, level):
+        return _alone(shortest)
+    segments: list[Segment] = []
+    for end, rule in zip(ENDS, own, strict=True):
+        tests: tuple[tuple[Statistic, float], ...] = ((shortest, 1.0),)
+        if rule is not None:
+            tests = ((_of_rule(clients, target, rule, statistics), 1 - _BASE_SHARE), (shortest, _BASE_SHARE))
+        if rule is None and segments and len(segments[-1].statistics) == 1:
             segments.pop()
-        segments.append((end, rule))
-    return tuple(_of_rule(clients, target, rule, statistics, end) for end, rule in segments)
+        segments.append(Segment(end, tests))
+    return tuple(segments)
 
 
-def _of_rule(
-    clients: Clients, target: Floats, rule: LinearWeights, statistics: SufficientStatistics, end: float
-) -> Segment:
+def _alone(statistic: Statistic) -> tuple[Segment, ...]:
+    return (Segment(1.0, ((statistic, 1.0),)),)
+
+
+def _own_rules(
+    target: Floats, base: LinearWeights, statistics: SufficientStatistics, deviations: float
+) -> list[LinearWeights | None]:
+    """Weights for each θ of `DESIGNS`; None where those of the base are about as good."""
+
+    def value(rule: LinearWeights, theta: float) -> float:
+        return criterion(rule.mix(statistics), target, rule.sum_squared_weights(statistics), theta, deviations)
+
+    rules: list[LinearWeights | None] = []
+    for theta in DESIGNS:
+        rule = LinearWeights(design_coefficients(statistics.labels_labels, target, theta, deviations))
+        rules.append(rule if value(rule, theta) < WORTHWHILE * value(base, theta) else None)
+    return rules
+
+
+def _still_shorter(statistic: Statistic, level: float) -> bool:
+    """Whether a share of the error leaves the statistic's interval within Hoeffding's, for all θ."""
+    cells = statistic.cells
+    excess = float(np.maximum(cells.means - cells.target, 0.0).sum())
+    theta = np.array(_CHECKED)
+    critical = theta + excess + np.sqrt(level / 2 * min(float(statistic.squares.min()), cells.sum_squares))
+    return bool(np.all(rejected_by_tilting(cells, critical, level - np.log(_BASE_SHARE)) >= theta))
+
+
+def _of_rule(clients: Clients, target: Floats, rule: LinearWeights, statistics: SufficientStatistics) -> Statistic:
     rule = LinearWeights(rule.coefficients / float(rule.mix(statistics).sum()))  # adding up to 1 in spite of rounding
     curves_only = statistics is clients.overall_statistics
     rows = classes = None
@@ -98,14 +131,14 @@ def _of_rule(
     if not curves_only:
         classes = class_rows(clients, rule.coefficients)
         squares = squares + float(np.sum(classes.weights**2 * classes.examples))
-    return Segment(end, rule.curve(statistics), Cells(target, rows, classes), squares)
+    return Statistic(rule.curve(statistics), Cells(target, rows, classes), squares)
 
 
 def of_class_totals(clients: Clients, target: Floats, weights: Floats, values: Floats) -> tuple[Segment, ...]:
     """One statistic for all θ: classes' totals, each example of class j weighing weights[j]."""
     rows = class_rows(clients, weights)
     squares = np.full(len(values), float(np.sum(rows.weights**2 * rows.examples)))
-    return (Segment(1.0, values, Cells(target, None, rows), squares),)
+    return _alone(Statistic(values, Cells(target, None, rows), squares))
 
 
 def of_pool(clients: Clients, target: Floats, values: Floats, squares: Floats) -> tuple[Segment, ...]:
@@ -113,7 +146,7 @@ def of_pool(clients: Clients, target: Floats, values: Floats, squares: Floats) -
     group = clients.largest_group
     each = np.full((1, len(target)), group / examples(clients))
     rows = ClassRows(each, clients.labels[None, :] / group, np.array([group == 1]))
-    return (Segment(1.0, values, Cells(target, None, rows), squares),)
+    return _alone(Statistic(values, Cells(target, None, rows), squares))
 
 
 def class_rows(clients: Clients, weights: Floats) -> ClassRows:
