@@ -134,12 +134,12 @@ def inflated_squares(clients: Clients, rule: LinearWeights, statistics: Sufficie
         return plain * clients.largest_group
     if clients.largest_groups is None:
         return plain
-    closed = ~clients.has_class_counts
+    withholds, discloses = ~clients.has_class_counts, clients.has_class_counts
     assert clients.design_effects is not None  # noqa: S101
     labels = clients.label_counts
-    by_client = (clients.mixes[closed] @ rule.coefficients) ** 2 * clients.sizes[closed]
-    by_class = clients.largest_groups[~closed] @ labels[~closed] @ rule.coefficients**2
-    own = by_client @ clients.design_effects[closed] + by_class
+    by_client = (clients.mixes[withholds] @ rule.coefficients) ** 2 * clients.sizes[withholds]
+    by_class = clients.largest_groups[discloses] @ labels[discloses] @ rule.coefficients**2
+    own = by_client @ clients.design_effects[withholds] + by_class
     return np.asarray(np.maximum(plain, own), dtype=np.float64)
 
 
@@ -158,10 +158,10 @@ def class_inflation(clients: Clients) -> Floats:
         return np.full(len(clients.classes), float(clients.largest_group))
     if clients.largest_groups is None:
         return np.ones(len(clients.classes))
-    opens = clients.has_class_counts
-    labels = clients.label_counts[opens]
+    discloses = clients.has_class_counts
+    labels = clients.label_counts[discloses]
     total = labels.sum(axis=0)
-    grouped = clients.largest_groups[opens].astype(np.float64) @ labels
+    grouped = clients.largest_groups[discloses].astype(np.float64) @ labels
     return np.asarray(np.divide(grouped, total, out=np.ones(len(total)), where=total > 0), dtype=np.float64)
 
 

@@ -59,7 +59,9 @@ def tail_factor(x: Floats) -> Floats:
     return np.asarray(np.exp(-0.5 * (y - x) ** 2 - _LOG_ROOT_2PI) / x, dtype=np.float64)
 
 
-_FACTORS = tail_factor(np.sqrt(KNOTS))
+_FINE = np.geomspace(KNOTS[0], 1e9, 600)
+_LOG_FACTORS = np.log(tail_factor(np.sqrt(_FINE)))
+"""log H between which chords are as good as exact: at the last knot, which depends on the cells."""
 
 
 def lines_above(largest: float, cubes: float, most: float) -> Lines | None:
@@ -74,7 +76,7 @@ def lines_above(largest: float, cubes: float, most: float) -> Lines | None:
     if not inner.any():
         return None
     knots = np.append(KNOTS[inner], most)
-    factors = np.append(_FACTORS[inner], tail_factor(np.array([np.sqrt(most)])))
+    factors = np.exp(np.interp(knots, _FINE, _LOG_FACTORS))
     by_cubes = cubes < largest * min(REFERENCE, most)
     lyapunov = cubes / knots**1.5 if by_cubes else largest / np.sqrt(knots)
     logs = np.log(factors + 2 * BERRY_ESSEEN * lyapunov)

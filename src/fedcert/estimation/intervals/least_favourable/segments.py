@@ -28,8 +28,8 @@ _BASE_SHARE = 0.2
 examples tilting at a fifth of the error is still as sharp as Hoeffding's inequality at all of it."""
 _CHECKED = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 """Values of θ at which that is checked."""
-_GROUP_RATIO = 1.25
-"""Sizes of largest groups are rounded up to powers of it, so that classes have few cells."""
+_MOST_SIZES, _GROUP_RATIO = 16, 1.25
+"""Where clients' largest groups have more sizes than this, they are rounded up to powers of the ratio."""
 
 
 def of_client_weights(
@@ -91,15 +91,24 @@ def _alone(statistic: Statistic) -> tuple[Segment, ...]:
 def _own_rules(
     target: Floats, base: LinearWeights, statistics: SufficientStatistics, deviations: float
 ) -> list[LinearWeights | None]:
-    """Weights for each θ of `DESIGNS`; None where those of the base are about as good."""
+    """Weights for each θ of `DESIGNS`; None where those of the base are about as good.
+
+    Other weights are worth most for θ next to 0 and 1: from there inwards, until they are not worth it.
+    """
 
     def value(rule: LinearWeights, theta: float) -> float:
         return criterion(rule.mix(statistics), target, rule.sum_squared_weights(statistics), theta, deviations)
 
-    rules: list[LinearWeights | None] = []
-    for theta in DESIGNS:
-        rule = LinearWeights(design_coefficients(statistics.labels_labels, target, theta, deviations))
-        rules.append(rule if value(rule, theta) < WORTHWHILE * value(base, theta) else None)
+    rules: list[LinearWeights | None] = [None] * len(DESIGNS)
+    for inwards in (range(len(DESIGNS)), reversed(range(len(DESIGNS)))):
+        for place in inwards:
+            theta = DESIGNS[place]
+            if rules[place] is not None:
+                break
+            rule = LinearWeights(design_coefficients(statistics.labels_labels, target, theta, deviations))
+            if not value(rule, theta) < WORTHWHILE * value(base, theta):
+                break
+            rules[place] = rule
     return rules
 
 
@@ -118,13 +127,13 @@ def _of_rule(clients: Clients, target: Floats, rule: LinearWeights, statistics: 
     rows = classes = None
     squares = np.zeros(len(clients.radii))
     if isinstance(clients, ReportedClients):
-        closed = np.full(clients.count, curves_only) | ~clients.has_class_counts
-        if closed.any():
-            sizes, labels = clients.sizes[closed], clients.label_counts[closed]
-            each = clients.mixes[closed] @ rule.coefficients
-            groups, whole = _part(_groups(clients), closed), _part(_whole(clients), closed)
+        withholds = np.full(clients.count, curves_only) | ~clients.has_class_counts
+        if withholds.any():
+            sizes, labels = clients.sizes[withholds], clients.label_counts[withholds]
+            each = clients.mixes[withholds] @ rule.coefficients
+            groups, whole = _part(_groups(clients), withholds), _part(_whole(clients), withholds)
             rows = client_rows(each, labels, groups, whole)
-            effects = _part(clients.design_effects, closed)
+            effects = _part(clients.design_effects, withholds)
             squares = squares + (each**2 * sizes) @ (
                 np.ones((len(sizes), len(squares))) if effects is None else effects
             )
@@ -159,12 +168,14 @@ def class_rows(clients: Clients, weights: Floats) -> ClassRows:
         assert clients.class_totals is not None  # noqa: S101
         group = float(clients.largest_group)
         return ClassRows(weights[None, :] * group, clients.class_totals[0][None, :] / group, np.array([group == 1]))
-    opens = clients.has_class_counts
-    labels = clients.label_counts[opens]
-    groups = np.ones(len(labels)) if clients.largest_groups is None else clients.largest_groups[opens].astype(float)
-    rounded = np.where(groups > 1, np.ceil(_GROUP_RATIO ** np.ceil(np.log(groups) / np.log(_GROUP_RATIO))), 1.0)
+    discloses = clients.has_class_counts
+    labels = clients.label_counts[discloses]
+    groups = np.ones(len(labels)) if clients.largest_groups is None else clients.largest_groups[discloses].astype(float)
+    rounded = groups
+    if len(set(groups.tolist())) > _MOST_SIZES:
+        rounded = np.where(groups > 1, np.ceil(_GROUP_RATIO ** np.ceil(np.log(groups) / np.log(_GROUP_RATIO))), 1.0)
     whole = _whole(clients)
-    smooth = np.ones(len(labels), dtype=np.bool_) if whole is None else whole[opens]
+    smooth = np.ones(len(labels), dtype=np.bool_) if whole is None else whole[discloses]
     kinds = sorted(set(zip(rounded.tolist(), smooth.tolist(), strict=True)))
     parts = [labels[(rounded == group) & (smooth == alone)].sum(axis=0) / group for group, alone in kinds]
     return ClassRows(

@@ -23,6 +23,8 @@ _STEPS = 36
 """Nodes of equal distance in arcsin √L, the scale of even variance: they lengthen intervals by 0.1%."""
 _TAIL, _BELOW = 1.6, 0.02
 """Nodes beyond them are so many times closer to 0 or 1 each, down to so much of one example."""
+_MOST_MAGNITUDE = 40
+"""Of more examples than 2 to this, nodes closer to 1 are the same as it in double precision."""
 MOST_SMOOTH = float(np.log(2))
 """The largest λ|u| of cells whose tilted variance is concave in L."""
 _ROUNDING = 1e-11
@@ -72,7 +74,7 @@ def tilted_bound(cells: Cells, tilt: float, with_bracket: bool = True) -> Tilted
 
     Guarantee: for every L in [0, 1], log P(T >= t) <= bound at θ = p(S)·L, less tilt·t.
     """
-    nodes = _nodes(int(np.ceil(np.log2(max(cells.examples, 2.0)))))
+    nodes = _nodes(min(int(np.ceil(np.log2(max(cells.examples, 2.0)))), _MOST_MAGNITUDE))
     tables = _Tables.of(cells, tilt, nodes)
     lines = lines_above(tables.largest, tables.cubes, tables.most) if with_bracket else None
     heights = np.zeros(1) if lines is None else np.append(0.0, lines.heights)
@@ -139,14 +141,14 @@ class _Tables:
             values, slopes = _cumulants(tilt * rows.weights[:, None], nodes)
             cumulants += rows.examples.T @ values
             derivatives += rows.examples.T @ slopes
-            reach = tilt * np.maximum(np.abs(rows.low), np.abs(rows.high))
-            smooth = reach <= MOST_SMOOTH
+            largest_tilted = tilt * np.maximum(np.abs(rows.low), np.abs(rows.high))
+            smooth = largest_tilted <= MOST_SMOOTH
             if smooth.any():
                 low, high = tilt * rows.low[smooth, None], tilt * rows.high[smooth, None]
                 each = np.minimum(_variances(low, nodes), _variances(high, nodes))
                 squares = tilt**2 * rows.squares[smooth]
                 variances += squares.T @ each
-                largest = float(np.max(reach[smooth], where=squares.sum(axis=1) > 0, initial=0.0))
+                largest = float(np.max(largest_tilted[smooth], where=squares.sum(axis=1) > 0, initial=0.0))
                 cubes, most = tilt**3 * float(rows.cubes[smooth].sum()) / 8, float(squares.sum()) / 4
         if cells.classes is not None:
             for weights, examples, alone in zip(
