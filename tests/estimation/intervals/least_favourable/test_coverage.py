@@ -1,0 +1,295 @@
+"""Coverage as a guarantee: thousands of replications with the labels fixed, and accuracies chosen against the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from factories import RADII, World, dirichlet, limited, ordinary
+from fedcert.estimation.intervals.least_favourable.design import DESIGNS, design_coefficients
+from fedcert.estimation.methods.minimax import minimax_rule
+from fedcert.estimation.settings import Settings
+from replications import RUNS, Groups, check_ends, ends_of, replicated
+
+KINDS = ("finite-sample", "hoeffding")
+METHODS = ("minimax", "blup", "ga", "vw", "poststratified")
+LEVELS = (0.003, 0.03, 0.2, 0.5, 0.97)
+
+
+def check(
+    labels: np.ndarray,
+    target: np.ndarray,
+    accuracy: np.ndarray,
+    generator: np.random.Generator,
+    methods: tuple[str, ...] = METHODS,
+    runs: int = RUNS,
+    opens: np.ndarray | None = None,
+    groups: Groups | None = None,
+    **changes: object,
+) -> None:
+    """Both ends of both kinds cover, for methods by curves and by class."""
+    labels = labels[labels.sum(axis=1) > 0]
+    by_class = np.ones(len(labels), dtype=bool)
+    for open_ones, part in (
+        (None, tuple(set(methods) - {"poststratified"})),
+        (by_class, tuple(set(methods) & {"poststratified"})),
+    ):
+        if not part:
+            continue
+        disclosing = open_ones if opens is None else opens[: len(labels)]
+        made = replicated(labels, accuracy, generator, runs, disclosing, groups)
+        for method in part:
+            for kind in KINDS:
+                settings = Settings(interval=kind, **changes)  # type: ignore[arg-type]
+                lower, upper = ends_of(made, target, method, settings)
+                about = (method, kind, float(target @ accuracy))
+                check_ends(lower, upper, float(target @ accuracy), settings.confidence, about)
+
+
+def spread(classes: int, level: float, generator: np.random.Generator) -> np.ndarray:
+    """Accuracies around a level, within [0, 1], that differ much from class to class."""
+    return generator.beta(level / 0.15, (1 - level) / 0.15, classes)
+
+
+SETTINGS = {
+    "M=10 N=100 Dirichlet 0.1": (10, 100, dirichlet(0.1)),
+    "M=10 N=100 class-limited": (10, 100, limited(0.2)),
+    "M=10 N=20 Dirichlet 0.5": (10, 20, dirichlet(0.5)),
+    "M=100 N=100 Dirichlet 0.3": (100, 100, dirichlet(0.3)),
+    "M=100 N=100 class-limited": (100, 100, limited(0.1)),
+}
+
+
+def drawn(name: str, purpose: str) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
+    classes, clients, partition = SETTINGS[name]
+    generator = np.random.default_rng(list(f"{name} {purpose}".encode()))
+    labels = partition(classes, generator)[:clients]
+    return labels[labels.sum(axis=1) > 0], generator.dirichlet(np.full(classes, 0.7)), generator
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_intervals_cover_at_every_level_of_accuracy(name: str, level: float) -> None:
+    labels, target, generator = drawn(name, f"level {level}")
+    check(labels, target, spread(len(target), level, generator), generator)
+
+
+@pytest.mark.parametrize("level", [0.03, 0.5])
+def test_intervals_cover_in_a_small_federation(level: float) -> None:
+    labels, target, generator = drawn("M=10 N=20 Dirichlet 0.5", "small")
+    check(labels, target, spread(len(target), level, generator), generator, runs=2_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("accuracy", [0.01, 0.03, 0.5, 0.97, "zeros and ones", "spread"])
+@pytest.mark.parametrize("each", [1, 2, 5, 20])
+def test_classes_of_few_examples(each: int, accuracy: float | str) -> None:
+    """Many classes of few examples each, at twenty clients."""
+    generator = np.random.default_rng([each, *str(accuracy).encode()])
+    classes = 200
+    labels = np.stack([generator.multinomial(each, np.full(20, 0.05)) for _ in range(classes)], axis=1)
+    target = generator.dirichlet(np.full(classes, 1.0))
+    named = {
+        "zeros and ones": generator.integers(0, 2, classes).astype(float),
+        "spread": spread(classes, 0.3, generator),
+    }
+    world = named[accuracy] if isinstance(accuracy, str) else np.full(classes, accuracy)
+    check(labels, target, world, generator, ("poststratified", "minimax", "vw"))
+    heavy = np.where(np.arange(classes) == 0, 0.8, 0.2 / (classes - 1))  # one thin class has nearly all of the target
+    check(labels, heavy, world, generator, ("poststratified",))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [0.01, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("labels", [[30], [10, 20], [1, 14, 15], [29, 1]])
+def test_one_client_of_thirty_examples(labels: list[int], level: float) -> None:
+    generator = np.random.default_rng([*labels, round(100 * level)])
+    counts = np.array([labels])
+    for target in (counts[0] / 30, generator.dirichlet(np.ones(len(labels)))):
+        for world in (np.full(len(labels), level), spread(len(labels), level, generator)):
+            check(counts, target, world, generator, ("poststratified", "minimax", "vw"), runs=2 * RUNS)
+
+
+def test_one_client_of_thirty_examples_in_short() -> None:
+    check(np.array([[10, 20]]), np.array([0.5, 0.5]), np.array([0.05, 0.3]), np.random.default_rng(0), METHODS, 1_000)
+
+
+def adversaries(labels: np.ndarray, target: np.ndarray) -> Iterator[np.ndarray]:
+    """Accuracies that make the most of what weights miss, and those that clients can hardly distinguish from constants."""
+    sizes = labels.sum(axis=1)
+    matrix = (labels / sizes[:, None]).T @ labels
+    rules = [design_coefficients(matrix, target, theta, 2.2) for theta in DESIGNS[:5]]
+    worst = [matrix @ rule - target for rule in rules]
+    for difference in worst:
+        yield (difference > 0).astype(float)
+        for theta in (0.02, 0.1, 0.4):  # classes with the most bias for their share, up to a given accuracy
+            order = np.argsort(-difference / target)
+            room = np.clip(theta - np.append(0.0, np.cumsum(target[order])[:-1]), 0.0, target[order])
+            accuracy = np.zeros(len(target))
+            accuracy[order] = room / target[order]
+            yield accuracy
+            yield 1 - accuracy
+    for rule in rules:  # a = n p·(μ - L): the design's own least favourable accuracies, up to an affine change
+        shape = rule.max() - rule
+        for size in (0.2, 1.0):
+            yield size * shape / shape.max()
+            yield 1 - size * shape / shape.max()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["M=100 N=100 Dirichlet 0.3", "M=100 N=100 class-limited", "M=10 N=20 Dirichlet 0.5"])
+def test_adversarial_accuracies(name: str) -> None:
+    labels, target, generator = drawn(name, "adversarial")
+    for accuracy in adversaries(labels, target):
+        check(labels, target, accuracy, generator, ("minimax",), RUNS if np.any(accuracy % 1) else 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("method", ["minimax", "vw", "poststratified"])
+def test_accuracies_of_0_and_1_against_the_weights_of_a_method(name: str, method: str) -> None:
+    labels, target, generator = drawn(name, "0 and 1")
+    sizes = labels.sum(axis=1)
+    made = replicated(labels, np.zeros(len(target)), generator, 1)
+    rule = minimax_rule(made.overall_statistics, target, 1.36)
+    weights = rule.weights(made) if method == "minimax" else sizes / sizes.sum()
+    missed = target - weights @ (labels / sizes[:, None])
+    for accuracy in (missed > 0, missed < 0, np.abs(missed) > np.median(np.abs(missed))):
+        check(labels, target, accuracy.astype(float), generator, (method,), runs=10)
+        mixed = np.where(accuracy, 0.98, 0.02)
+        check(labels, target, mixed, generator, (method,))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("span", [False, True])
+@pytest.mark.parametrize("level", [0.03, 0.5, 0.9])
+def test_groups_of_twenty_alike_examples(level: float, span: bool) -> None:
+    """Within a class, and across classes; in curves, by class, and where some clients disclose counts per class."""
+    generator = np.random.default_rng([round(100 * level), span])
+    labels = 20 * generator.multinomial(15, generator.dirichlet(np.full(5, 0.7)), 12)
+    target = generator.dirichlet(np.ones(5))
+    groups = Groups(20, span)
+    for accuracy in (np.full(5, level), spread(5, level, generator)):
+        check(labels, target, accuracy, generator, ("minimax", "vw", "poststratified"), groups=groups)
+        check(labels, target, accuracy, generator, ("blup",), opens=np.arange(12) % 3 == 0, groups=groups)
+
+
+def test_groups_in_short() -> None:
+    generator = np.random.default_rng(0)
+    labels = 20 * generator.multinomial(8, np.full(3, 1 / 3), 4)
+    for span in (False, True):
+        check(
+            labels,
+            np.full(3, 1 / 3),
+            np.full(3, 0.5),
+            generator,
+            ("vw", "poststratified"),
+            500,
+            groups=Groups(20, span),
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("level", [0.02, 0.3, 0.95])
+def test_a_finite_target_of_twenty(level: float, kind: str) -> None:
+    """What is asked for is the set's own certified accuracy, which differs from replication to replication."""
+    generator = np.random.default_rng([round(100 * level), *kind.encode()])
+    in_target = np.array([6, 0, 5, 2, 7])
+    target = in_target / 20
+    labels = generator.multinomial(150, generator.dirichlet(np.full(5, 0.7), 15))
+    for accuracy in (np.full(5, level), spread(5, level, generator)):
+        truth = generator.binomial(in_target[:, None], accuracy[:, None], (5, RUNS)).sum(axis=0) / 20
+        for method in ("poststratified", "minimax", "vw"):
+            made = replicated(labels, accuracy, generator, RUNS, np.full(15, method == "poststratified"))
+            settings = Settings(interval=kind, target_examples=20)
+            lower, upper = ends_of(made, target, method, settings)
+            check_ends(lower, upper, truth, 0.95, (method, kind))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", LEVELS)
+def test_partly_open_federations(level: float) -> None:
+    labels, target, generator = drawn("M=10 N=20 Dirichlet 0.5", f"partly {level}")
+    for accuracy in (spread(10, level, generator), generator.integers(0, 2, 10) * 0.96 + 0.02):
+        check(labels, target, accuracy, generator, ("blup",), opens=np.arange(len(labels)) % 3 == 0)
+
+
+@pytest.mark.parametrize("interval", KINDS)
+def test_a_class_that_no_client_holds_may_be_certified_or_not(interval: str) -> None:
+    """Nothing is known of a fifth of the target: everything certified must leave an upper end of 1."""
+    labels, target = np.array([[40, 0, 60], [80, 0, 20]]), np.array([0.4, 0.2, 0.4])
+    settings = Settings(interval=interval)
+    for method in ("poststratified", "minimax", "vw"):
+        for accuracy, open_end in ((1.0, 1.0), (0.0, 0.0)):
+            made = replicated(
+                labels, np.full(3, accuracy), np.random.default_rng(0), 2, np.full(2, method == "poststratified")
+            )
+            lower, upper = ends_of(made, target, method, settings)
+            assert (upper if open_end else lower) == pytest.approx(open_end)
+            assert np.all(upper - lower >= 0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [0.02, 0.4, 0.98])
+def test_classes_that_no_client_holds_at_either_extreme(level: float) -> None:
+    labels, target, generator = drawn("M=10 N=20 Dirichlet 0.5", f"missing {level}")
+    labels[:, 3] = labels[:, 7] = 0
+    for unknown in (0.0, 0.5, 1.0):
+        accuracy = spread(10, level, generator)
+        accuracy[[3, 7]] = unknown
+        check(labels, target, accuracy, generator)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [0.03, 0.5])
+def test_clients_that_are_cut_to_size(level: float) -> None:
+    """Screening cuts huge clients by their sizes alone; where it does no more than that, the proof holds."""
+    generator = np.random.default_rng(round(100 * level))
+    sizes = np.append(generator.integers(40, 160, 18), [2_000, 5_000])
+    labels = np.stack([generator.multinomial(size, generator.dirichlet(np.full(6, 0.5))) for size in sizes])
+    target = generator.dirichlet(np.ones(6))
+    factors = np.minimum(1.0, 300 / sizes)
+    for accuracy in (np.full(6, level), spread(6, level, generator)):
+        for method in ("minimax", "vw", "poststratified", "blup"):
+            opens = np.full(20, method == "poststratified") if method != "blup" else np.arange(20) % 3 == 1
+            made = replicated(labels, accuracy, generator, RUNS, opens).part(np.ones(20, dtype=bool), {}, factors)
+            for kind in KINDS:
+                lower, upper = ends_of(made, target, method, Settings(interval=kind))
+                check_ends(lower, upper, float(target @ accuracy), 0.95, (method, kind))
+
+
+def all_radii_at_once(
+    labels: np.ndarray, world: World, generator: np.random.Generator, opens: bool, runs: int
+) -> object:
+    """A federation whose radii are those of one replication after the other."""
+    one = replicated(labels, world.accuracy[:, 0], generator, 1, np.full(len(labels), opens))
+    counts = np.stack([world.draw(labels, generator) for _ in range(runs)], axis=2)  # clients, classes, runs, radii
+    flat = counts.reshape(*labels.shape, -1)
+    return replace(
+        one,
+        radii=tuple(np.arange(flat.shape[2]) / flat.shape[2]),
+        certified_counts=flat.sum(axis=1).astype(float),
+        class_rows=flat if opens else flat[:0],
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("method", ["minimax", "poststratified"])
+def test_all_radii_are_covered_at_once(method: str, kind: str) -> None:
+    """Simultaneous intervals are those of each radius at 1 - q/21; all of a replication's radii count together."""
+    generator = np.random.default_rng([*method.encode(), *kind.encode()])
+    classes = 4
+    labels = generator.multinomial(120, generator.dirichlet(np.full(classes, 0.7), 8))
+    target, world = generator.dirichlet(np.ones(classes)), ordinary(classes, generator)
+    made = all_radii_at_once(labels, world, generator, method == "poststratified", RUNS)
+    confidence = 1 - 0.05 / len(RADII)
+    lower, upper = ends_of(made, target, method, Settings(interval=kind, confidence=confidence))  # type: ignore[arg-type]
+    truth = target @ world.accuracy
+    lower, upper = lower.reshape(RUNS, -1), upper.reshape(RUNS, -1)
+    check_ends((lower - truth).max(axis=1), (upper - truth).min(axis=1), 0.0, 0.95, (method, kind))
