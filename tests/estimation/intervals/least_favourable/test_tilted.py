@@ -155,3 +155,21 @@ def test_rounding_can_only_lengthen() -> None:
     plain = replace(bound, heights=np.append(0.0, bound.heights[1:]))
     values = np.linspace(0, 1, 101)
     assert np.all(bound.rejected(values, 3.7) <= plain.rejected(values, 3.7))
+
+
+@pytest.mark.parametrize("weight", [0.0, 5.0, 1e3, 1e6])
+def test_the_weight_of_a_class_without_examples_does_not_matter(weight: float) -> None:
+    """However large it is: nothing overflows, and the bound is the same."""
+    target, examples, smooth = np.array([0.3, 0.7]), np.array([[0.0, 400.0]]), np.array([True])
+    bounds = [
+        tilted_bound(Cells(target, None, ClassRows(np.array([[each, 0.7 / 400]]), examples, smooth)), 900.0)
+        for each in (weight, 0.0)
+    ]
+    assert bounds[0].gains == pytest.approx(bounds[1].gains)
+    assert np.all(np.isfinite(bounds[0].gains))
+
+
+def test_a_heavy_example_beside_many_light_ones_does_not_overflow() -> None:
+    rows = ClassRows(np.array([[0.4, 1e-4]]), np.array([[1.0, 6_000.0]]), np.array([True]))
+    bound = tilted_bound(Cells(np.array([0.4, 0.6]), None, rows), 1_400.0)
+    assert np.all(np.isfinite(bound.gains))

@@ -154,13 +154,13 @@ class _Tables:
             for weights, examples, alone in zip(
                 cells.classes.weights, cells.classes.examples, cells.classes.smooth, strict=True
             ):
-                z = tilt * weights[:, None]
+                z = tilt * np.where(examples > 0, weights, 0.0)[:, None]  # the weight of no example may be any number
                 values, slopes = _cumulants(z, nodes)
                 cumulants += examples[:, None] * values
                 derivatives += examples[:, None] * slopes
                 squares = np.where(alone & (np.abs(z[:, 0]) <= MOST_SMOOTH), examples * z[:, 0] ** 2, 0.0)
                 if squares.any():
-                    variances += squares[:, None] * _variances(z, nodes)
+                    variances += squares[:, None] * _variances(np.clip(z, -MOST_SMOOTH, MOST_SMOOTH), nodes)
                     largest = max(largest, float(np.abs(z[squares > 0]).max()))
                     cubes += float(squares @ np.abs(z[:, 0])) / 8
                     most += float(squares.sum()) / 4
