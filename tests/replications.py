@@ -47,19 +47,21 @@ def replicated(
 
     Args:
         labels: clients x classes; every client holds examples.
-        accuracy: of each class.
+        accuracy: of each class; or classes x worlds, whose replications then follow one another.
         generator: of the counts.
-        runs: replications.
+        runs: replications of each world.
         opens: which clients disclose counts per class; none where it is None.
         groups: how examples hang together; independent where it is None.
     """
     clients, classes = labels.shape
+    accuracy = np.repeat(accuracy.reshape(classes, -1), runs, axis=1)
+    runs = accuracy.shape[1]
     opens = np.zeros(clients, dtype=bool) if opens is None else opens
     certified = np.zeros((clients, runs))
     rows = np.zeros((int(opens.sum()), classes, runs), dtype=np.int32)
     place = 0
     for client in range(clients):
-        drawn = _drawn(labels[client], accuracy, generator, runs, groups)
+        drawn = _drawn(labels[client], accuracy, generator, groups)
         certified[client] = drawn.sum(axis=0)
         if opens[client]:
             rows[place] = drawn
@@ -86,11 +88,15 @@ def replicated(
 
 
 def _drawn(
-    labels: np.ndarray, accuracy: np.ndarray, generator: np.random.Generator, runs: int, groups: Groups | None
+    labels: np.ndarray, accuracy: np.ndarray, generator: np.random.Generator, groups: Groups | None
 ) -> np.ndarray:
     """Certified counts of a client, classes x replications."""
+    runs = accuracy.shape[1]
     if groups is None:
-        return generator.binomial(labels.astype(np.int64)[:, None], accuracy[:, None], (len(labels), runs))
+        counts = np.zeros(accuracy.shape, dtype=np.int32)
+        for label in np.flatnonzero(labels):
+            counts[label] = generator.binomial(int(labels[label]), accuracy[label])
+        return counts
     order = np.repeat(np.arange(len(labels)), labels.astype(np.int64))  # by class, so that groups lie within one
     if groups.span:
         order = generator.permutation(order)
@@ -108,7 +114,7 @@ def _drawn(
         # One uniform number for all of a group: as dependent as examples of given accuracies can be.
         uniform = generator.random(runs)
         each, many = np.unique(part, return_counts=True)
-        counts[each] += many[:, None] * (uniform < accuracy[each][:, None])
+        counts[each] += many[:, None] * (uniform < accuracy[each])
     return counts
 
 
