@@ -7,7 +7,7 @@ clients' curves are made one by one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
@@ -66,15 +66,22 @@ def replicated(
         if opens[client]:
             rows[place] = drawn
             place += 1
-    sizes = labels.sum(axis=1).astype(float)
-    size = 1 if groups is None else groups.size
+    made = of_counts(labels, certified, opens, rows)
+    if groups is None:
+        return made
+    sizes = np.minimum(groups.size, made.sizes)
+    return replace(made, design_effects=sizes[:, None].repeat(runs, axis=1), largest_groups=sizes.astype(np.int64))
+
+
+def of_counts(labels: np.ndarray, certified: np.ndarray, opens: np.ndarray, rows: np.ndarray) -> ReportedClients:
+    """A federation of these counts: certified ones are clients x replications, `rows` those of disclosing clients."""
     smoothing = Smoothing(sigma=0.5)
     return ReportedClients(
-        clients=tuple(f"client {index}" for index in range(clients)),
-        classes=tuple(f"class {index}" for index in range(classes)),
-        radii=tuple(np.arange(runs) / runs),
+        clients=tuple(f"client {index}" for index in range(len(labels))),
+        classes=tuple(f"class {index}" for index in range(labels.shape[1])),
+        radii=tuple(np.arange(certified.shape[1]) / certified.shape[1]),
         label_counts=labels.astype(float),
-        certified_counts=certified,
+        certified_counts=certified.astype(float),
         has_class_counts=opens,
         class_rows=rows,
         model="simulated",
@@ -82,8 +89,6 @@ def replicated(
         same_settings=True,
         max_radius_range=(smoothing.largest_radius,) * 2,
         excluded={},
-        design_effects=None if groups is None else np.minimum(size, sizes)[:, None].repeat(runs, axis=1),
-        largest_groups=None if groups is None else np.minimum(size, sizes).astype(np.int64),
     )
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from factories import RADII, World, dirichlet, limited, ordinary
+from factories import RADII, dirichlet, limited, ordinary
 from fedcert.estimation.intervals.least_favourable.design import DESIGNS, design_coefficients
 from fedcert.estimation.methods.minimax import minimax_rule
 from fedcert.estimation.settings import Settings
-from replications import RUNS, Groups, check_ends, ends_of, replicated
+from replications import RUNS, Groups, check_ends, ends_of, of_counts, replicated
 
 KINDS = ("finite-sample", "hoeffding")
 METHODS = ("minimax", "blup", "ga", "vw", "poststratified")
@@ -261,21 +260,6 @@ def test_clients_that_are_cut_to_size(level: float) -> None:
                 check_ends(lower, upper, float(target @ accuracy), 0.95, (method, kind))
 
 
-def all_radii_at_once(
-    labels: np.ndarray, world: World, generator: np.random.Generator, opens: bool, runs: int
-) -> object:
-    """A federation whose radii are those of one replication after the other."""
-    one = replicated(labels, world.accuracy[:, 0], generator, 1, np.full(len(labels), opens))
-    counts = np.stack([world.draw(labels, generator) for _ in range(runs)], axis=2)  # clients, classes, runs, radii
-    flat = counts.reshape(*labels.shape, -1)
-    return replace(
-        one,
-        radii=tuple(np.arange(flat.shape[2]) / flat.shape[2]),
-        certified_counts=flat.sum(axis=1).astype(float),
-        class_rows=flat if opens else flat[:0],
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", ["minimax", "poststratified"])
@@ -285,9 +269,11 @@ def test_all_radii_are_covered_at_once(method: str, kind: str) -> None:
     classes = 4
     labels = generator.multinomial(120, generator.dirichlet(np.full(classes, 0.7), 8))
     target, world = generator.dirichlet(np.ones(classes)), ordinary(classes, generator)
-    made = all_radii_at_once(labels, world, generator, method == "poststratified", RUNS)
+    counts = np.stack([world.draw(labels, generator) for _ in range(RUNS)], axis=2).reshape(*labels.shape, -1)
+    opens = np.full(len(labels), method == "poststratified")
+    made = of_counts(labels, counts.sum(axis=1), opens, counts[opens])
     confidence = 1 - 0.05 / len(RADII)
-    lower, upper = ends_of(made, target, method, Settings(interval=kind, confidence=confidence))  # type: ignore[arg-type]
+    lower, upper = ends_of(made, target, method, Settings(interval=kind, confidence=confidence))
     truth = target @ world.accuracy
     lower, upper = lower.reshape(RUNS, -1), upper.reshape(RUNS, -1)
     check_ends((lower - truth).max(axis=1), (upper - truth).min(axis=1), 0.0, 0.95, (method, kind))
