@@ -66,9 +66,9 @@ class Setting:
 
 
 def falling(classes: int, generator: np.random.Generator) -> World:
-    """Classes of different difficulty; at about a third of the radii hardly anything is certified."""
-    top, scale = generator.uniform(0.4, 0.95, classes), generator.uniform(0.2, 0.6, classes)
-    return World(top[:, None] * np.exp(-((RADII[None, :] / scale[:, None]) ** 1.5)))
+    """Classes of different difficulty; at about a third of the radii less than a tenth is certified, down to nothing."""
+    top, scale = generator.uniform(0.4, 0.95, classes), generator.uniform(0.35, 0.75, classes)
+    return World(top[:, None] * np.exp(-((RADII[None, :] / scale[:, None]) ** 3)))
 
 
 def made_up(classes: int, clients: int, beta: float, distance: float | None) -> Callable[[np.random.Generator], Case]:
@@ -117,7 +117,7 @@ def settings() -> dict[str, Setting]:
     real = of_trace(read_trace(ROOT / "traces" / "resnet18-cifar10-dirichlet0.1-fedavg.parquet"), 0.3)
     return {
         "per class, N = 100, M = 10, Dirichlet 0.1, uniform": Setting(CLASSES, made_up(10, 100, 0.1, None)),
-        "per class, N = 20, M = 10, Dirichlet 0.5, shifted": Setting(CLASSES, made_up(10, 20, 0.5, 0.25)),
+        "per class, N = 20, M = 10, Dirichlet 0.5, shifted": Setting(CLASSES, made_up(10, 20, 0.5, 0.27)),
         "curves, N = 100, M = 10, Dirichlet 0.5, shifted": Setting(CURVES, made_up(10, 100, 0.5, 0.38)),
         "curves, N = 20, M = 10, Dirichlet 0.5, shifted": Setting(CURVES, made_up(10, 20, 0.5, 0.22)),
         "curves, N = M = 100, Dirichlet 0.5, shifted": Setting(CURVES, made_up(100, 100, 0.5, 0.105)),
