@@ -66,7 +66,7 @@ class Setting:
 
 
 def falling(classes: int, generator: np.random.Generator) -> World:
-    """Classes of different difficulty; at about a third of the radii less than a tenth is certified, down to nothing."""
+    """Classes of different difficulty; at about a third of the radii less than a tenth is, down to nothing."""
     top, scale = generator.uniform(0.4, 0.95, classes), generator.uniform(0.35, 0.75, classes)
     return World(top[:, None] * np.exp(-((RADII[None, :] / scale[:, None]) ** 3)))
 
