@@ -1,11 +1,12 @@
 """Intervals: how long they are and how often they cover, beside what is possible; and what they cost.
 
-    python benchmarks/intervals.py [--parts widths times traces methods] [--runs 50]
+    python benchmarks/intervals.py [--parts widths worlds times traces methods] [--runs 50]
                                    [--out benchmarks/results/intervals.json]
 
 widths: mean widths at all radii, where the truth is below 0.1, and from 0.1 to 0.9; coverage; for made-up federations
 and for real certificates. The oracle is the asymptotic interval's estimate ± 1.96 standard errors, with the true
 accuracies in place of estimated ones and its bias taken off; the bound is in `information_bound.py`.
+worlds: the same for some of them, with accuracies that fall in other ways.
 times: the ends of finite-sample intervals alone, for one target at 21 radii.
 traces: coverage and widths for fifty targets on each trace of `traces/`; also writes the table of docs/reproduction.md.
 methods: every method beside the interval that people would put around GA, estimate ± 1.96 sqrt(c (1 - c) Σ a²/n):
@@ -65,13 +66,25 @@ class Setting:
     draw: Callable[[np.random.Generator], Case]
 
 
-def falling(classes: int, generator: np.random.Generator) -> World:
-    """Classes of different difficulty; at about a third of the radii less than a tenth is, down to nothing."""
-    top, scale = generator.uniform(0.4, 0.95, classes), generator.uniform(0.35, 0.75, classes)
-    return World(top[:, None] * np.exp(-((RADII[None, :] / scale[:, None]) ** 3)))
+WORLDS: dict[str, tuple[float, tuple[float, float], tuple[float, float]]] = {
+    "steep": (3.0, (0.35, 0.75), (0.4, 0.95)),
+    "gradual": (1.5, (0.2, 0.6), (0.4, 0.95)),
+    "classes far apart": (3.0, (0.1, 0.7), (0.6, 1.0)),
+}
+"""How fast classes' accuracies fall: the power of the radius, and the ranges of its scale and of the accuracy at 0. In
+each, the truth is below 0.1 at 30 to 40% of the radii; the variances of examples differ."""
 
 
-def made_up(classes: int, clients: int, beta: float, distance: float | None) -> Callable[[np.random.Generator], Case]:
+def falling(classes: int, generator: np.random.Generator, world: str) -> World:
+    """Classes of different difficulty, from high accuracies down to nothing."""
+    power, scales, tops = WORLDS[world]
+    top, scale = generator.uniform(*tops, classes), generator.uniform(*scales, classes)
+    return World(top[:, None] * np.exp(-((RADII[None, :] / scale[:, None]) ** power)))
+
+
+def made_up(
+    classes: int, clients: int, beta: float, distance: float | None, world: str = "steep"
+) -> Callable[[np.random.Generator], Case]:
     """Dirichlet shares; the target is uniform, or at a distance from the pool's mix."""
 
     def draw(generator: np.random.Generator) -> Case:
@@ -79,7 +92,7 @@ def made_up(classes: int, clients: int, beta: float, distance: float | None) -> 
         labels = labels[labels.sum(axis=1) > 0]
         pool = labels.sum(axis=0) / labels.sum()
         target = np.full(classes, 1 / classes) if distance is None else shifted(pool, distance, generator)
-        accuracy = falling(classes, generator).accuracy
+        accuracy = falling(classes, generator, world).accuracy
         return Case(labels, World(accuracy).draw(labels, generator), target, accuracy)
 
     return draw
@@ -123,6 +136,19 @@ def settings() -> dict[str, Setting]:
         "curves, N = M = 100, Dirichlet 0.5, shifted": Setting(CURVES, made_up(100, 100, 0.5, 0.105)),
         "per class, certificates of CIFAR-10, Dirichlet 0.1": Setting(CLASSES, real),
         "curves, certificates of CIFAR-10, Dirichlet 0.1": Setting(CURVES, real),
+    }
+
+
+def other_worlds() -> dict[str, Setting]:
+    """Three of the rows in all worlds: what finite-sample widths are of Hoeffding's depends on the accuracies."""
+    return {
+        f"{name}, {world}": Setting(method, made_up(10, clients, beta, distance, world))
+        for world in WORLDS
+        for name, method, clients, beta, distance in (
+            ("per class, N = 100, uniform", CLASSES, 100, 0.1, None),
+            ("per class, N = 20, shifted", CLASSES, 20, 0.5, 0.27),
+            ("curves, N = 20, shifted", CURVES, 20, 0.5, 0.22),
+        )
     }
 
 
@@ -287,17 +313,18 @@ def show_widths(name: str, row: dict[str, Any], method: str) -> None:
 def main() -> None:
     """Measure the parts that are asked for, print them, and put them into the record."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--parts", nargs="+", default=["widths", "times", "traces", "methods"])
+    parser.add_argument("--parts", nargs="+", default=["widths", "worlds", "times", "traces", "methods"])
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     found: dict[str, Any] = {}
-    if "widths" in options.parts:
-        rows = {}
-        for name, setting in settings().items():
-            rows[name] = measure_widths(setting, options.runs)
-            show_widths(name, rows[name], setting.method)
-        found["widths"] = {"runs": options.runs, "settings": rows}
+    for part, table in (("widths", settings), ("worlds", other_worlds)):
+        if part in options.parts:
+            rows = {}
+            for name, setting in table().items():
+                rows[name] = measure_widths(setting, options.runs)
+                show_widths(name, rows[name], setting.method)
+            found[part] = {"runs": options.runs, "settings": rows}
     if "times" in options.parts:
         found["times"] = time_intervals()
         print(json.dumps(found["times"], indent=1), flush=True)
