@@ -66,12 +66,28 @@ def test_the_criterion_is_bias_and_chance() -> None:
     # Class 2 gains ¼ of its share, class 1 a sixth.
     assert criterion(reached, target, 0.0, 0.1, Z) == pytest.approx(0.1 * 0.25)
     assert criterion(reached, target, 0.0, 0.3, Z) == pytest.approx(0.05 + 0.1 / 6)
-    assert criterion(reached, target, 0.0, 0.9, Z) == pytest.approx(0.1)
+    # All of both is taken, and 0.8 of class 0, which loses a fifth of its share: nearly everything is certified anyway.
+    assert criterion(reached, target, 0.0, 0.9, Z) == pytest.approx(0.1 - 0.8 * 0.1)
+    assert criterion(reached, target, 0.0, 1.0, Z) == pytest.approx(0.0)
     assert criterion(target, target, 0.04, 0.5, Z) == pytest.approx(Z * 0.1)
 
 
+@pytest.mark.parametrize("theta", [0.02, 0.3, 0.7, 0.97])
+def test_the_criterion_is_the_largest_expectation_less_theta(theta: float) -> None:
+    """Against a linear programme, with weights of either sign and a class outside the target."""
+    generator = np.random.default_rng(0)
+    target, reached = generator.dirichlet(np.ones(6)), generator.normal(0.2, 0.2, 6)
+    target[5] = 0.0
+    target /= target.sum()
+    accuracy = cp.Variable(6)
+    limits = [accuracy >= 0, accuracy <= 1, target @ accuracy <= theta]
+    largest = float(cp.Problem(cp.Maximize(reached @ accuracy), limits).solve(solver=cp.CLARABEL)) - theta
+    assert criterion(reached, target, 0.0, theta, Z) == pytest.approx(largest, abs=1e-7)
+
+
 def test_a_class_outside_the_target_is_bias_at_every_theta() -> None:
-    assert criterion(np.array([0.9, 0.1]), np.array([1.0, 0.0]), 0.0, 0.2, Z) == pytest.approx(0.1)
+    for theta in (0.2, 0.9):  # 0.1 more, and 0.1·θ less from the class that is asked for
+        assert criterion(np.array([0.9, 0.1]), np.array([1.0, 0.0]), 0.0, theta, Z) == pytest.approx(0.1 * (1 - theta))
 
 
 def test_designs_lie_within_their_segments() -> None:

@@ -109,10 +109,11 @@ def criterion(reached: Floats, target: Floats, squares: float, theta: float, dev
         theta: above 0, below 1.
         deviations: z.
     """
-    excess = np.maximum(reached - target, 0.0)
+    # E T at its largest, less θ: near 1 hardly any accuracies are left to choose, and the bias vanishes as near 0.
+    most = np.maximum(reached, 0.0)
     free = target <= 0
-    order = np.argsort(-excess[~free] / target[~free])
+    order = np.argsort(-most[~free] / target[~free])
     shares = np.minimum(np.cumsum(target[~free][order]), theta)
     taken = np.diff(np.append(0.0, shares)) / target[~free][order]
-    bias = float(excess[free].sum() + excess[~free][order] @ taken)
+    bias = float(most[free].sum() + most[~free][order] @ taken) - theta
     return bias + deviations * float(np.sqrt(theta * (1 - theta) * squares))
