@@ -38,6 +38,10 @@ class Uncertainty:
         weights: the clients' weights behind the centre; None where classes are weighted, or clients are not known.
         noise: variance at each radius of noise that was added for privacy: its upper bound over all accuracies, and at
             the estimated ones; None where there is none.
+        class_variance: estimated variance of an example of each class, classes x radii; that of `class_accuracy` where
+            None.
+        example_weights: weight of an example of each class in the estimate, design effects included, classes x radii;
+            None where examples of a class have several, of which `sum_squared_weights` is the mean.
     """
 
     centre: Floats
@@ -48,6 +52,15 @@ class Uncertainty:
     mix: Floats | None = None
     weights: Floats | None = None
     noise: tuple[Floats, Floats] | None = None
+    class_variance: Floats | None = None
+    example_weights: Floats | None = None
+
+    @property
+    def example_variance(self) -> Floats | None:
+        """The variance of an example of each class as it is estimated, classes x radii; None where nothing is known."""
+        if self.class_variance is not None or self.class_accuracy is None:
+            return self.class_variance
+        return np.asarray(self.class_accuracy * (1 - self.class_accuracy), dtype=np.float64)
 
 
 def of_weights(federation: ReportedClients, target: Floats, weights: Floats, fitted: Fit | None = None) -> Uncertainty:
@@ -81,12 +94,14 @@ def of_rule(
     """
     mix = rule.mix(statistics)
     factor = variance_factor(clients, statistics)
-    by_class = None
+    by_class = example_weights = None
     if weighs_classes_alone(clients, statistics):
         by_class = np.outer(rule.coefficients**2 * statistics.labels, factor)
+        example_weights = np.outer(rule.coefficients, factor)
     return Uncertainty(
         rule.curve(statistics), worst_bias(target, mix) + rule.slack(statistics), by_class,
         rule.sum_squared_weights(statistics) * factor, away_from_certain(fitted.class_accuracy), mix,
+        example_weights=example_weights,
     )  # fmt: skip
 
 

@@ -51,11 +51,24 @@ def poststratified(clients: Clients, target: Floats, settings: Settings) -> Poin
         noise_bias = _noise_bias(clients.noise_variance, target / examples**2)
     fallback = clients.fallback_curve
     curve = centre if fallback is None else target @ accuracy + missing * fallback
-    uncertainty = Uncertainty(centre, missing / 2 + noise_bias, by_class, by_class.sum(axis=0), smooth, noise=noise)
+    uncertainty = Uncertainty(
+        centre, missing / 2 + noise_bias, by_class, by_class.sum(axis=0), smooth, noise=noise,
+        class_variance=_class_variance(smooth, labels),
+        example_weights=(target / examples)[:, None] * grouping_factor(clients),
+    )  # fmt: skip
     return PointEstimate(
         decreasing(curve), None, weights_note="classes are weighted, not clients", uncertainty=uncertainty,
         settings=settings.used("confidence"), details={"missing_share": missing},
     )  # fmt: skip
+
+
+def _class_variance(smooth: Floats, labels: Floats) -> Floats:
+    """The variance L(1 - L) of an example of each class, from the smoothed accuracy (k + ½)/(n + 1) of its n examples.
+
+    Guarantee: never too small on average, whatever L and n. The smoothed accuracy's own variance makes its L(1 - L) too
+    small by the factor 1 - n/(n + 1)² at L = ½, and by less elsewhere: it is divided by that.
+    """
+    return np.asarray(smooth * (1 - smooth) / (1 - labels / (labels + 1) ** 2)[:, None], dtype=np.float64)
 
 
 def _noise_bias(variances: Floats, weights: Floats) -> float:
