@@ -197,7 +197,8 @@ def _by_client(clients: Clients, settings: Settings, differ: bool) -> ByClient:
     return ByClient(
         weighed.clients, weighed.examples or float(examples(clients)), weighed.labels_labels, weighed.labels_certified,
         weighed.rounding, directions.values, directions.vectors, directions.ones,
-        deviations_for(settings, len(clients.radii)), fitted.class_accuracy, known, factor, squares, variance, asymmetry, labels,
+        deviations_for(settings, len(clients.radii)), fitted.class_accuracy, known, factor,
+        squares, variance, asymmetry, labels,
     )  # fmt: skip
 
 
