@@ -189,12 +189,34 @@ def test_a_largest_group_alone_is_not_lost_in_a_merge() -> None:
     assert sums.merged(sums).design_effect is None
 
 
-def test_a_design_effect_below_1_promises_nothing_more() -> None:
+def test_a_design_effect_of_no_groups_is_refused() -> None:
     plain = estimate([report("a", [50, 50], [50])], "uniform", "vw")
-    for effect in (1e-6, 0.5, 1.0):
-        changed = report("a", [50, 50], [50], design_effect=[effect])
-        assert estimate([changed], "uniform", "vw").upper == plain.upper
-        assert estimate(Sums.of([changed]), "uniform", "vw").upper == pytest.approx(plain.upper)
+    single = report("a", [50, 50], [50], design_effect=[1.0], largest_group=1)
+    assert estimate([single], "uniform", "vw").upper == plain.upper
+    assert estimate(Sums.of([single]), "uniform", "vw").upper == pytest.approx(plain.upper)
+    for effect, rule in ((0.5, "of at least 1, but is 0.5"), (101.0, r"at most the examples \(100\), as")):
+        with pytest.raises(InvalidValue, match=rule):
+            report("a", [50, 50], [50], design_effect=[effect])
+    with pytest.raises(InvalidValue, match="of at least 1, but is 0.5"):
+        Sums.from_json({**Sums.of([single]).to_json(), "design_effect": [0.5]})
+
+
+@pytest.mark.parametrize("sizes", [[1] * 30, [30], [5, 5, 10], [2, 2, 4, 4, 8], [1, 1, 1, 27], [7, 1, 1]])
+def test_every_design_effect_of_groups_is_taken(sizes: list[int]) -> None:
+    effect = float(np.sum(np.square(sizes)) / sum(sizes))
+    for largest in (max(sizes), None):
+        made = report("a", [sum(sizes), 0], [1], design_effect=[effect], largest_group=largest)
+        assert Report.from_json(made.to_json()) == made
+
+
+def test_the_largest_design_effect_counts_at_every_radius() -> None:
+    """Groups do not change with the radius, so values that do are not Σ m²/n at all of them."""
+    site = {"smoothing": {"sigma": 0.5}, "radii": [0, 0.5], "classes": ["k1", "k2"], "label_counts": [50, 50]}
+    each, most = (
+        Report(client="a", model="demo", certified_counts=[50, 40], design_effect=effects, **site)
+        for effects in ([2.0, 4.0], [4.0, 4.0])
+    )
+    assert estimate([each], "uniform", "vw").upper == estimate([most], "uniform", "vw").upper
 
 
 def test_noisy_sums_have_no_interval_yet() -> None:

@@ -59,6 +59,14 @@ CASES = {
     "blup, fewer clients than classes": ("blup", {"tells": 0.0, "clients": 8}, {}),
     "blup, as many clients as classes": ("blup", {"tells": 0.0, "clients": 10}, {}),
     "blup, asymptotic": ("blup", {"tells": 0.0}, {"interval": "asymptotic"}),
+    "blup, asymptotic, few examples": ("blup", {"tells": 0.0, "examples": 20}, {"interval": "asymptotic"}),
+    "blup, asymptotic, grouped, a finite target": (
+        "blup", {"tells": 0.0, "grouped": True}, {"interval": "asymptotic", "target_examples": 50},
+    ),
+    "blup, asymptotic, some tell classes": ("blup", {"tells": 0.5}, {"interval": "asymptotic"}),
+    "blup, asymptotic, all tell classes": (
+        "blup", {"tells": 1.0, "grouped": True}, {"interval": "asymptotic", "target_examples": 50},
+    ),
     "blup, all radii at once": ("blup", {"tells": 0.0}, {"simultaneous": True}),
     "blup, a finite target": ("blup", {"tells": 0.0}, {"target_examples": 500}),
     "blup, grouped examples": ("blup", {"tells": 0.0, "grouped": True}, {}),
@@ -66,11 +74,15 @@ CASES = {
     "blup, some tell classes": ("blup", {"tells": 0.5}, {}),
     "post-stratified": ("poststratified", {"tells": 1.0}, {}),
     "post-stratified, asymptotic": ("poststratified", {"tells": 1.0}, {"interval": "asymptotic"}),
+    "post-stratified, asymptotic, few examples, grouped, a finite target": (
+        "poststratified", {"tells": 1.0, "examples": 10, "grouped": True},
+        {"interval": "asymptotic", "target_examples": 50},
+    ),
     "post-stratified, grouped examples": ("poststratified", {"tells": 1.0, "grouped": True}, {}),
     "post-stratified, clients differ": ("poststratified", {"tells": 1.0, "differ": 0.4, "examples": 2000}, {}),
     "post-stratified, some tell": ("poststratified", {"tells": 0.5, "differ": 0.4, "examples": 2000}, {}),
     "screened": ("blup", {"tells": 0.0}, {"screen": True}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)

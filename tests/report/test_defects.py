@@ -266,11 +266,16 @@ def report() -> Iterator[Row]:
         "abstained",
         "at most the examples that are not certified (2), but is 3",
     )
-    effects = "a list of 1 to 10000 positive numbers, one per radius"
+    effects = "a list of 1 to 10000 numbers from 1, one per radius"
     yield from listed("design_effect", effects, null=True, required=False)
-    yield from number("design_effect[0]", "a finite number above 0", 0.0)
+    yield from number("design_effect[0]", "a finite number of at least 1", 0.99)
     yield "design_effect", "too short", [1.0], "design_effect", "of the same length as radii (3), but is a list of 1"
     yield from count("largest_group", "a whole number from 1 to 2^53", null=True, least=1)
+    why = "as the design effect is Σ m²/n over the sizes m of the groups"
+    too_large = f"at most largest_group (2), {why}, but is 2.5"
+    yield "design_effect", "above the largest group", [1.2, 2.5, 1.1], "design_effect[1]", too_large
+    too_small = f"at least 1.1 with largest_group 2 and 20 examples, {why}, but is 1.05"
+    yield "design_effect", "below what the largest group makes", [1.0, 1.05, 1.0], "design_effect[1]", too_small
     yield "largest_group", "more than all", 21, "largest_group", "at most the examples (20), but is 21"
     yield from count("samples", null=True)
     yield from text("software", null=True, required=False)
@@ -415,9 +420,9 @@ def sums() -> Iterator[Row]:
         matrix, short = f"{part}.labels_labels", "of the same length as classes (2), but is a list of 1"
         yield matrix, "not square", [[1, 2], [3]], f"{matrix}[1]", short
         yield matrix, "a row too few", [[1, 2]], matrix, short
-    effects = "a list of 1 to 10000 positive numbers, one per radius"
+    effects = "a list of 1 to 10000 numbers from 1, one per radius"
     yield from listed("design_effect", effects, null=True, required=False)
-    yield from number("design_effect[0]", "a finite number above 0", 0.0)
+    yield from number("design_effect[0]", "a finite number of at least 1", 0.99)
     yield "design_effect", "too short", [1.0], "design_effect", "of the same length as radii (3), but is a list of 1"
     yield from count("largest_group", "a whole number from 1 to 2^53", null=True, least=1)
     for wrong, came in ((1, "1"), ("yes", "'yes'"), (None, "null"), ([], "an empty list")):

@@ -108,6 +108,7 @@ class ByClient:
         factor: how much groups inflate variances, at each radius.
         squares: quadratic forms of Σ a²/n at each radius, groups included; None where `factor` is enough.
         variance: those of the estimated variance; None where squares stand for it.
+        asymmetry: the same with each class's variance times 1 - 2L, L its accuracy.
         labels: examples of each class, where classes are weighed and nothing else; None where not.
         inflation: how much groups inflate the variance of each class, in the same case.
         client_cells, class_cells: of the least-favourable interval; None where there are none of the kind. With neither
@@ -128,6 +129,7 @@ class ByClient:
     factor: Floats
     squares: Floats | None
     variance: Floats | None
+    asymmetry: Floats | None
     labels: Floats | None
     inflation: Floats | None
     client_cells: ClientCells | None
@@ -245,12 +247,12 @@ def _client_cells(clients: ReportedClients, chosen: npt.NDArray[np.bool_]) -> Cl
 
 def _by_client(clients: Clients, settings: Settings, differ: bool) -> ByClient:
     fitted = fit(statistics_of(clients))
-    weighed, factor, squares, variance = fitted.statistics, np.ones(len(clients.radii)), None, None
-    labels = inflation = client_cells = class_cells = None
+    weighed, factor = fitted.statistics, np.ones(len(clients.radii))
+    squares = variance = asymmetry = labels = inflation = client_cells = class_cells = None
     known = isinstance(clients, ReportedClients) and (differ or clients.class_totals is None)
     if isinstance(clients, ReportedClients) and known:
         weighed = overall_statistics_of(clients)
-        squares, variance = _variance_forms(clients, settings, fitted)
+        squares, variance, asymmetry = _variance_forms(clients, settings, fitted)
         client_cells = _client_cells(clients, np.ones(clients.count, dtype=np.bool_))
     elif ingredients.weighs_classes_alone(clients, weighed):
         labels, inflation, class_cells = weighed.labels, ingredients.class_inflation(clients), _class_cells(clients)
@@ -264,22 +266,24 @@ def _by_client(clients: Clients, settings: Settings, differ: bool) -> ByClient:
     return ByClient(
         weighed.clients, weighed.examples or float(examples(clients)), weighed.labels_labels, weighed.labels_certified,
         weighed.rounding, directions.values, directions.vectors, directions.ones,
-        deviations_for(settings, len(clients.radii)), fitted.class_accuracy, known, factor, squares, variance, labels,
-        inflation, client_cells, class_cells,
+        deviations_for(settings, len(clients.radii)), fitted.class_accuracy, known, factor, squares, variance,
+        asymmetry, labels, inflation, client_cells, class_cells,
     )  # fmt: skip
 
 
 def _variance_forms(
     federation: ReportedClients, settings: Settings, fitted: Fit
-) -> tuple[Floats | None, Floats | None]:
-    """Σ l lᵀ/n with design effects, and with each client's variance at each radius."""
+) -> tuple[Floats | None, Floats | None, Floats | None]:
+    """Σ l lᵀ/n with design effects, with each client's variance at each radius, and with its asymmetry."""
     effects = federation.design_effects
     squares = None if effects is None else _quadratic(federation, effects / federation.sizes[:, None])
     if not interval_kind(settings.interval).uses_variances:
-        return squares, None
+        return squares, None, None
     accuracy = ingredients.away_from_certain(fitted.class_accuracy)
-    each = federation.mixes @ (accuracy * (1 - accuracy)) / federation.sizes[:, None]
-    return squares, _quadratic(federation, each if effects is None else each * effects)
+    scale = (1.0 if effects is None else effects) / federation.sizes[:, None]
+    spread = accuracy * (1 - accuracy)
+    variance = _quadratic(federation, federation.mixes @ spread * scale)
+    return squares, variance, _quadratic(federation, federation.mixes @ (spread * (1 - 2 * accuracy)) * scale)
 
 
 def _quadratic(federation: ReportedClients, factors: Floats) -> Floats:

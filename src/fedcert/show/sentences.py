@@ -27,6 +27,18 @@ def at_radius(estimate: Estimate, index: int = 0) -> str:
     )
 
 
+def class_intervals(estimate: Estimate) -> str:
+    """What holds of the intervals of single classes, in one sentence; empty where there are none."""
+    if estimate.by_class is None:
+        return ""
+    if estimate.by_class.scope is not None:
+        return f"The classes' intervals hold for {estimate.by_class.scope}, the weakest included."
+    return (
+        "Each interval holds for its class by itself, not for a class picked by its estimate, such as the weakest: for "
+        "that, ask for all classes at once (--all-classes)."
+    )
+
+
 def share(value: float) -> str:
     """A share in percent, never rounded up to all of it.
 

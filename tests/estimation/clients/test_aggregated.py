@@ -128,7 +128,7 @@ def _parts(report: Report) -> dict[str, object]:
 
 
 def test_design_effects_and_settings_travel_with_the_sums() -> None:
-    plain, grouped = reports_of(4, "open"), reports_of(4, "open", design_effect=[2.0] * 21, largest_group=1)
+    plain, grouped = reports_of(4, "open"), reports_of(4, "open", design_effect=[2.0] * 21)
     wide = [
         Report(**{**_parts(report), "client": report.client, "largest_group": 5 if report.examples > 5 else None})
         for report in grouped

@@ -86,10 +86,10 @@ def make_interval(
 
 def _variance_of_target(uncertainty: Uncertainty, target: Floats, settings: Settings) -> Floats:
     """The variance that a finite target set adds."""
-    accuracy = uncertainty.class_accuracy
-    if settings.target_examples is None or accuracy is None:
+    spread = uncertainty.example_variance
+    if settings.target_examples is None or spread is None:
         return np.zeros(len(uncertainty.centre))
-    return np.asarray(target @ (accuracy * (1 - accuracy)) / settings.target_examples, dtype=np.float64)
+    return np.asarray(target @ spread / settings.target_examples, dtype=np.float64)
 
 
 def interval_statement(

@@ -60,12 +60,23 @@ def poststratified(clients: Clients, target: Floats, settings: Settings) -> Poin
             return of_class_totals(clients, target, target / examples, target @ accuracy)
 
     uncertainty = Uncertainty(
-        centre, missing / 2 + noise_bias, by_class, by_class.sum(axis=0), smooth, segments=known, noise=noise
-    )
+        centre, missing / 2 + noise_bias, by_class, by_class.sum(axis=0), smooth, segments=known, noise=noise,
+        class_variance=_class_variance(smooth, labels),
+        example_weights=(target / examples * class_inflation(clients))[:, None].repeat(len(clients.radii), axis=1),
+    )  # fmt: skip
     return PointEstimate(
         decreasing(curve), None, weights_note="classes are weighted, not clients", uncertainty=uncertainty,
         settings=settings.used("confidence"), details={"missing_share": missing},
     )  # fmt: skip
+
+
+def _class_variance(smooth: Floats, labels: Floats) -> Floats:
+    """The variance L(1 - L) of an example of each class, from the smoothed accuracy (k + ½)/(n + 1) of its n examples.
+
+    Guarantee: never too small on average, whatever L and n. The smoothed accuracy's own variance makes its L(1 - L) too
+    small by the factor 1 - n/(n + 1)² at L = ½, and by less elsewhere: it is divided by that.
+    """
+    return np.asarray(smooth * (1 - smooth) / (1 - labels / (labels + 1) ** 2)[:, None], dtype=np.float64)
 
 
 def _noise_bias(variances: Floats, weights: Floats) -> float:

@@ -23,22 +23,22 @@ def group_bound(examples: int, design_effect: Sequence[float] | None, largest_gr
         return largest_group
     if design_effect is None:
         return 1
-    most = math.sqrt(examples * max(1.0, *design_effect)) * (1 + _ROUNDING)
+    most = math.sqrt(examples * max(design_effect)) * (1 + _ROUNDING)
     return max(1, min(examples, int(most)))
 
 
 def effect_bound(design_effect: Sequence[float] | None, largest_group: int | None, radii: int) -> list[float] | None:
-    """The largest design effect at each radius, at least 1; None where all examples are independent.
+    """The design effect at each radius; None where all examples are independent.
 
-    Σ m²/n is at most the largest m, which stands for it where it alone is known. An effect below 1 would promise more
-    than independent examples: it counts as 1.
+    Σ m²/n is at most the largest m, which stands for it where it alone is known. Groups are the same at every radius:
+    of several values, the largest counts.
 
     Examples:
-        >>> effect_bound([0.5, 2.0], None, 2), effect_bound(None, 10, 1), effect_bound(None, None, 1)
-        ([1.0, 2.0], [10.0], None)
+        >>> effect_bound([1.5, 2.0], None, 2), effect_bound(None, 10, 1), effect_bound(None, None, 1)
+        ([2.0, 2.0], [10.0], None)
     """
     if design_effect is not None:
-        return [max(1.0, effect) for effect in design_effect]
+        return [max(design_effect)] * radii
     return None if largest_group in (None, 1) else [float(largest_group)] * radii
 
 

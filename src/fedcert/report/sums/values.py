@@ -78,7 +78,8 @@ class Sums(Record):
         certified_counts: certified examples per radius, over all contributors.
         by_class: the same per class, where contributors gave that.
         moments: what BLUP needs beyond the totals; null where unknown.
-        design_effect: the largest of the contributors' at each radius; null where all examples are independent.
+        design_effect: the largest of the contributors' Σ m²/n over the sizes m of their groups of examples, at each
+            radius; null where all examples are independent.
         largest_group: examples in the largest group of any contributor, at most; null where unknown.
         alike: whether all contributors drew the same samples at the same failure probability.
         noise: the noise that was added for privacy, in words; null where the totals are exact.

@@ -20,7 +20,7 @@ from fedcert.report import write_whole
 from fedcert.report.provenance import SOFTWARE
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.packing import as_script, packed, packed_evaluator
-from fedcert.show.sentences import at_radius, default_radius, verdict
+from fedcert.show.sentences import at_radius, class_intervals, default_radius, verdict
 
 SUFFIXES = (".html", ".htm")
 _SCRIPTS = (
@@ -96,6 +96,7 @@ def _data(contents: Contents, heading: str) -> dict[str, Any]:
         "verdict_words": verdict(main)[1],
         "radius": default_radius(main),
         "by_class": _by_class(main),
+        "class_words": class_intervals(main),
         "failed": dict(contents.failed),
         "contributors": None if known is None else vars(known),
         "weights": _weights(main),

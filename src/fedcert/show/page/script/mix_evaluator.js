@@ -31,7 +31,7 @@ function ingredientsAt(evaluator, mix) {
 function byClass(evaluator, mix) {
   const { labels, certified, factor, noise, fallback_curve: fallback } = evaluator.by_class;
   const radii = evaluator.radii.length, centre = new Float64Array(radii), squares = new Float64Array(radii);
-  const point = new Float64Array(radii), varianceWeights = [], accuracy = [];
+  const point = new Float64Array(radii), varianceWeights = [], exampleWeights = [], accuracy = [], spread = [];
   let missing = 0, square = 0, bias = 0, scaleSum = 0;
   labels.forEach((count, j) => {
     const held = count > 0;
@@ -41,13 +41,15 @@ function byClass(evaluator, mix) {
     scaleSum += held ? (mix[j] / count) ** 2 : 0;
     bias += held ? mix[j] / count ** 2 : 0;
     varianceWeights.push(factor.map((value) => weight * value));
-    const smooth = new Float64Array(radii);
+    exampleWeights.push(factor.map((value) => held ? mix[j] / count * value : 0));
+    const smooth = new Float64Array(radii), shortfall = 1 - count / (count + 1) ** 2;
     for (let r = 0; r < radii; r++) {
       const k = certified[j * radii + r];
       if (held) centre[r] += mix[j] * k / count;
       smooth[r] = (clip(k, 0, count) + 0.5) / (count + 1);
     }
     accuracy.push(smooth);
+    spread.push(smooth.map((value) => value * (1 - value) / shortfall));
   });
   let variances = null;
   if (noise) {
@@ -68,7 +70,10 @@ function byClass(evaluator, mix) {
     centre[r] += missing / 2;
     squares[r] = square * factor[r];
   }
-  const uncertainty = { centre, bias: missing / 2 + (noise ? bias : 0), varianceWeights, squares, accuracy, noise: variances, parts: mix };
+  const uncertainty = {
+    centre, bias: missing / 2 + (noise ? bias : 0), varianceWeights, exampleWeights, squares, accuracy, spread,
+    noise: variances, parts: mix,
+  };
   return { point: decreasing(point), uncertainty };
 }
 
@@ -97,11 +102,18 @@ function byClient(evaluator, mix) {
   const varianceWeights = given.labels
     ? Array.from(given.labels, (count, j) => given.factor.map((value) => coefficients[j] ** 2 * count * value))
     : null;
-  const variance = given.variance ? given.variance.map((form) => quadratic(form, coefficients)) : null;
+  const exampleWeights = given.labels
+    ? Array.from(coefficients, (value) => given.factor.map((factor) => value * factor)) : null;
+  const [variance, asymmetry] = [given.variance, given.asymmetry].map((forms) =>
+    forms ? forms.map((form) => quadratic(form, coefficients)) : null);
+  const spread = accuracy.map((row) => row.map((value) => value * (1 - value)));
   const bias = worstBias(mix, reached) + slack;
   return {
     point: decreasing(point),
-    uncertainty: { centre, bias, varianceWeights, squares, accuracy, variance, noise: null, parts: coefficients },
+    uncertainty: {
+      centre, bias, varianceWeights, exampleWeights, squares, accuracy, spread, variance, asymmetry, noise: null,
+      parts: coefficients,
+    },
   };
 }
 
@@ -182,22 +194,29 @@ function finiteSample(evaluator, of) {
 
 function asymptotic(evaluator, of, mix) {
   const { confidence, simultaneous, target_examples: set } = evaluator.settings, radii = evaluator.radii.length;
-  const each = simultaneous ? 1 - (1 - confidence) / radii : confidence;
+  const each = simultaneous ? 1 - (1 - confidence) / radii : confidence, quantile = foldedQuantile(0, each, normalCdf);
   return Array.from({ length: radii }, (_, r) => {
-    let variance = 0;
+    const square = of.squares[r] + (set ? 1 / set : 0);
+    let variance = 0, lean = 0;
     if (of.varianceWeights || of.variance) {
-      if (of.variance) variance = of.variance[r];
+      if (of.variance) { variance = of.variance[r]; lean = of.squares[r] * of.asymmetry[r]; }
       of.accuracy.forEach((row, j) => {
-        const spread = row[r] * (1 - row[r]);
-        if (!of.variance) variance += of.varianceWeights[j][r] * spread;
-        if (set) variance += mix[j] / set * spread;
+        const spread = of.spread[j][r], lopsided = spread * (1 - 2 * row[r]);
+        if (!of.variance) {
+          variance += of.varianceWeights[j][r] * spread;
+          lean += of.varianceWeights[j][r] * of.exampleWeights[j][r] * lopsided;
+        }
+        if (set) { variance += mix[j] / set * spread; lean -= mix[j] / set ** 2 * lopsided; }
       });
       if (of.noise) variance += of.noise.seems[r];
+      lean /= Math.max(variance, LEAST_VARIANCE);
     } else {
-      const largest = of.accuracy.reduce((most, row) => Math.max(most, row[r] * (1 - row[r])), 0);
-      variance = (of.squares[r] + (set ? 1 / set : 0)) * largest;
+      const largest = of.spread.reduce((most, row) => Math.max(most, row[r]), 0);
+      variance = square * largest;
+      lean = square * Math.sqrt(Math.max(1 - 4 * largest, 0));
     }
-    const error = Math.sqrt(Math.max(variance, LEAST_VARIANCE));
+    const few = quantile ** 2 * (square * variance + lean ** 2 / 2);
+    const error = Math.sqrt(Math.max(variance + few, LEAST_VARIANCE));
     return foldedQuantile(of.bias / error, each, normalCdf) * error;
   });
 }
@@ -206,7 +225,7 @@ function allowingForEffects(evaluator, of, mix, least) {
   const given = evaluator.client_effects, { confidence, target_examples: set } = evaluator.settings;
   return least.map((shortestHalf, r) => {
     let extra = 0;
-    if (set) of.accuracy.forEach((row, j) => { extra += mix[j] * row[r] * (1 - row[r]) / set; });
+    if (set) of.spread.forEach((row, j) => { extra += mix[j] * row[r] / set; });
     const moved = quadratic(given.moved[r], of.parts);
     const model = quadratic(given.noise[r], of.parts) + given.variance[r] * moved;
     const freedom = Math.max(2 * model ** 2 / Math.max(moved ** 2 * given.variance_error[r], LEAST_VARIANCE), FEWEST_FREEDOM);

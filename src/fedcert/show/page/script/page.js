@@ -97,7 +97,7 @@ function showClasses() {
     return [named(data.classes[j]), known ? exactly(point) : "unknown", `${percent(lower)} to ${percent(upper)}`, intervalBar(known ? point : null, lower, upper), percent(mix[j]), data.labels ? counted(data.labels[j]) : "–"];
   };
   const open = place.querySelector("input[type=search]"), query = open ? open.value : "";
-  replaced(place, heading, element("p", { class: "soft" }, `At radius ${short(data.radii[index])}, the weakest class first. Each interval holds for its class by itself.`),
+  replaced(place, heading, element("p", { class: "soft" }, `At radius ${short(data.radii[index])}, the weakest class first. ${data.class_words}`),
     ...longTable("Certified accuracy of each class", heads, count, cells, (i) => data.classes[order[i]]));
   const field = place.querySelector("input[type=search]");
   if (field && query) { field.value = query; field.dispatchEvent(new Event("input")); }
