@@ -12,19 +12,19 @@ _ROUNDING = 1e-9
 def group_bound(examples: int, design_effect: Sequence[float] | None, largest_group: int | None) -> int:
     """The most examples that a group can have.
 
-    Groups of sizes m have the design effect Σ m²/n: where it alone is known, no group is larger than sqrt(n·effect).
-    Where nothing is known, all examples are independent.
+    Groups of sizes m have the design effect Σ m²/n. With a group of m the others add at least n - m to Σ m², so that
+    m² - m is at most n·(effect - 1). Where nothing is known, all examples are independent.
 
     Examples:
         >>> group_bound(1000, None, 10), group_bound(1000, [1.09], None), group_bound(1000, None, None)
-        (10, 33, 1)
+        (10, 10, 1)
     """
     if largest_group is not None:
         return largest_group
     if design_effect is None:
         return 1
-    most = math.sqrt(examples * max(design_effect)) * (1 + _ROUNDING)
-    return max(1, min(examples, int(most)))
+    spare = examples * (max(design_effect) * (1 + _ROUNDING) - 1)
+    return max(1, min(examples, int((1 + math.sqrt(1 + 4 * spare)) / 2)))
 
 
 def effect_bound(design_effect: Sequence[float] | None, largest_group: int | None, radii: int) -> list[float] | None:
