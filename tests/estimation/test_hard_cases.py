@@ -166,7 +166,7 @@ def test_a_group_of_nearly_all_of_a_class_is_found_in_the_design_effect() -> Non
     unknown = report("a", [990, 10], [505], class_certified_counts=[[495], [10]])
     unaware = estimate([unknown], "uniform", "poststratified").lower
     assert unaware is not None
-    assert unaware[0] > 0.55
+    assert unaware[0] > 0.5
 
 
 @pytest.mark.parametrize("method", ["vw", "minimax", "poststratified"])
