@@ -47,14 +47,14 @@ class ByClass:
         labels: examples of each class.
         certified: certified ones, classes x radii.
         factor: how much groups inflate variances, at each radius.
-        noise: see `Clients.noise_variance`.
+        sizes: those that choose and weigh noisy classes, see `NoisyTotals`; None without noise.
         fallback_curve: see `Clients.fallback_curve`.
     """
 
     labels: Floats
     certified: Floats
     factor: Floats
-    noise: Floats | None
+    sizes: Floats | None
     fallback_curve: Floats | None
 
 
@@ -115,8 +115,8 @@ class MixForms:
 
     Attributes:
         method: its name.
-        interval: whether the interval follows too; False for quantiles that are simulated, and for kinds of intervals
-            that the script does not have.
+        interval: whether the interval follows too; False for quantiles that are simulated, for sums with noise, and for
+            kinds of intervals that the script does not have.
         kind: of interval, as it says of itself.
         guarantee: what holds of the intervals, in words.
         settings: confidence, interval, simultaneous and target_examples.
@@ -146,7 +146,7 @@ def poststratified_forms(prepared: PreparedClients) -> MixForms | None:
 def blup_forms(prepared: PreparedClients) -> MixForms | None:
     """Of BLUP; None where totals alone are known, with noise, non-negative weights or too many classes."""
     clients = prepared.clients
-    if clients.statistics is None or clients.noise_variance is not None or prepared.settings.non_negative:
+    if clients.statistics is None or clients.noisy_totals is not None or prepared.settings.non_negative:
         return None
     return _forms(prepared, "blup")
 
@@ -167,17 +167,19 @@ def _forms(prepared: PreparedClients, method: str) -> MixForms | None:
 
 def _follows(prepared: PreparedClients, by_client: ByClient | None) -> bool:
     kind = interval_kind(prepared.settings.interval)
+    if prepared.clients.noisy_totals is not None:
+        return False
     if not prepared.settings.simultaneous:
         return kind.scripted
     by_variance = by_client is None or by_client.known or by_client.labels is not None
-    simulated = kind.simulated and by_variance and prepared.clients.noise_variance is None
-    return kind.scripted and not simulated and not prepared.clients_differ
+    return kind.scripted and not (kind.simulated and by_variance) and not prepared.clients_differ
 
 
 def _by_class(clients: Clients) -> ByClass:
     assert clients.class_totals is not None  # noqa: S101
     factor = ingredients.grouping_factor(clients)
-    return ByClass(*clients.class_totals, factor, clients.noise_variance, clients.fallback_curve)
+    sizes = None if clients.noisy_totals is None else clients.noisy_totals.sizes
+    return ByClass(*clients.class_totals, factor, sizes, clients.fallback_curve)
 
 
 def _by_client(clients: Clients, settings: Settings, differ: bool) -> ByClient:

@@ -10,7 +10,8 @@ from fedcert._arrays import Floats
 from fedcert.estimation.clients import Clients
 from fedcert.estimation.intervals.cluster_robust import ClientEffects, half_lengths
 from fedcert.estimation.intervals.half_lengths import contradicted, ends
-from fedcert.estimation.intervals.ingredients import Uncertainty
+from fedcert.estimation.intervals.ingredients import Uncertainty, grouping_factor
+from fedcert.estimation.intervals.noisy_sums import noisy_interval
 from fedcert.estimation.intervals.registry import interval_kind
 from fedcert.estimation.settings import Settings
 
@@ -71,14 +72,23 @@ def make_interval(
     """
     kind = interval_kind(settings.interval)
     at_once = settings.simultaneous
-    half = kind.half_lengths(uncertainty, target, settings.confidence, at_once, settings.target_examples)
+    centre, half = (
+        uncertainty.centre,
+        kind.half_lengths(uncertainty, target, settings.confidence, at_once, settings.target_examples),
+    )
+    if clients.noisy_totals is not None and not kind.uses_variances:
+        low, high = noisy_interval(
+            clients.noisy_totals, target, settings.confidence, at_once, settings.target_examples,
+            grouping_factor(clients),
+        )  # fmt: skip
+        centre, half = (low + high) / 2, (high - low) / 2
     if effects is not None:
         scores = effects.scores(target, uncertainty.weights)
         extra = _variance_of_target(uncertainty, target, settings)
         half = half_lengths(scores, uncertainty.bias, settings.confidence, at_once, half, extra)
-    lower, upper = ends(uncertainty.centre, half, clients.smoothing.failure_probability, at_once)
-    point_range = ends(uncertainty.centre, half, 0.0, at_once)
-    impossible = contradicted(uncertainty.centre, half, at_once)
+    lower, upper = ends(centre, half, clients.smoothing.failure_probability, at_once)
+    point_range = ends(centre, half, 0.0, at_once)
+    impossible = contradicted(centre, half, at_once)
     statement = interval_statement(clients, settings, effects is not None)
     return IntervalResult(lower, upper, point_range, statement, impossible)
 
@@ -116,8 +126,8 @@ def _guarantee(clients: Clients, settings: Settings, scope: str, estimand: str, 
             f"(probability {failure:g} each). Assumes that the target is like the average client, class by class."
         )
     strength = interval_kind(settings.interval).strength
-    if clients.noise_variance is not None:
-        strength = "approximately, to first order in the noise that was added for privacy,"
+    if clients.noisy_totals is not None and interval_kind(settings.interval).uses_variances:
+        strength = "approximately, for many examples and to first order in the noise that was added for privacy,"
     if settings.screen:
         strength = "approximately, because clients were screened by what they report,"
     return (

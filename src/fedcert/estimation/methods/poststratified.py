@@ -12,6 +12,7 @@ from fedcert.estimation.clients import Clients, all_disclose
 from fedcert.estimation.intervals.ingredients import Uncertainty, grouping_factor
 from fedcert.estimation.methods.blup import blup
 from fedcert.estimation.methods.linear_model import decreasing
+from fedcert.estimation.methods.noisy_poststratified import noisy_poststratified
 from fedcert.estimation.methods.point_estimate import PointEstimate
 from fedcert.estimation.settings import Settings
 
@@ -32,6 +33,8 @@ def poststratified(clients: Clients, target: Floats, settings: Settings) -> Poin
     """
     if clients.class_totals is None:
         raise EstimationProblem(NO_CLASS_COUNTS)
+    if clients.noisy_totals is not None:
+        return noisy_poststratified(clients, clients.noisy_totals, target, settings)
     if not all_disclose(clients):
         point = blup(clients, target, settings)
         others = clients.count - clients.n_with_class_counts
@@ -45,35 +48,8 @@ def poststratified(clients: Clients, target: Floats, settings: Settings) -> Poin
     centre = target @ accuracy + missing / 2
     by_class = (target**2 / examples)[:, None] * grouping_factor(clients)
     smooth = (np.clip(certified, 0.0, labels[:, None]) + 0.5) / (labels[:, None] + 1)
-    noise, noise_bias = None, 0.0
-    if clients.noise_variance is not None:
-        noise = _noise(clients.noise_variance, target / examples, smooth)
-        noise_bias = _noise_bias(clients.noise_variance, target / examples**2)
-    fallback = clients.fallback_curve
-    curve = centre if fallback is None else target @ accuracy + missing * fallback
-    uncertainty = Uncertainty(centre, missing / 2 + noise_bias, by_class, by_class.sum(axis=0), smooth, noise=noise)
+    uncertainty = Uncertainty(centre, missing / 2, by_class, by_class.sum(axis=0), smooth)
     return PointEstimate(
-        decreasing(curve), None, weights_note="classes are weighted, not clients", uncertainty=uncertainty,
+        decreasing(centre), None, weights_note="classes are weighted, not clients", uncertainty=uncertainty,
         settings=settings.used("confidence"), details={"missing_share": missing},
     )  # fmt: skip
-
-
-def _noise_bias(variances: Floats, weights: Floats) -> float:
-    """An upper bound on the bias that noise in n causes in k/n, weighted by p(S)/n².
-
-    With variances v in what is certified and v' in what is not it is (L v' - (1 - L) v)/n², to second order. A single
-    class's is well below its standard error; but it does not average out over many classes, as chance does.
-    """
-    return float(np.sum(weights) * np.max(variances))
-
-
-def _noise(variances: Floats, weights: Floats, accuracy: Floats) -> tuple[Floats, Floats]:
-    """Variance that noise for privacy adds to Σ p(S) k/n: an upper bound, and at the estimated accuracies.
-
-    A class's error is (1 - L) e - L e', weighted by p(S)/n, of the noise e in what is certified and e' in what is not;
-    to first order in the noise of n.
-    """
-    inside, outside = variances
-    most = np.sum(weights**2) * np.maximum(inside, outside)
-    estimated = np.sum((weights**2)[:, None] * ((1 - accuracy) ** 2 * inside + accuracy**2 * outside), axis=0)
-    return most, estimated

@@ -29,46 +29,33 @@ function ingredientsAt(evaluator, mix) {
 }
 
 function byClass(evaluator, mix) {
-  const { labels, certified, factor, noise, fallback_curve: fallback } = evaluator.by_class;
+  const { labels, certified, factor, sizes, fallback_curve: fallback } = evaluator.by_class;
   const radii = evaluator.radii.length, centre = new Float64Array(radii), squares = new Float64Array(radii);
   const point = new Float64Array(radii), varianceWeights = [], accuracy = [];
-  let missing = 0, square = 0, bias = 0, scaleSum = 0;
+  let missing = 0, square = 0, weighted = 0;
   labels.forEach((count, j) => {
     const held = count > 0;
     if (!held) missing += mix[j];
     const weight = held ? mix[j] ** 2 / count : 0;
     square += weight;
-    scaleSum += held ? (mix[j] / count) ** 2 : 0;
-    bias += held ? mix[j] / count ** 2 : 0;
+    if (held && sizes) weighted += mix[j] / sizes[j] * count;
     varianceWeights.push(factor.map((value) => weight * value));
     const smooth = new Float64Array(radii);
     for (let r = 0; r < radii; r++) {
       const k = certified[j * radii + r];
-      if (held) centre[r] += mix[j] * k / count;
+      if (held) centre[r] += mix[j] * k / (sizes ? sizes[j] : count);
       smooth[r] = (clip(k, 0, count) + 0.5) / (count + 1);
     }
     accuracy.push(smooth);
   });
-  let variances = null;
-  if (noise) {
-    const inside = noise.subarray(0, radii), outside = noise.subarray(radii);
-    const most = new Float64Array(radii), seems = new Float64Array(radii);
-    for (let r = 0; r < radii; r++) {
-      most[r] = scaleSum * Math.max(inside[r], outside[r]);
-      labels.forEach((count, j) => {
-        const a = accuracy[j][r];
-        if (count > 0) seems[r] += (mix[j] / count) ** 2 * ((1 - a) ** 2 * inside[r] + a ** 2 * outside[r]);
-      });
-    }
-    variances = { most, seems };
-    bias *= noise.reduce((largest, value) => Math.max(largest, value), 0);
-  }
+  // From noisy sums it is one ratio of sums (methods/noisy_poststratified.py); their interval is not in this script.
+  if (weighted > 0) centre.forEach((value, r) => { centre[r] = (1 - missing) * value / weighted; });
   for (let r = 0; r < radii; r++) {
     point[r] = centre[r] + missing * (fallback ? fallback[r] : 0.5);
     centre[r] += missing / 2;
     squares[r] = square * factor[r];
   }
-  const uncertainty = { centre, bias: missing / 2 + (noise ? bias : 0), varianceWeights, squares, accuracy, noise: variances, parts: mix };
+  const uncertainty = { centre, bias: missing / 2, varianceWeights, squares, accuracy, parts: mix };
   return { point: decreasing(point), uncertainty };
 }
 
@@ -101,7 +88,7 @@ function byClient(evaluator, mix) {
   const bias = worstBias(mix, reached) + slack;
   return {
     point: decreasing(point),
-    uncertainty: { centre, bias, varianceWeights, squares, accuracy, variance, noise: null, parts: coefficients },
+    uncertainty: { centre, bias, varianceWeights, squares, accuracy, variance, parts: coefficients },
   };
 }
 
@@ -177,7 +164,7 @@ function finiteSample(evaluator, of) {
   const radii = simultaneous ? evaluator.radii.length : 1;
   const deviations = Math.sqrt(Math.log(2 * radii / (1 - confidence)) / 2);
   return Array.from(of.squares, (square, r) =>
-    of.bias + deviations * Math.sqrt(square + (set ? 1 / set : 0) + (of.noise ? 4 * of.noise.most[r] : 0)));
+    of.bias + deviations * Math.sqrt(square + (set ? 1 / set : 0)));
 }
 
 function asymptotic(evaluator, of, mix) {
@@ -192,7 +179,6 @@ function asymptotic(evaluator, of, mix) {
         if (!of.variance) variance += of.varianceWeights[j][r] * spread;
         if (set) variance += mix[j] / set * spread;
       });
-      if (of.noise) variance += of.noise.seems[r];
     } else {
       const largest = of.accuracy.reduce((most, row) => Math.max(most, row[r] * (1 - row[r])), 0);
       variance = (of.squares[r] + (set ? 1 / set : 0)) * largest;
