@@ -66,10 +66,12 @@ class NoisyTotals:
         noise = self.certified_variance - 2 * accuracy * self.covariance + accuracy**2 * self.labels_variance
         return np.asarray(noise, dtype=np.float64)
 
-    def among(self, classes: npt.NDArray[np.bool_]) -> NoisyTotals:
-        """The totals of some classes."""
-        sizes, labels, certified = self.sizes[classes], self.labels[classes], self.certified[classes]
-        return replace(self, sizes=sizes, labels=labels, certified=certified)
+    def among(self, classes: npt.NDArray[np.bool_], radii: slice) -> NoisyTotals:
+        """The totals of some classes at some radii."""
+        return replace(
+            self, sizes=self.sizes[classes], labels=self.labels[classes], certified=self.certified[classes, radii],
+            certified_variance=self.certified_variance[radii], covariance=self.covariance[radii],
+        )  # fmt: skip
 
     @property
     def uncertified(self) -> NoisyTotals:

@@ -12,13 +12,16 @@ classes that make it up, and the interval is what is not refuted. Weights and ti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from fedcert._arrays import Floats
 from fedcert.estimation.clients.noisy_totals import NoisyTotals
+
+Whole = npt.NDArray[np.int64]
 
 _CLASS_SHARE = 0.1
 """Of the error probability, for the ranges of single classes' accuracies. It lengthens the rest by 1.4%; without these
@@ -37,6 +40,8 @@ _LARGEST_EXPONENT = 300.0
 """Of tilts times weights, so that no exponential overflows."""
 _NARROW = 1e-15
 """Cells narrower than this count as none: rounding is as large."""
+_AT_ONCE = 2**21
+"""Pieces held in memory at once: a few arrays of 16 MB."""
 _SLACK = 1e-9
 """Ends are moved outwards by so much, for rounding and for cells that are left out."""
 
@@ -66,36 +71,33 @@ def noisy_interval(
     if not known.any():
         return np.zeros(len(factor)), np.ones(len(factor))
     error = (1 - confidence) / (len(factor) if simultaneous else 1)
-    sides = [_Side(of, target[known], factor) for of in (totals.among(known), totals.among(known).uncertified)]
-    if known.sum() == 1 and target_examples is None:
-        ends = [side.shares[0] * side.class_bounds(error / 2)[0] for side in sides]
-    else:
-        low, low_others = (side.class_bounds(error * _CLASS_SHARE / (2 * known.sum())) for side in sides)
-        crossed = low > 1 - low_others  # noise can do that: nothing is then known of the class
-        low, low_others = np.where(crossed, 0.0, low), np.where(crossed, 0.0, low_others)
-        bounds = (
-            _both(_Radius(sides[0], r, low[:, r], 1 - low_others[:, r]),
-                  _Radius(sides[1], r, low_others[:, r], 1 - low[:, r]), error, target_examples)
-            for r in range(len(factor))
-        )  # fmt: skip
-        ends = list(np.array(list(bounds)).T)
-    lower, upper = np.clip(ends[0] - _SLACK, 0.0, 1.0), np.clip(1 - ends[1] + _SLACK, 0.0, 1.0)
+    at_once = max(_AT_ONCE // (2 * _PIECES * int(known.sum())), 1)
+    parts = [slice(start, start + at_once) for start in range(0, len(factor), at_once)]
+    certified = [_Side(totals.among(known, part), target[known], factor[part]) for part in parts]
+    bounds = np.concatenate([_both_bounds(side, error, target_examples) for side in certified], axis=1)
+    lower, upper = np.clip(bounds[0] - _SLACK, 0.0, 1.0), np.clip(1 - bounds[1] + _SLACK, 0.0, 1.0)
     return np.minimum(lower, upper), np.maximum(lower, upper)
 
 
-def _both(certified: _Radius, uncertified: _Radius, error: float, target_examples: int | None) -> tuple[float, float]:
-    """Lower bounds of the held classes' part of the target, certified and not, given the classes' ranges."""
+def _both_bounds(certified: _Side, error: float, target_examples: int | None) -> Floats:
+    """Lower bounds of the held classes' part of the target, certified and not: 2 x radii."""
+    sides = (certified, replace(certified, counts=certified.counts.uncertified))
+    whole, classes = float(certified.shares.sum()), len(certified.shares)
+    if classes == 1 and target_examples is None:
+        return np.stack([whole * side.class_bounds(error / 2)[0] for side in sides])
+    low, low_others = (side.class_bounds(error * _CLASS_SHARE / (2 * classes)) for side in sides)
+    crossed = low > 1 - low_others  # noise can do that: nothing is then known of the class
+    low, low_others = np.where(crossed, 0.0, low).T, np.where(crossed, 0.0, low_others).T
+    ends = (_End(sides[0], low, 1 - low_others), _End(sides[1], low_others, 1 - low))
     rest = error * (1 - _CLASS_SHARE)
     if target_examples is None:
-        return certified.bound(rest / 2), uncertified.bound(rest / 2)
-    whole = float(certified.side.shares.sum())
-    least, least_others = (one.bound(error * _POPULATION_SHARE / 2) for one in (certified, uncertified))
-    most, most_others = max(whole - least_others, least), max(whole - least, least_others)
+        return np.stack([end.bounds(rest / 2) for end in ends])
+    least, least_others = (end.bounds(error * _POPULATION_SHARE / 2) for end in ends)
     rest -= error * _POPULATION_SHARE
-    return (
-        certified.bound_of_set(rest / 2, least, most, target_examples),
-        uncertified.bound_of_set(rest / 2, least_others, most_others, target_examples),
-    )
+    return np.stack([
+        ends[0].bounds_of_set(rest / 2, least, np.maximum(whole - least_others, least), target_examples),
+        ends[1].bounds_of_set(rest / 2, least_others, np.maximum(whole - least, least_others), target_examples),
+    ])  # fmt: skip
 
 
 def _segments(smallest: float) -> Floats:
@@ -166,121 +168,131 @@ class _Side:
 
 
 @dataclass(frozen=True)
-class _Radius:
-    """One end of the interval at one radius.
+class _End:
+    """One end of the interval.
 
     Attributes:
         side: what is known.
-        radius: its index.
-        lowest, highest: ranges of the classes' accuracies.
+        lowest, highest: ranges of the classes' accuracies, radii x classes.
     """
 
     side: _Side
-    radius: int
     lowest: Floats
     highest: Floats
 
-    def bound(self, error: float) -> float:
-        """A lower bound of Σ p L: the end of what is refuted, from 0 on, each segment by its own tilt."""
+    def bounds(self, error: float) -> Floats:
+        """Lower bounds of Σ p L: how far it is refuted from 0 on, each segment by its own tilt."""
         log = float(np.log(1 / error))
-        least = float(self.side.shares @ self.lowest)
         ends, tilts = self._tilted_segments(log, None)
+        least = self.lowest @ self.side.shares
+        bounds, refuted, by = least.copy(), np.full(len(least), -1.0), np.zeros(len(least))
+        going = np.ones(len(least), dtype=np.bool_)
         for low, high, tilt in zip(ends[:-1], ends[1:], tilts, strict=True):
-            if high <= least:
-                continue
-            refuted = self._refuted(float(tilt), log)
-            if refuted < high:
-                return max(refuted, least, float(low))
-        return float(ends[-1])
+            inside = going & (high > least)  # what is below is refuted already
+            anew = np.flatnonzero(inside & (tilt != by))
+            if len(anew):
+                refuted[anew], by[anew] = self._refuted(anew, tilt[anew], log), tilt[anew]
+            bounds[inside] = np.maximum(np.clip(refuted, low, high), least)[inside]
+            going &= ~inside | (refuted >= high)
+            if not going.any():
+                break
+        return bounds
 
-    def bound_of_set(self, error: float, least: float, most: float, target_examples: int) -> float:
-        """A lower bound of a finite set's certified share, if Σ p L is between `least` and `most`."""
+    def bounds_of_set(self, error: float, least: Floats, most: Floats, target_examples: int) -> Floats:
+        """Lower bounds of a finite set's certified share, if Σ p L is between `least` and `most`."""
         log = float(np.log(1 / error))
-        bounds = []
         ends, tilts = self._tilted_segments(log, target_examples)
+        bounds = np.full(len(least), np.inf)
         for low, high, tilt in zip(ends[:-1], ends[1:], tilts, strict=True):
-            if high < least or low > most:
+            radii = np.flatnonzero((high >= least) & (low <= most))
+            if not len(radii):
                 continue
-            start, shares, gains = self._lines(float(tilt), target_examples)
-            order = np.argsort(-gains / shares)
-            reached = float(self.side.shares @ self.lowest) + np.append(0.0, np.cumsum(shares[order]))
-            value = start + np.append(0.0, np.cumsum(gains[order]))  # concave: largest as near to its peak as may be
-            best = np.clip(reached[np.argmax(value)], max(low, least), min(high, most))
-            bounds.append(self._statistic - (log + float(np.interp(best, reached, value))) / float(tilt))
-        return max(min(bounds), 0.0)
+            exponent = self._largest(radii, tilt[radii], target_examples, (least.clip(low), most.clip(None, high)))
+            bounds[radii] = np.minimum(bounds[radii], self._statistic[radii] - (log + exponent) / tilt[radii])
+        return np.asarray(np.maximum(bounds, 0.0), dtype=np.float64)
 
     @property
     def _weights(self) -> Floats:
         return self.side.shares / self.side.counts.sizes
 
     @property
-    def _statistic(self) -> float:
-        return float(self._weights @ self.side.counts.certified[:, self.radius])
+    def _statistic(self) -> Floats:
+        return np.asarray(self._weights @ self.side.counts.certified, dtype=np.float64)
 
     def _tilted_segments(self, log: float, target_examples: int | None) -> tuple[Floats, Floats]:
-        """Ends of segments of Σ p L, and each one's tilt: functions of what the weights are made of alone."""
-        sizes, weights = self.side.counts.sizes, self._weights
-        whole, factor = float(self.side.shares.sum()), float(self.side.factor[self.radius])
+        """Ends of segments of Σ p L, and their tilts, segments x radii: functions of what weights are made of alone."""
+        sizes, weights, factor = self.side.counts.sizes, self._weights, self.side.factor
+        whole, squares = float(self.side.shares.sum()), float(np.sum(sizes * weights**2))
         ends = _segments(1 / max(float(sizes.sum()), 2.0))
-        accuracy = (ends[:-1] + ends[1:]) / 2
-        noise = np.sum(weights**2) * self.side.counts.noise_variance(accuracy[:, None])[:, self.radius]
-        squares = float(np.sum(sizes * weights**2))
+        accuracy = ((ends[:-1] + ends[1:]) / 2)[:, None]
         of_set = whole / target_examples if target_examples else 0.0
-        variance = (squares * factor + of_set) * accuracy * (1 - accuracy) + noise
+        variance = (squares * factor + of_set) * accuracy * (1 - accuracy)
+        variance = variance + np.sum(weights**2) * self.side.counts.noise_variance(accuracy)
         tilts = _tilts(variance, squares * factor / whole, log)
         tilts = np.minimum(tilts, _LARGEST_EXPONENT / (factor * float(weights.max())))
-        kept = [0]
-        for index in range(1, len(tilts)):
-            if not 1 / _SAME_TILT < tilts[index] / tilts[kept[-1]] < _SAME_TILT:
-                kept.append(index)
-        return np.append(ends[kept], 1.0) * whole, tilts[kept]
+        for before, tilt in pairwise(tilts):
+            same = (tilt < before * _SAME_TILT) & (before < tilt * _SAME_TILT)
+            tilt[same] = before[same]
+        return ends * whole, tilts
 
-    def _refuted(self, tilt: float, log: float) -> float:
-        """Up to which Σ p L the counts refute all accuracies at a tilt; below 0 for none."""
-        start, shares, gains = self._lines(tilt, None)
-        room = tilt * self._statistic - log - start
-        if room < 0:
-            return -1.0
-        shares, gains = shares[gains > 0], gains[gains > 0]
-        order = np.argsort(-gains / shares)
-        total, reached = np.append(0.0, np.cumsum(gains[order])), np.append(0.0, np.cumsum(shares[order]))
-        if room >= total[-1]:
-            return 1.0
-        return float(np.interp(room, total, reached) + self.side.shares @ self.lowest)
+    def _refuted(self, radii: Whole, tilts: Floats, log: float) -> Floats:
+        """Up to which Σ p L the counts refute all accuracies at some radii, each with its tilt; below 0 for none."""
+        start, shares, gains = self._lines(radii, tilts, None)
+        room = tilts * self._statistic[radii] - log - start
+        total, reached = _cumulated(np.maximum(gains, 0.0)), _cumulated(np.where(gains > 0, shares, 0.0))
+        least = self.lowest[radii] @ self.side.shares
+        refuted = [np.interp(*row) for row in zip(room, total, reached, strict=True)] + least
+        return np.where(room < 0, -1.0, np.where(room >= total[:, -1], 1.0, refuted))
 
-    def _lines(self, tilt: float, target_examples: int | None) -> tuple[float, Floats, Floats]:
-        """An upper bound of what Σ p L may put into the statistic's exponent, as pieces that are linear in it.
+    def _largest(self, radii: Whole, tilts: Floats, target_examples: int, between: tuple[Floats, Floats]) -> Floats:
+        """The largest exponent over all accuracies with Σ p L between two values, at some radii, each with its tilt."""
+        start, shares, gains = self._lines(radii, tilts, target_examples)
+        value, reached = _cumulated(gains), _cumulated(shares) + (self.lowest[radii] @ self.side.shares)[:, None]
+        peak = np.take_along_axis(reached, value.argmax(axis=1)[:, None], axis=1)[:, 0]
+        best = np.clip(peak, between[0][radii], between[1][radii])  # a concave function is largest nearest to its peak
+        return np.array(start + [np.interp(*row) for row in zip(best, reached, value, strict=True)])
+
+    def _lines(self, radii: Whole, tilts: Floats, target_examples: int | None) -> tuple[Floats, Floats, Floats]:
+        """An upper bound of the exponent, in pieces that are linear in Σ p L, the steepest first.
 
         In a class the exponent is a convex parabola of c(L), bounded by its chord on each cell of accuracies; c is
         concave, bounded by tangents where the chord rises, and by its own chord where it falls. A finite set adds a
-        concave function. Pieces may be taken in any order: that allows for more than accuracies can do.
+        concave function. Steepest first, whatever the class and the cell: that allows for more than accuracies can do.
 
         Returns:
-            The exponent at the lowest accuracies, and of each piece the share of Σ p L and the exponent that it adds.
+            The exponent at the lowest accuracies; of each piece the part of Σ p L, and of the exponent; radii x pieces.
         """
-        counts, radius, shares = self.side.counts, self.radius, self.side.shares[:, None]
-        factor, unit = float(self.side.factor[radius]), tilt * self._weights[:, None]
-        grid = np.sin(np.linspace(0.0, np.pi / 2, _PIECES + 1)) ** 2
-        accuracy = self.lowest[:, None] + (self.highest - self.lowest)[:, None] * grid
+        counts, shares = self.side.counts, self.side.shares[:, None]
+        factor, unit = self.side.factor[radii][:, None, None], tilts[:, None, None] * self._weights[:, None]
+        of_certified, of_both = (part[radii][:, None, None] for part in (counts.certified_variance, counts.covariance))
+        low, high = self.lowest[radii][:, :, None], self.highest[radii][:, :, None]
+        accuracy = low + (high - low) * np.sin(np.linspace(0.0, np.pi / 2, _PIECES + 1)) ** 2
         step = np.expm1(factor * unit)
         tilted, steepness = np.log1p(accuracy * step) / factor, step / (1 + accuracy * step) / factor
-        noise = counts.certified_variance[radius] * unit**2 - 2 * counts.covariance[radius] * unit * tilted
-        value = counts.labels[:, None] * tilted + (noise + counts.labels_variance * tilted**2) / 2
-        width = np.diff(accuracy)
-        chord = np.divide(np.diff(value), np.diff(tilted), out=np.zeros_like(width), where=width > _NARROW)
-        falling = np.divide(np.diff(value), width, out=np.zeros_like(width), where=width > _NARROW)
-        left = np.where(chord > 0, chord * steepness[:, :-1], falling)
-        right = np.where(chord > 0, chord * steepness[:, 1:], falling)
+        noise = of_certified * unit**2 - 2 * of_both * unit * tilted + counts.labels_variance * tilted**2
+        value = counts.labels[:, None] * tilted + noise / 2
+        width, gain = np.diff(accuracy), np.diff(value)
+        wide = width > _NARROW
+        chord = np.divide(gain, np.diff(tilted), out=np.zeros_like(width), where=wide)
+        falling = np.divide(gain, width, out=np.zeros_like(width), where=wide)
+        left = np.where(chord > 0, chord * steepness[..., :-1], falling)
+        right = np.where(chord > 0, chord * steepness[..., 1:], falling)
         if target_examples:
-            step = np.expm1(-tilt / target_examples)
+            step = np.expm1(-tilts / target_examples)[:, None, None]
             value = value + target_examples * shares * np.log1p(accuracy * step)
             slope = target_examples * shares * step / (1 + accuracy * step)
-            left, right = left + slope[:, :-1], right + slope[:, 1:]
-        gain, bends = np.diff(value), left > right
-        place = np.divide(gain - right * width, left - right, out=width / 2, where=bends)
+            left, right, gain = left + slope[..., :-1], right + slope[..., 1:], np.diff(value)
+        place = np.divide(gain - right * width, left - right, out=width / 2, where=left > right)
         place = np.clip(place, 0.0, width)
-        first = left * place
-        parts = np.stack([place, width - place]) * shares
-        gains = np.stack([first, gain - first])
-        wide = parts > _NARROW
-        return float(value[:, 0].sum()), parts[wide], gains[wide]
+        parts = np.stack([place, width - place], axis=-1) * shares[..., None]
+        gains = np.stack([left * place, gain - left * place], axis=-1)
+        parts, gains = parts.reshape(len(radii), -1), gains.reshape(len(radii), -1)
+        steepest = np.divide(gains, parts, out=np.full_like(gains, -np.inf), where=parts > _NARROW)
+        order = np.argsort(-steepest, axis=1)
+        parts, gains = (np.take_along_axis(each, order, axis=1) for each in (parts, gains))
+        return value[..., 0].sum(axis=1), parts, gains
+
+
+def _cumulated(pieces: Floats) -> Floats:
+    """Cumulative sums of rows, from 0."""
+    return np.cumsum(np.concatenate([np.zeros((len(pieces), 1)), pieces], axis=1), axis=1)

@@ -143,7 +143,7 @@ class Sums(Record):
             fields.check_rows("spread.covariance", self.spread.covariance, radii, radii)
         if self.private is not None:
             fields.check_rows("private.cells", self.private.cells, classes, ("radii and one more", (*self.radii, None)))
-            releases = (f"releases ({SIZE_RELEASES})", range(SIZE_RELEASES))
+            releases = ("releases", range(SIZE_RELEASES))
             fields.check_rows("private.sizes", self.private.sizes, releases, classes)
             if self.noise is None:
                 raise InvalidValue("noise", "words about the noise, as private has figures", None)
