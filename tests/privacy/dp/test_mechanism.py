@@ -368,7 +368,7 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
         Path(f"{index}.json").write_text(report.dumps())
         assert run(["private", "release", f"{index}.json", "--epsilon", "8", "--out", f"{index}.sums.json"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "110 counts get noise of standard deviation" in said
+    assert "110 counts get noise of standard deviation 1.0, and the classes' sizes, which are released twice" in said
     assert "Each further release of the same examples adds to epsilon." in said
     assert run(["estimate", *(f"{index}.sums.json" for index in range(30)), "--json"]) == 0
     made: dict[str, Any] = json.loads(capsys.readouterr().out)
