@@ -47,14 +47,14 @@ class ByClass:
         labels: examples of each class.
         certified: certified ones, classes x radii.
         factor: how much groups inflate variances, at each radius.
-        divisors: of noisy counts, see `NoisyTotals`; None without noise.
+        sizes: those that choose and weigh noisy classes, see `NoisyTotals`; None without noise.
         fallback_curve: see `Clients.fallback_curve`.
     """
 
     labels: Floats
     certified: Floats
     factor: Floats
-    divisors: Floats | None
+    sizes: Floats | None
     fallback_curve: Floats | None
 
 
@@ -178,8 +178,8 @@ def _follows(prepared: PreparedClients, by_client: ByClient | None) -> bool:
 def _by_class(clients: Clients) -> ByClass:
     assert clients.class_totals is not None  # noqa: S101
     factor = ingredients.grouping_factor(clients)
-    divisors = None if clients.noisy_totals is None else clients.noisy_totals.divisors
-    return ByClass(*clients.class_totals, factor, divisors, clients.fallback_curve)
+    sizes = None if clients.noisy_totals is None else clients.noisy_totals.sizes
+    return ByClass(*clients.class_totals, factor, sizes, clients.fallback_curve)
 
 
 def _by_client(clients: Clients, settings: Settings, differ: bool) -> ByClient:

@@ -10,7 +10,6 @@ squares, and what comes out is unbiased, adds up, and has less noise than what w
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +21,6 @@ from fedcert.report.sums.algebra import counts_of_cells
 _CLEAR = 4.0
 """A class counts as held if its noisy size is so many standard deviations of the noise: by chance alone that happens
 once in 30,000 classes."""
-
-_ALIKE = 0.1
-"""Relative noise in a class's size at which the two measurements of it count the same in `divisors`. Below it a ratio
-k/n is biased by less than a hundredth; above it, that would show beside the error of an estimate over many classes."""
 
 
 @dataclass(frozen=True)
@@ -70,17 +65,6 @@ class NoisyTotals:
         """Of the noise in k - L n at each radius, for an accuracy L."""
         noise = self.certified_variance - 2 * accuracy * self.covariance + accuracy**2 * self.labels_variance
         return np.asarray(noise, dtype=np.float64)
-
-    @cached_property
-    def own(self) -> Floats:
-        """How much a class is divided by its own `labels` rather than `sizes`: 1 where noise is small, 0 if large."""
-        held = np.where(self.sizes > 0, self.sizes, 1.0)
-        return np.where(self.sizes > 0, 1 / (1 + (self.labels_variance / (_ALIKE * held) ** 2) ** 2), 0.0)
-
-    @cached_property
-    def divisors(self) -> Floats:
-        """What points divide a class's counts by; 0 where a class is not held."""
-        return np.maximum(self.own * self.labels + (1 - self.own) * self.sizes, self.sizes / 2)
 
     def among(self, classes: npt.NDArray[np.bool_], radii: slice) -> NoisyTotals:
         """The totals of some classes at some radii."""

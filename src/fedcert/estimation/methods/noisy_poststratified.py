@@ -18,33 +18,34 @@ _LEAST_EXAMPLES = 0.5
 
 
 def noisy_poststratified(clients: Clients, totals: NoisyTotals, target: Floats, settings: Settings) -> PointEstimate:
-    """The held classes' Σ u k / Σ u n, with u = p/n for large classes, and p/m for those whose n is mostly noise.
+    """The held classes' Σ u k / Σ u n with u = p/m, of which m are sizes that only choose and weigh.
 
-    m are the sizes that choose classes, independent of k and n. It is one ratio of sums rather than a sum of ratios,
-    since noise in a class's n moves k/n to one side, which many classes do not average out. Classes that are not held
-    have the pooled curve in the point, and all accuracies in the interval.
+    One ratio of sums rather than a sum of ratios: noise in a class's n moves k/n to one side, which many classes do not
+    average out. Classes that are not held have the pooled curve in the point, and all accuracies in the interval.
 
     The finite-sample interval does not use what is here (`noisy_interval`). The asymptotic one is right to first order
-    in the noise: its variance is Σ u² of the examples' and of the noise in k - L n, L being a class's accuracy where
-    that is known and the mean elsewhere, and of the noise in m where accuracies differ from the mean.
+    in the noise: its variance is Σ u² of the examples' and of the noise in k - L n, with L the estimate, and of the
+    noise in m where a class's accuracy differs from it.
     """
-    held, own = totals.sizes > 0, totals.own[:, None]
-    sizes = np.where(held, totals.divisors, np.inf)
-    weights = target / sizes
+    held = totals.sizes > 0
+    sizes = np.where(held, totals.sizes, np.inf)
+    weights, squares = target / sizes, target**2 / sizes
     missing = float(target[~held].sum())
-    mean, fallback = _ratio(weights, totals), clients.fallback_curve
+    mean = _ratio(weights, totals)
+    fallback = clients.fallback_curve
     assert fallback is not None  # noqa: S101
     centre = (1 - missing) * mean + missing / 2
-    by_class = (target**2 / sizes)[:, None] * grouping_factor(clients)
-    labels = np.maximum(totals.labels, _LEAST_EXAMPLES)[:, None]
-    distance = (np.clip(totals.certified, 0.0, labels) + 0.5) / (labels + 1) - np.clip(mean, 0.0, 1.0)
-    accuracy = away_from_certain(np.clip(mean, 0.0, 1.0) + own * distance)
-    noise = totals.noise_variance(accuracy) + totals.sizes_variance * ((1 - own) * distance) ** 2
-    most = np.maximum(totals.noise_variance(0.0), totals.noise_variance(1.0)) + totals.sizes_variance
+    by_class = squares[:, None] * grouping_factor(clients)
+    # Of all accuracies with this mean, equal ones have the largest variance; single classes' are noisy.
+    accuracy = away_from_certain(_ratio(squares / sizes, totals))
+    each = np.clip(totals.certified / np.maximum(totals.labels, _LEAST_EXAMPLES)[:, None], 0.0, 1.0)
+    distance = (weights**2) @ (each - np.clip(mean, 0.0, 1.0)) ** 2
+    noise = np.sum(weights**2) * totals.noise_variance(np.clip(mean, 0.0, 1.0)) + totals.sizes_variance * distance
+    largest = np.maximum(totals.noise_variance(0.0), totals.noise_variance(1.0))
+    most = np.sum(weights**2) * (largest + totals.sizes_variance)
     uncertainty = Uncertainty(
-        centre, missing / 2, by_class, by_class.sum(axis=0), accuracy,
-        noise=(np.sum(weights**2) * most, weights**2 @ noise),
-    )  # fmt: skip
+        centre, missing / 2, by_class, by_class.sum(axis=0), np.tile(accuracy, (len(target), 1)), noise=(most, noise)
+    )
     return PointEstimate(
         decreasing((1 - missing) * mean + missing * fallback), None, weights_note="classes are weighted, not clients",
         uncertainty=uncertainty, settings=settings.used("confidence"), details={"missing_share": missing},

@@ -29,7 +29,7 @@ function ingredientsAt(evaluator, mix) {
 }
 
 function byClass(evaluator, mix) {
-  const { labels, certified, factor, divisors, fallback_curve: fallback } = evaluator.by_class;
+  const { labels, certified, factor, sizes, fallback_curve: fallback } = evaluator.by_class;
   const radii = evaluator.radii.length, centre = new Float64Array(radii), squares = new Float64Array(radii);
   const point = new Float64Array(radii), varianceWeights = [], accuracy = [];
   let missing = 0, square = 0, weighted = 0;
@@ -38,12 +38,12 @@ function byClass(evaluator, mix) {
     if (!held) missing += mix[j];
     const weight = held ? mix[j] ** 2 / count : 0;
     square += weight;
-    if (held && divisors) weighted += mix[j] / divisors[j] * count;
+    if (held && sizes) weighted += mix[j] / sizes[j] * count;
     varianceWeights.push(factor.map((value) => weight * value));
     const smooth = new Float64Array(radii);
     for (let r = 0; r < radii; r++) {
       const k = certified[j * radii + r];
-      if (held) centre[r] += mix[j] * k / (divisors ? divisors[j] : count);
+      if (held) centre[r] += mix[j] * k / (sizes ? sizes[j] : count);
       smooth[r] = (clip(k, 0, count) + 0.5) / (count + 1);
     }
     accuracy.push(smooth);
