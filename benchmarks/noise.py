@@ -23,7 +23,7 @@ from fedcert.estimation.clients.aggregated import AggregatedClients
 from fedcert.estimation.intervals.statement import make_interval
 from fedcert.estimation.methods.registry import estimator
 from fedcert.estimation.settings import Settings
-from fedcert.privacy.dp.accounting import Share, Shares, shares_of
+from fedcert.privacy.dp.accounting import NoiseShares, Share, noise_shares
 from fedcert.privacy.dp.mechanism import with_noise
 from fedcert.report import DEFAULT_RADII, Smoothing, Sums
 from fedcert.report.privacy import SIZE_RELEASES, AddedNoise, PrivacyBudget
@@ -37,7 +37,7 @@ from factories import CLIENTS, TARGET_EXAMPLES, dirichlet, federation, ordinary,
 THRESHOLD = 2 * CLIENTS // 3 + 1
 
 
-def noisy(cells: np.ndarray, shares: Shares, budget: PrivacyBudget) -> AggregatedClients:
+def noisy(cells: np.ndarray, shares: NoiseShares, budget: PrivacyBudget) -> AggregatedClients:
     """Noisy sums of class x radius cells: all sites' shares drawn at once, as one discrete Gaussian."""
     classes = tuple(f"class {index}" for index in range(len(cells)))
     like = Sums(
@@ -73,7 +73,7 @@ def errors(classes: int, distance: float | None, seed: int, epsilons: list[float
     for epsilon in epsilons:
         for words, sites in (("together", THRESHOLD - max_colluders(THRESHOLD, CLIENTS)), ("each site", 1)):
             budget = PrivacyBudget(epsilon=epsilon)
-            shares, way = shares_of(budget, sites, *cells.shape), f"epsilon {epsilon:g}, {words}"
+            shares, way = noise_shares(budget, sites, *cells.shape), f"epsilon {epsilon:g}, {words}"
             try:
                 ways[way] = ("poststratified", noisy(cells, shares, budget))
             except EstimationProblem:  # more noise than counts: anything is possible

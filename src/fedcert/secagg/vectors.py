@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert.errors import InvalidValue, Refused, preview
-from fedcert.privacy.dp.accounting import shares_of
+from fedcert.privacy.dp.accounting import noise_shares
 from fedcert.privacy.dp.mechanism import cells_of, check_units, describe_budget, noisy_counts, sums_of_noisy_counts
 from fedcert.report import Report, Request, Sums
 from fedcert.report.privacy import SIZE_RELEASES
@@ -86,7 +86,7 @@ class VectorLayout:
         budget = self.private.budget
         if budget is not None:  # with its share of the noise: those of the fewest honest clients make up the whole
             check_units(report, budget)
-            shares = shares_of(budget, self.fewest_honest, *cells_of(report).shape)
+            shares = noise_shares(budget, self.fewest_honest, *cells_of(report).shape)
             return np.concatenate([part.ravel() for part in noisy_counts(report, shares)]).astype(np.uint64)
         effect = max(effects_or_ones(report.design_effect, report.largest_group, 1))
         if effect > _EFFECTS[-1]:
@@ -150,7 +150,7 @@ class VectorLayout:
     def _sums(self, parts: dict[str, Whole], contributors: int) -> Sums:
         if self.private.budget is not None:
             budget, cells = self.private.budget, parts["cells"]
-            shares = shares_of(budget, self.fewest_honest, *cells.shape)
+            shares = noise_shares(budget, self.fewest_honest, *cells.shape)
             return sums_of_noisy_counts(self.request, budget, shares, cells, parts["sizes"], contributors)
         labels = tuple(parts["labels"].tolist())
         moments = self._moments(parts, int(parts["holding"])) if "labels_labels" in parts else None

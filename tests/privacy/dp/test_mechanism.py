@@ -21,7 +21,7 @@ from fedcert.estimation.clients.aggregated import AggregatedClients
 from fedcert.estimation.intervals.statement import make_interval
 from fedcert.estimation.methods.registry import estimator
 from fedcert.estimation.settings import Settings
-from fedcert.privacy.dp.accounting import Share, Shares, epsilon_of, rho_of, rho_together, share_of, shares_of
+from fedcert.privacy.dp.accounting import NoiseShares, Share, epsilon_of, noise_shares, rho_of, rho_together, share_of
 from fedcert.privacy.dp.mechanism import cells_of, describe_budget, noisy_counts, released, with_noise
 from fedcert.report.privacy import ALONE, TOGETHER, AddedNoise, PrivacyBudget
 from fedcert.report.request import PrivateSum, Request
@@ -77,7 +77,7 @@ def test_what_a_unit_moves() -> None:
 @pytest.mark.parametrize("sites", [1, 7, 500])
 def test_all_releases_together_cost_the_budget_and_hardly_less(sites: int, epsilon: float) -> None:
     budget = PrivacyBudget(epsilon=epsilon, adjacency="replace", unit="group", most_per_unit=3)
-    shares = shares_of(budget, sites, 10, 22)
+    shares = noise_shares(budget, sites, 10, 22)
     whole = rho_of(epsilon, 1e-6)
     each = [
         rho_together(share.variance, sites, counts, budget.sensitivity * share.scale)
@@ -92,7 +92,7 @@ def test_all_releases_together_cost_the_budget_and_hardly_less(sites: int, epsil
 
 def test_all_releases_together_cost_the_budget_by_the_accounts_of_opendp() -> None:
     """A unit moves a cell by 1, and its class's size by 1 in each release: three measurements, composed."""
-    shares = shares_of(LOCAL, 1, 10, 22)
+    shares = noise_shares(LOCAL, 1, 10, 22)
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
     parts = [shares.cells, shares.sizes, shares.sizes]
     losses = [dp.m.make_gaussian(*space, scale=share.variance**0.5).map(float(share.scale)) for share in parts]
@@ -102,7 +102,7 @@ def test_all_releases_together_cost_the_budget_by_the_accounts_of_opendp() -> No
 
 def test_cells_and_both_releases_of_sizes_have_noise_of_their_own() -> None:
     report = reports_of(0, "open")[0]
-    shares = Shares(Share(400.0, 2, 0.1), Share(2500.0, 2, 0.1))
+    shares = NoiseShares(Share(400.0, 2, 0.1), Share(2500.0, 2, 0.1))
     cells, sizes = zip(*(noisy_counts(report, shares) for _ in range(400)), strict=True)
     off = np.stack([
         (np.array(cells) - 2 * cells_of(report)).sum(axis=2).ravel() / (400 * 22) ** 0.5,
@@ -208,7 +208,7 @@ def test_noise_made_together_is_sized_for_the_fewest_honest_sites() -> None:
     total = np.sum([layout.pack(report) for report in reports], axis=0, dtype=np.uint64)
     sums = layout.sums(total, 60)
     assert sums.private is not None
-    shares = shares_of(PrivacyBudget(epsilon=1.0), layout.fewest_honest, 5, 22)
+    shares = noise_shares(PrivacyBudget(epsilon=1.0), layout.fewest_honest, 5, 22)
     scale = shares.cells.scale
     assert sums.private.variance == pytest.approx(60 * shares.cells.of_examples)
     assert sums.private.sizes_variance == pytest.approx(60 * shares.sizes.of_examples)
@@ -275,7 +275,7 @@ def test_noise_larger_than_the_counts_leaves_nothing_to_say() -> None:
         estimate(sums)
 
 
-def noisy(cells: np.ndarray, shares: Shares, radii: Sequence[float] = RADII) -> Sums:
+def noisy(cells: np.ndarray, shares: NoiseShares, radii: Sequence[float] = RADII) -> Sums:
     """Noisy sums of cells, as a private sum gives them."""
     classes = tuple(f"class {index}" for index in range(len(cells)))
     like = Sums(
@@ -291,9 +291,9 @@ def noisy(cells: np.ndarray, shares: Shares, radii: Sequence[float] = RADII) -> 
     return noisy_sums(like, noise, 100, "noise")
 
 
-def of_all_sites(shares: Shares) -> Shares:
+def of_all_sites(shares: NoiseShares) -> NoiseShares:
     """The noise of a hundred sites."""
-    return Shares(*(replace(share, variance=100 * share.variance) for share in (shares.cells, shares.sizes)))
+    return NoiseShares(*(replace(share, variance=100 * share.variance) for share in (shares.cells, shares.sizes)))
 
 
 @pytest.mark.slow
@@ -309,7 +309,7 @@ def test_widened_intervals_cover_as_often_as_they_say(epsilon: float, classes: i
     target = generator.dirichlet(np.full(classes, 0.7))
     world = ordinary(classes, generator)
     truth = target @ world.accuracy
-    shares, runs = of_all_sites(shares_of(PrivacyBudget(epsilon=epsilon), 67 - 33, classes, len(RADII) + 1)), 1000
+    shares, runs = of_all_sites(noise_shares(PrivacyBudget(epsilon=epsilon), 67 - 33, classes, len(RADII) + 1)), 1000
     covered: dict[tuple[str, bool], int] = {}
     for _ in range(runs):
         certified = world.draw(labels, generator)
@@ -337,7 +337,7 @@ def rows_of(counts: np.ndarray) -> tuple[tuple[int, ...], ...]:
 def test_many_classes_little_above_the_noise_are_covered(classes: int) -> None:
     """Noise in n moves k/n by a little in the same direction everywhere, which many classes do not average out."""
     generator, runs = np.random.default_rng(classes), 200
-    shares = Shares(Share(1100.0, 1, 0.1), Share(470.0, 1, 0.1))  # as 22 cells of variance 100
+    shares = NoiseShares(Share(1100.0, 1, 0.1), Share(470.0, 1, 0.1))  # as 22 cells of variance 100
     size = int(8 * np.sqrt(470.0))
     target, truth = np.full(classes, 1 / classes), 0.85
     cells = np.zeros((classes, 2), dtype=np.int64)
@@ -368,7 +368,10 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
         Path(f"{index}.json").write_text(report.dumps())
         assert run(["private", "release", f"{index}.json", "--epsilon", "8", "--out", f"{index}.sums.json"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "110 counts get noise of standard deviation 1.0, and the classes' sizes, which are released twice" in said
+    assert (
+        "110 counts get noise of standard deviation 0.8, and the classes' sizes, which are released twice, noise of 1.8"
+        in said
+    )
     assert "Each further release of the same examples adds to epsilon." in said
     assert run(["estimate", *(f"{index}.sums.json" for index in range(30)), "--json"]) == 0
     made: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -390,7 +393,7 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
 def test_classes_within_the_noise_take_the_pooled_curve_in_the_point_and_nothing_in_the_interval() -> None:
     cells = np.tile(np.array([60] + [0] * (len(RADII) - 1) + [40]), (50, 1)).astype(np.int64)
     cells[0] *= 100
-    sums = noisy(cells, Shares(Share(36.0, 1, 0.1), Share(900.0, 1, 0.1)))
+    sums = noisy(cells, NoiseShares(Share(36.0, 1, 0.1), Share(900.0, 1, 0.1)))
     assert sums.private is not None
     # As if chance had made the noise 0 everywhere: 100 examples are within four deviations of it, 10,000 are not.
     sizes = np.tile(cells.sum(axis=1), (2, 1))
@@ -412,7 +415,7 @@ def test_classes_within_the_noise_take_the_pooled_curve_in_the_point_and_nothing
 def test_what_chooses_a_class_is_not_what_counts_it() -> None:
     """Of two classes of 50 with noise of 15, the one whose first size came out high is held, with its second size."""
     cells = np.tile(np.array([25] + [0] * (len(RADII) - 1) + [25]), (2, 1)).astype(np.int64)
-    sums = noisy(cells, Shares(Share(1.0, 1, 0.1), Share(225.0, 1, 0.1)))
+    sums = noisy(cells, NoiseShares(Share(1.0, 1, 0.1), Share(225.0, 1, 0.1)))
     assert sums.private is not None
     chosen = replace(sums.private, cells=rows_of(cells), sizes=((80, 20), (50, 50)))
     totals = AggregatedClients(noisy_sums(sums, chosen, 100, "noise")).noisy_totals

@@ -135,7 +135,7 @@ def share_of(budget: PrivacyBudget, clients: int, cells: int, part: float = 1.0,
 
 
 @dataclass(frozen=True)
-class Shares:
+class NoiseShares:
     """The noise that each client adds.
 
     Attributes:
@@ -152,7 +152,7 @@ class Shares:
         return self.cells.rho + SIZE_RELEASES * self.sizes.rho
 
 
-def shares_of(budget: PrivacyBudget, clients: int, classes: int, cells: int) -> Shares:
+def noise_shares(budget: PrivacyBudget, clients: int, classes: int, cells: int) -> NoiseShares:
     """The noise of each client in all that is released.
 
     Guarantee: over the fewest clients the cells and all releases of sizes are together what the budget allows, whatever
@@ -168,7 +168,7 @@ def shares_of(budget: PrivacyBudget, clients: int, classes: int, cells: int) -> 
         CallError: no noise of a sensible size gives so much privacy.
     """
     of_cells = share_of(budget, clients, classes * cells, 1 - SIZE_RELEASES * SIZES_PART)
-    return Shares(of_cells, share_of(budget, clients, classes, SIZES_PART, of_cells.scale))
+    return NoiseShares(of_cells, share_of(budget, clients, classes, SIZES_PART, of_cells.scale))
 
 
 def spend(memory: StateStore, nonce: str, budget: PrivacyBudget, most: float | None) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert.errors import Refused, preview, require
-from fedcert.privacy.dp.accounting import Share, Shares, shares_of
+from fedcert.privacy.dp.accounting import NoiseShares, Share, noise_shares
 from fedcert.report import Report, Request, Sums
 from fedcert.report.privacy import ALONE, SIZE_RELEASES, AddedNoise, PrivacyBudget
 from fedcert.report.provenance import SOFTWARE
@@ -82,11 +82,11 @@ def released(report: Report, budget: PrivacyBudget) -> Sums:
     """
     budget = budget if budget.noise == ALONE else PrivacyBudget(**{**budget.__dict__, "noise": ALONE})
     check_units(report, budget)
-    shares = shares_of(budget, 1, *cells_of(report).shape)
+    shares = noise_shares(budget, 1, *cells_of(report).shape)
     return sums_of_noisy_counts(report, budget, shares, *noisy_counts(report, shares), 1)
 
 
-def noisy_counts(report: Report, shares: Shares) -> tuple[Whole, Whole]:
+def noisy_counts(report: Report, shares: NoiseShares) -> tuple[Whole, Whole]:
     """A report's cells, and the sizes of its classes in all their releases, each with noise of its own.
 
     Raises:
@@ -98,7 +98,7 @@ def noisy_counts(report: Report, shares: Shares) -> tuple[Whole, Whole]:
 
 
 def sums_of_noisy_counts(
-    like: Report | Request, budget: PrivacyBudget, shares: Shares, cells: Whole, sizes: Whole, contributors: int
+    like: Report | Request, budget: PrivacyBudget, shares: NoiseShares, cells: Whole, sizes: Whole, contributors: int
 ) -> Sums:
     """The sums that noisy cells and sizes stand for.
 
