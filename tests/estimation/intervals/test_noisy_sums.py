@@ -209,14 +209,21 @@ def test_classes_that_are_not_held_may_have_any_accuracy() -> None:
     assert (0.97 < alone[0][0] < 1, alone[1][0]) == (True, 1.0)
 
 
-def covered(labels: np.ndarray, accuracy: np.ndarray, variance: float, runs: int, **settings: int) -> dict[str, int]:
-    """How often intervals from noisy sums cover, at one radius; classes are equal parts of the target."""
+def cells_at(labels: np.ndarray, certified: np.ndarray, radii: int) -> np.ndarray:
+    """Cells of examples that are certified to all radii or to none."""
+    return cells_of_counts(labels, np.tile(certified[:, None], (1, radii)))
+
+
+def covered(
+    labels: np.ndarray, accuracy: np.ndarray, variance: float, runs: int, radii: int = 1, **settings: int
+) -> dict[str, int]:
+    """How often intervals from noisy sums cover, at the radius that is worst; classes are equal parts of the target."""
     generator = np.random.default_rng([len(labels), int(1000 * accuracy[0]), runs])
     target = np.full(len(labels), 1 / len(labels))
-    counts = dict.fromkeys(["finite-sample", "asymptotic"], 0)
+    counts = {kind: np.zeros(radii, dtype=np.int64) for kind in ("finite-sample", "asymptotic")}
     for _ in range(runs):
-        certified = generator.binomial(labels, accuracy)
-        clients = clients_of_noise(released(cells_of_counts(labels, certified[:, None]), variance, generator))
+        cells = cells_at(labels, generator.binomial(labels, accuracy), radii)
+        clients = clients_of_noise(released(cells, variance, generator))
         truth = float(target @ accuracy)
         if settings:
             size = settings["target_examples"] // len(labels)
@@ -226,8 +233,8 @@ def covered(labels: np.ndarray, accuracy: np.ndarray, variance: float, runs: int
             answer = estimator("poststratified")(clients, target, asked)
             assert answer.uncertainty is not None
             bounds = make_interval(answer.uncertainty, target, clients, asked)
-            counts[interval] += int(bounds.lower[0] <= truth <= bounds.upper[0])
-    return counts
+            counts[interval] += (bounds.lower <= truth) & (truth <= bounds.upper)
+    return {kind: int(count.min()) for kind, count in counts.items()}
 
 
 def check_coverage(counts: dict[str, int], runs: int) -> None:
@@ -237,39 +244,40 @@ def check_coverage(counts: dict[str, int], runs: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("accuracy", [0.03, 0.5, 0.97])
-@pytest.mark.parametrize("classes", [400, 1000])
-def test_classes_at_the_threshold_of_the_noise_are_covered(classes: int, accuracy: float) -> None:
+@pytest.mark.parametrize(("classes", "runs"), [(400, 100), (1000, 50)])
+def test_classes_at_the_threshold_of_the_noise_are_covered(classes: int, runs: int, accuracy: float) -> None:
     """Classes of 45, of which chance drops a third; a binomial test at 0.001 against 95% (asymptotic: 94%).
 
-    If classes are kept by the very count that they are divided by, coverage is down to 29% and to 0% here.
+    Classes that are kept by the very count that they are divided by were covered in 1% to 3% of 100 runs at accuracies of
+    0.03 and 0.97, and never with 1,000 classes: at the first radius and at the last, where all noise but that of one
+    cell is in what is certified, or in what is not. With three radii it did not show.
     """
-    check_coverage(covered(np.full(classes, 45), np.full(classes, accuracy), 16.0, 200), 200)
+    check_coverage(covered(np.full(classes, 45), np.full(classes, accuracy), 16.0, runs, radii=7), runs)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("accuracy", [0.03, 0.5, 0.97])
-@pytest.mark.parametrize(("classes", "runs"), [(400, 2500), (1000, 1000)])
+@pytest.mark.parametrize(("classes", "runs"), [(400, 600), (1000, 200)])
 def test_what_was_held_by_chance_is_covered(classes: int, runs: int, accuracy: float) -> None:
     """The same with a target of the held classes alone, so that no ignorance of others makes it easy.
 
     Which these are is up to the sizes that choose, of which the target may be a function.
     """
     generator = np.random.default_rng([classes, int(100 * accuracy)])
-    certain, count = np.full((classes, 1), 45), 0
-    private = released(cells_of_counts(certain[:, 0], certain), 16.0, generator)
+    labels, of_cells, of_sizes, counts = np.full(classes, 45), 16 / CELLS, 16 / SIZES, np.zeros(2, dtype=np.int64)
     for _ in range(runs):
-        certified = generator.binomial(45, accuracy, (classes, 1))
-        cells = cells_of_counts(certain[:, 0], certified)
+        cells = cells_at(labels, generator.binomial(labels, accuracy), 7)
         noisy = SimpleNamespace(  # unchecked, which is several times as fast
-            scale=1, variance=private.variance, sizes_variance=private.sizes_variance,
-            cells=cells + noise(generator, private.variance, cells.shape),
-            sizes=45 + noise(generator, private.sizes_variance, (2, classes)),
+            scale=1, variance=of_cells, sizes_variance=of_sizes, cells=cells + noise(generator, of_cells, cells.shape),
+            sizes=labels + noise(generator, of_sizes, (2, classes)),
         )  # fmt: skip
         totals = NoisyTotals.of(noisy)  # type: ignore[arg-type]
         held = totals.sizes > 0
-        lower, upper = noisy_interval(totals, held / held.sum(), 0.95, False, None, np.ones(1))
-        count += int(lower[0] <= accuracy <= upper[0])
-    assert stats.binomtest(count, runs, 0.95, alternative="less").pvalue > 0.001
+        first_and_last = totals.among(held, slice(0, None, 6))
+        target = np.full(held.sum(), 1 / held.sum())
+        lower, upper = noisy_interval(first_and_last, target, 0.95, False, None, np.ones(2))
+        counts += (lower <= accuracy) & (accuracy <= upper)
+    assert stats.binomtest(int(counts.min()), runs, 0.95, alternative="less").pvalue > 0.001
 
 
 @pytest.mark.slow
