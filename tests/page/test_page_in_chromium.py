@@ -137,7 +137,9 @@ def test_from_noisy_sums(tmp_path: Path, opened: Open) -> None:
     for settings in ({}, {"interval": "asymptotic"}, {"interval": "asymptotic", "simultaneous": True}):
         page = opened(written(tmp_path / "page.html", source, **settings))
         slide(page, 1, 80.0)
-        assert agrees(page, source, "poststratified", **settings) < 1e-6
+        shown, right = page.curve(), fedcert.estimate(source, page.mix(), "poststratified", **settings)
+        assert np.abs(np.subtract(shown["certified_accuracy"], right.certified_accuracy)).max() < 1e-6
+        assert set(shown["lower"]) == {None}  # the script has no interval from noisy sums
 
 
 def test_a_class_that_nobody_has(tmp_path: Path, opened: Open) -> None:

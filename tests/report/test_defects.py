@@ -429,9 +429,14 @@ def sums() -> Iterator[Row]:
         yield "alike", came, wrong, "alike", f"true or false, but is {came}"
     yield from text("noise", null=True, required=False)
     for wrong, came in ((7, "7"), ("a", "'a'"), ([], "an empty list")):
-        yield "private", came, wrong, "private", f"an object with budget, rho, variance, cells, or null, but is {came}"
+        parts = "budget, rho, variance, sizes_variance, cells, sizes"
+        yield "private", came, wrong, "private", f"an object with {parts}, or null, but is {came}"
     above = "a finite number above 0"
-    for path, most in (("private.variance", ""), ("private.budget.epsilon", " and of at most 100")):
+    for path, most in (
+        ("private.variance", ""),
+        ("private.sizes_variance", ""),
+        ("private.budget.epsilon", " and of at most 100"),
+    ):
         for wrong, came in ((0, "0"), (-1, "-1"), (math.nan, "nan"), (None, "null"), ("a", "'a'")):
             yield path, f"the value {came}", wrong, path, f"{above}{most}, but is {came}"
     yield from number("private.rho", above, 0)
@@ -485,6 +490,30 @@ def sums() -> Iterator[Row]:
         [1],
         "private.cells[0]",
         ("of the same length as radii and one more (4), but is a list of 1"),
+    )
+    for wrong, came in ((None, "null"), (7, "7"), ([], "an empty list"), ([[1, 1]] * 3, "a list of 3")):
+        rows = "a list of 1 to 2 rows, one per release"
+        yield "private.sizes", came, wrong, "private.sizes", f"{rows}, but is {came}"
+    yield (
+        "private.sizes[0][0]",
+        "not whole",
+        1.5,
+        "private.sizes[0][0]",
+        ("a whole number from -9007199254740992 to 2^53, but is 1.5"),
+    )
+    yield (
+        "private.sizes",
+        "one release",
+        [[1, 1]],
+        "private.sizes",
+        ("of the same length as releases (2), but is a list of 1"),
+    )
+    yield (
+        "private.sizes[0]",
+        "a class too few",
+        [1],
+        "private.sizes[0]",
+        ("of the same length as classes (2), but is a list of 1"),
     )
     yield from text("software", null=True, required=False)
     yield from moment("created")

@@ -82,7 +82,7 @@ class ByClass:
         certified: certified ones, classes x radii.
         inflation: how much groups inflate the variance of each class.
         cells: of the least-favourable interval.
-        noise: see `Clients.noise_variance`.
+        sizes: those that choose and weigh noisy classes, see `NoisyTotals`; None without noise.
         fallback_curve: see `Clients.fallback_curve`.
     """
 
@@ -90,7 +90,7 @@ class ByClass:
     certified: Floats
     inflation: Floats
     cells: ClassCells
-    noise: Floats | None
+    sizes: Floats | None
     fallback_curve: Floats | None
 
 
@@ -159,8 +159,8 @@ class MixForms:
 
     Attributes:
         method: its name.
-        interval: whether the interval follows too; False for quantiles that are simulated, and for kinds of intervals
-            that the script does not have.
+        interval: whether the interval follows too; False for quantiles that are simulated, for sums with noise, and for
+            kinds of intervals that the script does not have.
         kind: of interval, as it says of itself.
         guarantee: what holds of the intervals, in words.
         settings: confidence, interval, simultaneous and target_examples.
@@ -190,7 +190,7 @@ def poststratified_forms(prepared: PreparedClients) -> MixForms | None:
 def blup_forms(prepared: PreparedClients) -> MixForms | None:
     """Of BLUP; None where totals alone are known, with noise, non-negative weights or too many classes."""
     clients = prepared.clients
-    if clients.statistics is None or clients.noise_variance is not None or prepared.settings.non_negative:
+    if clients.statistics is None or clients.noisy_totals is not None or prepared.settings.non_negative:
         return None
     return _forms(prepared, "blup")
 
@@ -211,6 +211,8 @@ def _forms(prepared: PreparedClients, method: str) -> MixForms | None:
 
 def _follows(prepared: PreparedClients, by_client: ByClient | None) -> bool:
     kind, clients = interval_kind(prepared.settings.interval), prepared.clients
+    if clients.noisy_totals is not None:
+        return False
     if by_client is not None and by_client.client_cells is not None:
         if not kind.uses_variances and by_client.client_cells.labels.size > MOST_CELLS:
             return False
@@ -219,16 +221,14 @@ def _follows(prepared: PreparedClients, by_client: ByClient | None) -> bool:
     if not prepared.settings.simultaneous:
         return kind.scripted
     by_variance = by_client is None or by_client.known or by_client.labels is not None
-    simulated = kind.simulated and by_variance and prepared.clients.noise_variance is None
-    return kind.scripted and not simulated and not prepared.clients_differ
+    return kind.scripted and not (kind.simulated and by_variance) and not prepared.clients_differ
 
 
 def _by_class(clients: Clients) -> ByClass:
     assert clients.class_totals is not None  # noqa: S101
-    return ByClass(
-        *clients.class_totals, ingredients.class_inflation(clients), _class_cells(clients), clients.noise_variance,
-        clients.fallback_curve,
-    )  # fmt: skip
+    sizes = None if clients.noisy_totals is None else clients.noisy_totals.sizes
+    inflation, cells = ingredients.class_inflation(clients), _class_cells(clients)
+    return ByClass(*clients.class_totals, inflation, cells, sizes, clients.fallback_curve)
 
 
 def _class_cells(clients: Clients) -> ClassCells:

@@ -110,8 +110,8 @@ def plan_precision(
     missing = {name: float(share) for name, share, has in zip(classes, target, labels > 0, strict=True) if not has}
 
     def growth(function: Callable[[ReportedClients, Floats, Settings], Uncertainty]) -> float:
-        one = _expected(counts[held], tuple(names), classes, ACCURACIES[:1])
-        return _growth(one, target, settings, function, wanted or 0.0)
+        longest = _expected(counts[held], tuple(names), classes, ACCURACIES[:1])
+        return _growth(longest, target, settings, function, wanted or 0.0)
 
     squares = np.where(labels > 0, target**2 / np.where(labels > 0, labels, 1.0), 0.0)
     return PrecisionPlan(

@@ -108,7 +108,7 @@ class ReportedClients:
         return 1
 
     @property
-    def noise_variance(self) -> None:
+    def noisy_totals(self) -> None:
         """None: reports are exact."""
 
     @property

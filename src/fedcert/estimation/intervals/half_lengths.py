@@ -61,8 +61,6 @@ def hoeffding(
         target_examples: size of the finite set that the target is; None for the population it is drawn from.
     """
     squares = of.sum_squared_weights + (1 / target_examples if target_examples else 0.0)
-    if of.noise is not None:  # a bounded example has at most the sub-Gaussian variance 1/4, this noise its own
-        squares = squares + of.noise[0] / _LARGEST_VARIANCE
     radii = len(of.centre) if simultaneous else 1
     return np.asarray(of.bias + hoeffding_deviations(confidence, radii) * np.sqrt(squares), dtype=np.float64)
 
@@ -95,7 +93,7 @@ def asymptotic(
     example_weights = of.sum_squared_weights if of.example_weights is None else of.example_weights
     thirds = variance_weights * example_weights - (target * of_target**2)[:, None]
     variance_weights = variance_weights + (target * of_target)[:, None]
-    variance = np.sum(variance_weights * spread, axis=0) + (0.0 if of.noise is None else of.noise[1])
+    variance = np.sum(variance_weights * spread, axis=0) + (0.0 if of.noise is None else of.noise)
     lean = np.sum(thirds * spread * (1 - 2 * accuracy), axis=0) / np.maximum(variance, LEAST_VARIANCE)
     if simultaneous and of.noise is None:
         largest = _largest_deviation(variance_weights, accuracy, confidence)

@@ -44,8 +44,7 @@ class Uncertainty:
         mix: the class mix that the weights reach; None where classes are weighted rather than clients.
         weights: the clients' weights behind the centre; None where classes are weighted, or clients are not known.
         segments: the statistics of least-favourable intervals at a level; None where too little is known for them.
-        noise: variance at each radius of noise that was added for privacy: its upper bound over all accuracies, and at
-            the estimated ones; None where there is none.
+        noise: variance at each radius of noise that was added for privacy; None where there is none.
         class_variance: estimated variance of an example of each class, classes x radii; that of `class_accuracy` where
             None.
         example_weights: weight of an example of each class in the estimate, design effects included, classes x radii;
@@ -60,7 +59,7 @@ class Uncertainty:
     mix: Floats | None = None
     weights: Floats | None = None
     segments: Segments | None = None
-    noise: tuple[Floats, Floats] | None = None
+    noise: Floats | None = None
     class_variance: Floats | None = None
     example_weights: Floats | None = None
 
