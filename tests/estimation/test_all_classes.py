@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import special
 from scipy import stats
 
 from factories import RADII, drawn_reports, federation
@@ -48,16 +49,26 @@ def test_all_classes_at_once_cover_the_weakest_too(interval: str, nominal: float
 
 
 @pytest.mark.parametrize("simultaneous", [False, True])
-def test_finite_sample_intervals_of_all_classes_have_a_closed_form(simultaneous: bool) -> None:
+def test_intervals_of_all_classes_have_a_closed_form(simultaneous: bool) -> None:
     reports = drawn_reports(tells=1.0, classes=5, radii=4, examples=2000, seed=1)
     labels = np.sum([report.label_counts for report in reports], axis=0)
     rows = np.sum([report.class_certified_counts for report in reports], axis=0)
-    result = estimate(reports, method="poststratified", simultaneous=simultaneous, all_classes=True)
+    result, exact = (
+        estimate(reports, method="poststratified", interval=kind, simultaneous=simultaneous, all_classes=True)
+        for kind in ("hoeffding", "finite-sample")
+    )
     assert result.by_class is not None
+    assert exact.by_class is not None
     at_once = 4 if simultaneous else 1
     half = np.sqrt(np.log(2 * 5 * at_once / 0.05) / 2 / labels)[:, None]
     upper = np.clip(rows / labels[:, None] + half, 0, 1)
     assert np.array(result.by_class.upper) == pytest.approx(np.minimum.accumulate(upper, axis=1))
+    # Examples of one class weigh the same: the finite-sample interval is Clopper and Pearson's, but for one failure.
+    tail = 0.05 / (2 * 5 * at_once)
+    pearson = special.betaincinv(rows + 1, np.maximum(labels[:, None] - rows, 1e-9), 1 - tail)
+    many = labels[:, None] - rows > 1
+    upper = np.where(many, pearson, 1.0)
+    assert np.array(exact.by_class.upper)[many] == pytest.approx(np.minimum.accumulate(upper, axis=1)[many])
 
 
 def test_all_classes_leave_the_estimate_as_it_is_and_are_recorded() -> None:

@@ -95,15 +95,17 @@ class Cells:
         return float(sum(examples.sum() for _, examples in self._parts()))
 
     @property
-    def same_weight(self) -> float | None:
-        """The weight of every example, where all weigh the same and are independent; None elsewhere."""
-        held = [(weights * (examples > 0))[examples > 0] for weights, examples in self._parts()]
-        values = np.concatenate(held) if held else np.zeros(0)
+    def equal_weights(self) -> tuple[float, int] | None:
+        """The weight of every example that has any, and their number, where all weigh the same and are independent."""
+        parts = [(np.broadcast_to(weights, examples.shape), examples) for weights, examples in self._parts()]
+        counted = [(weights != 0) & (examples > 0) for weights, examples in parts]
+        values = np.concatenate([weights[some] for (weights, _), some in zip(parts, counted, strict=True)] or [[]])
         smooth = self.classes is None or bool(self.classes.smooth.all())
         grouped = self.clients is not None and len(self.clients.low) < len(self.clients.weights)
-        if not len(values) or not smooth or grouped or not values[0] > 0:
+        if not len(values) or not smooth or grouped or not values[0] > 0 or np.ptp(values) > _SAME * values[0]:
             return None
-        return float(values[0]) if np.ptp(values) <= _SAME * values[0] else None
+        total = sum(float(examples[some].sum()) for (_, examples), some in zip(parts, counted, strict=True))
+        return float(values[0]), round(total)
 
     @property
     def means(self) -> Floats:

@@ -164,10 +164,10 @@ def _binomial(cells: Cells, values: Floats, level: float) -> Floats:
     By Hoeffding (1956) the tail of certified examples is at most the binomial one from nθ + 1 on, which a probability
     of at most ¼ ensures; but for one example, which has the probability nθ at most.
     """
-    weight = cells.same_weight
-    if weight is None or level < _MOST_BINOMIAL or np.abs(cells.means - cells.target).max() > _SAME_WEIGHT:
+    equal = cells.equal_weights
+    if equal is None or level < _MOST_BINOMIAL or np.abs(cells.means - cells.target).max() > _SAME_WEIGHT:
         return np.full(len(values), -1.0)
-    examples = round(cells.examples)
+    weight, examples = equal
     counts = np.rint(values / weight)
     tail = np.exp(-level)
     at_least_two = special.betaincinv(np.maximum(counts, 1.0), np.maximum(examples - counts + 1, 1.0), tail)
