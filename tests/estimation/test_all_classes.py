@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import special
-from scipy import stats
+from scipy import special, stats
 
 from factories import RADII, drawn_reports, federation
 from fedcert import Estimate, estimate
