@@ -31,6 +31,7 @@ class IntervalKind:
         ends: its ends at each radius, before certificates that fail are allowed for; they may lie outside [0, 1].
         deviations: how many times sqrt(Σ a²/n) chance may cost; weights are chosen by it.
         uses_variances: whether it rests on the estimate's standard errors, rather than on Σ a²/n alone.
+        uses_cells: whether it rests on what its statistics are made of: the label counts of clients and classes.
         simulated: whether its quantiles for all radii at once are simulated.
         scripted: whether the page's script has it too, for class mixes that the reader sets.
     """
@@ -41,6 +42,7 @@ class IntervalKind:
     ends: Ends
     deviations: Deviations
     uses_variances: bool = True
+    uses_cells: bool = False
     simulated: bool = False
     scripted: bool = False
 
@@ -71,7 +73,7 @@ INTERVALS: dict[str, IntervalKind] = {
     for kind in (
         IntervalKind(
             "finite-sample", "finite-sample", "at least", finite_sample, hoeffding_deviations, uses_variances=False,
-            scripted=True,
+            uses_cells=True, scripted=True,
         ),
         IntervalKind(
             "hoeffding", "Hoeffding's (longer)", "at least", around_centre(hoeffding), hoeffding_deviations,

@@ -12,15 +12,34 @@ import numpy as np
 from fedcert._arrays import Floats
 from fedcert.estimation.mix_forms import MixForms
 
-_NUMBERS, _TRIANGLES = "\x01f64", "\x01triangles"
+_NUMBERS, _TRIANGLES, _COUNTS = "\x01f64", "\x01triangles", "\x01u"
 """Marks of what is packed; no client and no class can have such a name."""
 
 
-def packed(numbers: Floats | None) -> dict[str, str] | None:
-    """Numbers as the bytes of 64-bit floats, lowest byte first."""
+_WIDTHS = (1, 2, 4)
+"""Bytes of unsigned integers, the narrowest that hold a row of counts are used."""
+
+
+def packed(numbers: Floats | None) -> dict[str, Any] | None:
+    """Numbers as bytes, lowest byte first: whole ones as unsigned integers where they fit, others as 64-bit floats."""
     if numbers is None:
         return None
-    return {_NUMBERS: base64.b64encode(np.ascontiguousarray(numbers, dtype="<f8").tobytes()).decode()}
+    width = _width_of_counts(numbers)
+    if width is not None:
+        return {_COUNTS: _encoded(numbers, f"<u{width}"), "bytes": width}
+    return {_NUMBERS: _encoded(numbers, "<f8")}
+
+
+def _encoded(numbers: Floats, kind: str) -> str:
+    return base64.b64encode(np.ascontiguousarray(numbers, dtype=kind).tobytes()).decode()
+
+
+def _width_of_counts(numbers: Floats) -> int | None:
+    """Bytes for each of several whole numbers; None where some are not, or do not fit."""
+    if not numbers.size or not np.all(numbers == np.rint(numbers)) or np.signbit(numbers).any():
+        return None
+    largest = float(numbers.max())
+    return next((width for width in _WIDTHS if largest < 256.0**width), None)
 
 
 def packed_forms(forms: Floats | None) -> dict[str, Any] | None:

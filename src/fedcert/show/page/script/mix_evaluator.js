@@ -7,19 +7,32 @@ const LEAST_VARIANCE = 1e-300;  // intervals/half_lengths.py
 // methods/linear_weights.py
 const PENALTIES = Array.from({ length: 29 }, (_, i) => Math.exp(Math.log(1e-6) + i * Math.log(1e14) / 28));
 
-const HALF_LENGTHS = { "finite-sample": finiteSample, asymptotic };  // kinds of intervals; others are errors
+// Kinds of intervals, by their ends at each radius; others are errors.
+const KINDS = { "finite-sample": finiteSample, hoeffding: aroundCentre(hoeffding), asymptotic: aroundCentre(asymptotic) };
 
 function evaluateAt(evaluator, mix) {
   const { point, uncertainty } = ingredientsAt(evaluator, mix);
-  if (!evaluator.interval) return { point, lower: null, upper: null };
+  if (evaluator.no_interval) return { point, lower: null, upper: null, why: evaluator.no_interval };
   const kind = evaluator.settings.interval;
-  if (!Object.hasOwn(HALF_LENGTHS, kind)) throw new Error(`this page knows no interval “${kind}”`);
-  let half = HALF_LENGTHS[kind](evaluator, uncertainty, mix);
-  if (evaluator.client_effects) half = allowingForEffects(evaluator, uncertainty, mix, half);
+  if (!Object.hasOwn(KINDS, kind)) throw new Error(`this page knows no interval “${kind}”`);
+  let ends = KINDS[kind](evaluator, uncertainty, mix);
+  if (evaluator.client_effects) ends = allowingForEffects(evaluator, uncertainty, mix, ends);
   const together = evaluator.settings.simultaneous;
-  const [lower, upper] = endsOf(uncertainty.centre, half, evaluator.failure_probability, together);
-  const [least, most] = endsOf(uncertainty.centre, half, 0, together);
+  const [lower, upper] = allowedEnds(ends, evaluator.failure_probability, together);
+  const [least, most] = allowedEnds(ends, 0, together);
   return { point: point.map((value, r) => clip(clip(value, least[r], most[r]), 0, 1)), lower, upper };
+}
+
+function aroundCentre(halfLengths) {
+  return (evaluator, of, mix) => {
+    const half = halfLengths(evaluator, of, mix);
+    return [half.map((value, r) => of.centre[r] - value), half.map((value, r) => of.centre[r] + value)];
+  };
+}
+
+function finiteSample(evaluator, of, mix) {
+  // Hoeffding's interval where single cells are not known.
+  return of.segments ? leastFavourable(evaluator, of.segments) : aroundCentre(hoeffding)(evaluator, of, mix);
 }
 
 function ingredientsAt(evaluator, mix) {
@@ -29,18 +42,19 @@ function ingredientsAt(evaluator, mix) {
 }
 
 function byClass(evaluator, mix) {
-  const { labels, certified, factor, noise, fallback_curve: fallback } = evaluator.by_class;
-  const radii = evaluator.radii.length, centre = new Float64Array(radii), squares = new Float64Array(radii);
+  const { labels, certified, inflation, cells, noise, fallback_curve: fallback } = evaluator.by_class;
+  const radii = evaluator.radii.length, centre = new Float64Array(radii), scaled = new Float64Array(mix.length);
   const point = new Float64Array(radii), varianceWeights = [], accuracy = [];
   let missing = 0, square = 0, bias = 0, scaleSum = 0;
   labels.forEach((count, j) => {
     const held = count > 0;
     if (!held) missing += mix[j];
-    const weight = held ? mix[j] ** 2 / count : 0;
+    scaled[j] = held ? mix[j] / count : 0;
+    const weight = held ? mix[j] ** 2 / count * inflation[j] : 0;
     square += weight;
-    scaleSum += held ? (mix[j] / count) ** 2 : 0;
+    scaleSum += scaled[j] ** 2;
     bias += held ? mix[j] / count ** 2 : 0;
-    varianceWeights.push(factor.map((value) => weight * value));
+    varianceWeights.push(weight);
     const smooth = new Float64Array(radii);
     for (let r = 0; r < radii; r++) {
       const k = certified[j * radii + r];
@@ -63,12 +77,13 @@ function byClass(evaluator, mix) {
     variances = { most, seems };
     bias *= noise.reduce((largest, value) => Math.max(largest, value), 0);
   }
+  const known = centre.slice(), squares = new Float64Array(radii).fill(square);
   for (let r = 0; r < radii; r++) {
     point[r] = centre[r] + missing * (fallback ? fallback[r] : 0.5);
     centre[r] += missing / 2;
-    squares[r] = square * factor[r];
   }
-  const uncertainty = { centre, bias: missing / 2 + (noise ? bias : 0), varianceWeights, squares, accuracy, noise: variances, parts: mix };
+  const segments = noise ? null : () => classSegments(cells, scaled, mix, known);
+  const uncertainty = { centre, bias: missing / 2 + (noise ? bias : 0), varianceWeights, squares, accuracy, noise: variances, parts: mix, segments };
   return { point: decreasing(point), uncertainty };
 }
 
@@ -86,22 +101,19 @@ function byClient(evaluator, mix) {
   const own = dot(coefficients, reached), sum = sizeOf(coefficients);
   const slack = given.known ? 0 : given.rounding * sum * (size + 1);
   const whole = given.known ? own : Math.max(own, 1 / given.examples) + given.rounding * sum ** 2;
+  const varianceWeights = given.labels ? Array.from(given.labels, (count, j) => coefficients[j] ** 2 * count * given.inflation[j]) : null;
+  const grouped = varianceWeights ? varianceWeights.reduce((all, value) => all + value, 0) : 0;
   const squares = Float64Array.from({ length: radii }, (_, r) =>
-    given.squares ? quadratic(given.squares[r], coefficients) : whole * given.factor[r]);
-  const centre = new Float64Array(radii);
-  for (let j = 0; j < size; j++) {
-    for (let r = 0; r < radii; r++) centre[r] += coefficients[j] * given.labels_certified[j * radii + r];
-  }
+    given.squares ? quadratic(given.squares[r], coefficients) : Math.max(whole * given.factor[r], grouped));
+  const centre = curveOf(given, coefficients, radii);
   const accuracy = Array.from({ length: size }, (_, j) => Float64Array.from({ length: radii }, (_, r) =>
     clip(given.class_accuracy[j * radii + r], CLOSEST_TO_CERTAIN, 1 - CLOSEST_TO_CERTAIN)));
-  const varianceWeights = given.labels
-    ? Array.from(given.labels, (count, j) => given.factor.map((value) => coefficients[j] ** 2 * count * value))
-    : null;
   const variance = given.variance ? given.variance.map((form) => quadratic(form, coefficients)) : null;
-  const bias = worstBias(mix, reached) + slack;
+  const bias = worstBias(mix, reached) + slack, cells = given.client_cells || given.class_cells;
+  const segments = cells ? (level) => ruleSegments(given, radii, mix, chosen, level) : null;
   return {
     point: decreasing(point),
-    uncertainty: { centre, bias, varianceWeights, squares, accuracy, variance, noise: null, parts: coefficients },
+    uncertainty: { centre, bias, varianceWeights, squares, accuracy, variance, noise: null, parts: coefficients, segments },
   };
 }
 
@@ -172,7 +184,7 @@ function ridgeRule(given, mix, along) {
   return best;
 }
 
-function finiteSample(evaluator, of) {
+function hoeffding(evaluator, of) {
   const { confidence, simultaneous, target_examples: set } = evaluator.settings;
   const radii = simultaneous ? evaluator.radii.length : 1;
   const deviations = Math.sqrt(Math.log(2 * radii / (1 - confidence)) / 2);
@@ -189,7 +201,7 @@ function asymptotic(evaluator, of, mix) {
       if (of.variance) variance = of.variance[r];
       of.accuracy.forEach((row, j) => {
         const spread = row[r] * (1 - row[r]);
-        if (!of.variance) variance += of.varianceWeights[j][r] * spread;
+        if (!of.variance) variance += of.varianceWeights[j] * spread;
         if (set) variance += mix[j] / set * spread;
       });
       if (of.noise) variance += of.noise.seems[r];
@@ -202,9 +214,9 @@ function asymptotic(evaluator, of, mix) {
   });
 }
 
-function allowingForEffects(evaluator, of, mix, least) {
+function allowingForEffects(evaluator, of, mix, [lower, upper]) {
   const given = evaluator.client_effects, { confidence, target_examples: set } = evaluator.settings;
-  return least.map((shortestHalf, r) => {
+  const half = of.centre.map((_, r) => {
     let extra = 0;
     if (set) of.accuracy.forEach((row, j) => { extra += mix[j] * row[r] * (1 - row[r]) / set; });
     const moved = quadratic(given.moved[r], of.parts);
@@ -213,16 +225,15 @@ function allowingForEffects(evaluator, of, mix, least) {
     const byModel = Math.sqrt(Math.max(model + extra, LEAST_VARIANCE));
     const byClients = Math.sqrt(Math.max(quadratic(given.scores[r], of.parts), LEAST_VARIANCE) + extra);
     return Math.max(
-      shortestHalf,
       foldedQuantile(of.bias / byModel, confidence, (t) => studentCdf(t, freedom)) * byModel,
       foldedQuantile(of.bias / byClients, confidence, normalCdf) * byClients,
     );
   });
+  return [half.map((value, r) => Math.min(lower[r], of.centre[r] - value)), half.map((value, r) => Math.max(upper[r], of.centre[r] + value))];
 }
 
-function endsOf(centre, half, failure, monotone) {
-  let lower = Array.from(centre, (value, r) => value - half[r] - failure);
-  let upper = Array.from(centre, (value, r) => value + half[r]);
+function allowedEnds(ends, failure, monotone) {
+  let lower = Array.from(ends[0], (value) => value - failure), upper = Array.from(ends[1]);
   if (monotone) {
     const highest = lower.slice(), lowest = upper.slice();
     for (let r = lower.length - 2; r >= 0; r--) highest[r] = Math.max(highest[r], highest[r + 1]);

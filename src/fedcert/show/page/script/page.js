@@ -48,7 +48,7 @@ function showAnswer() {
 
 function captionFor(shown) {
   const caption = [legend([{ name: `${shown.name}, by ${shown.method}`, look: "" }, ...(shown.own ? [] : [{ name: `as estimated: ${main.target}`, look: "before" }])])];
-  const band = shown.lower ? `The band is the ${surely(main.confidence)} interval. ` : "There is no interval for this here, and the curve is not moved into it; fedcert what-if gives both. ";
+  const band = shown.lower ? `The band is the ${surely(main.confidence)} interval. ` : `There is no interval for this here, and the curve is not moved into it. ${shown.why ? `${shown.why} ` : ""}“fedcert what-if” gives both. `;
   const cap = data.largest_radius < data.radii[data.radii.length - 1] ? `No radius above ${Number(data.largest_radius.toPrecision(4))} can be certified with these samples. ` : `The largest radius that these samples can certify is ${Number(data.largest_radius.toPrecision(4))}. `;
   const worst = shown.own ? main.worst_case : null;
   if (worst) {

@@ -1,0 +1,170 @@
+// Weights of clients for the test of one θ, and the statistics that test all of them: a port of
+// `intervals/least_favourable/design.py` and `segments.py`. The barrier's solution at its last sharpness is unique.
+
+// intervals/least_favourable/design.py
+const DESIGNS = [0.01, 0.04, 0.12, 0.28, 0.5, 0.72, 0.88, 0.97], DESIGN_ENDS = [0.02, 0.07, 0.19, 0.38, 0.62, 0.81, 0.94, 1];
+const CHANCE = 0.81, WORTHWHILE = 0.97, DESIGN_GAP = 0.01, DESIGN_GROWTH = 20, DESIGN_STEPS = 60;
+const DESIGN_SETTLED = 1e-9, DESIGN_SMALL = 0.05, DESIGN_REGULAR = 1e-14;
+
+function classSegments(cells, weights, target, values) {
+  // One statistic for all θ: classes' totals, each example of class j weighing weights[j].
+  const whole = cellsOf(target, null, classRows(cells, weights));
+  return [{ end: 1, values, cells: whole, squares: new Float64Array(values.length).fill(whole.sumSquares) }];
+}
+
+function ruleSegments(given, radii, target, base, level) {
+  // Statistics by formula: those of the shortest honest interval, and weights for one θ where they are worth it.
+  const matrix = given.labels_labels, deviations = CHANCE * Math.sqrt(2 * level), chosen = [];
+  DESIGNS.forEach((theta, i) => {
+    let rule = base;
+    if (given.clients > 1) {
+      const own = designCoefficients(matrix, target, theta, deviations);
+      const [least, otherwise] = [own, base].map((coefficients) => designCriterion(given, coefficients, target, theta, deviations));
+      if (least < WORTHWHILE * otherwise) rule = own;
+    }
+    if (chosen.length && chosen[chosen.length - 1].rule === rule) chosen.pop();
+    chosen.push({ end: DESIGN_ENDS[i], rule });
+  });
+  return chosen.map(({ end, rule }) => segmentOf(given, radii, target, rule, end));
+}
+
+function segmentOf(given, radii, target, rule, end) {
+  const matrix = given.labels_labels, total = times(matrix, rule).reduce((sum, value) => sum + value, 0);
+  const coefficients = rule.map((value) => value / total), values = curveOf(given, coefficients, radii);
+  const { client_cells: clients, class_cells: classes } = given;
+  const rows = clients ? clientRows(weightsOfExamples(clients.labels, coefficients), clients) : null;
+  const cells = cellsOf(target, rows, classes ? classRows(classes, coefficients) : null);
+  // Where examples come in groups, clients or classes enter, not both.
+  const squares = Float64Array.from({ length: radii }, (_, r) =>
+    given.squares ? quadratic(given.squares[r], coefficients) : clients ? quadratic(matrix, coefficients) : cells.sumSquares);
+  return { end, values, cells, squares };
+}
+
+function weightsOfExamples(labels, coefficients) {
+  // p·β of each client.
+  const size = coefficients.length, weights = new Float64Array(labels.length / size);
+  for (let k = 0; k < weights.length; k++) {
+    let sum = 0, count = 0;
+    for (let j = 0; j < size; j++) {
+      sum += labels[k * size + j] * coefficients[j];
+      count += labels[k * size + j];
+    }
+    weights[k] = sum / count;
+  }
+  return weights;
+}
+
+function curveOf(given, coefficients, radii) {
+  const curve = new Float64Array(radii);
+  for (let j = 0; j < coefficients.length; j++) {
+    for (let r = 0; r < radii; r++) curve[r] += coefficients[j] * given.labels_certified[j * radii + r];
+  }
+  return curve;
+}
+
+function designCriterion(given, coefficients, target, theta, deviations) {
+  // About the critical value less θ: the largest bias with p(S)·L <= θ, and what chance costs.
+  const reached = times(given.labels_labels, coefficients), sum = sizeOf(coefficients), held = [];
+  const squares = Math.max(dot(coefficients, reached), 1 / given.examples) + given.rounding * sum ** 2;
+  let bias = 0, left = theta;
+  target.forEach((share, j) => {
+    const excess = Math.max(reached[j] - share, 0);
+    if (share > 0) held.push({ share, ratio: excess / share }); else bias += excess;
+  });
+  for (const { share, ratio } of held.sort((a, b) => b.ratio - a.ratio)) {
+    const taken = Math.min(share, Math.max(left, 0));
+    bias += ratio * taken;
+    left -= share;
+  }
+  return bias + deviations * Math.sqrt(theta * (1 - theta) * squares);
+}
+
+function designCoefficients(matrix, target, theta, deviations) {
+  const size = target.length, examples = matrix.reduce((sum, value) => sum + value, 0);
+  const budget = deviations ** 2 * theta * (1 - theta), sharpest = (2 * size + 1) * Math.sqrt(examples / budget) / DESIGN_GAP;
+  let sharpness = sharpest * DESIGN_GAP, point = new Float64Array(size + 1).fill(theta);
+  for (;;) {
+    point = designCentre(point, matrix, target, theta, budget, sharpness);
+    if (sharpness >= sharpest) break;
+    sharpness = Math.min(sharpness * DESIGN_GROWTH, sharpest);
+  }
+  const direction = point.subarray(0, size).map((value) => point[size] - value);
+  const total = times(matrix, direction).reduce((sum, value) => sum + value, 0);
+  return direction.map((value) => value / total);
+}
+
+function designCentre(start, matrix, target, theta, budget, sharpness) {
+  // Minimise -sharpness·μ - log(slacks) over (L, μ) with p(S)·L = θ, by damped Newton steps.
+  const size = target.length, n = size + 2, sums = rowSums(matrix, size), all = sums.reduce((sum, value) => sum + value, 0);
+  const system = new Float64Array(n * n), right = new Float64Array(n), scale = new Float64Array(n).fill(1), gradient = new Float64Array(size + 1);
+  let point = start;
+  for (let count = 0; count < DESIGN_STEPS; count++) {
+    const middle = point[size], apart = point.subarray(0, size).map((value) => value - middle), image = times(matrix, apart);
+    const room = budget - dot(apart, image), inner = image.reduce((sum, value) => sum + value, 0), steep = 4 / room ** 2;
+    for (let i = 0; i < size; i++) {
+      const low = point[i], high = 1 - low;
+      gradient[i] = 2 * image[i] / room - 1 / low + 1 / high;
+      for (let j = 0; j < size; j++) system[i * n + j] = 2 * matrix[i * size + j] / room + steep * image[i] * image[j];
+      system[i * n + i] += 1 / low ** 2 + 1 / high ** 2;
+      system[i * n + size] = system[size * n + i] = -2 * sums[i] / room - steep * image[i] * inner;
+      system[i * n + size + 1] = system[(size + 1) * n + i] = target[i];
+      scale[i] = 1 / Math.sqrt(system[i * n + i]);
+    }
+    gradient[size] = -sharpness - 2 * inner / room;
+    system[size * n + size] = 2 * all / room + steep * inner ** 2;
+    scale[size] = 1 / Math.sqrt(system[size * n + size]);
+    system[size * n + size + 1] = system[(size + 1) * n + size] = system[n * n - 1] = 0;
+    for (let i = 0; i <= size; i++) right[i] = -gradient[i] * scale[i];
+    right[size + 1] = theta - dot(target, point.subarray(0, size));
+    for (let i = 0; i < n; i++) {
+      for (let j = 0; j < n; j++) system[i * n + j] *= scale[i] * scale[j];
+      system[i * n + i] += DESIGN_REGULAR;
+    }
+    const solution = solvedByElimination(system, right);
+    const step = gradient.map((_, i) => scale[i] * solution[i]), decrease = -dot(gradient, step);
+    if (!Number.isFinite(decrease)) return point;
+    let length = decrease < DESIGN_SMALL ? 1 : 1 / (1 + Math.sqrt(decrease)), next;
+    for (;;) {
+      next = point.map((value, i) => value + length * step[i]);
+      if (insideDesign(next, matrix, budget)) break;
+      length /= 2;
+      if (length < 1e-15) return point;  // no step is left: a browser must not hang
+    }
+    point = next;
+    if (!(decrease > DESIGN_SETTLED)) break;
+  }
+  return point;
+}
+
+function insideDesign(point, matrix, budget) {
+  const size = point.length - 1, apart = new Float64Array(size);
+  for (let i = 0; i < size; i++) {
+    if (!(point[i] > 0 && point[i] < 1)) return false;
+    apart[i] = point[i] - point[size];
+  }
+  return quadratic(matrix, apart) < budget;
+}
+
+function solvedByElimination(system, right) {
+  // Gauss, with the largest pivot of each column; both arguments are used up.
+  const n = right.length;
+  for (let k = 0; k < n; k++) {
+    let pivot = k;
+    for (let i = k + 1; i < n; i++) if (Math.abs(system[i * n + k]) > Math.abs(system[pivot * n + k])) pivot = i;
+    if (pivot !== k) {
+      for (let j = k; j < n; j++) [system[k * n + j], system[pivot * n + j]] = [system[pivot * n + j], system[k * n + j]];
+      [right[k], right[pivot]] = [right[pivot], right[k]];
+    }
+    for (let i = k + 1; i < n; i++) {
+      const factor = system[i * n + k] / system[k * n + k];
+      if (factor === 0) continue;
+      for (let j = k + 1; j < n; j++) system[i * n + j] -= factor * system[k * n + j];
+      right[i] -= factor * right[k];
+    }
+  }
+  for (let i = n - 1; i >= 0; i--) {
+    for (let j = i + 1; j < n; j++) right[i] -= system[i * n + j] * right[j];
+    right[i] /= system[i * n + i];
+  }
+  return right;
+}
