@@ -84,8 +84,9 @@ function designCoefficients(matrix, target, theta, deviations) {
   const budget = deviations ** 2 * theta * (1 - theta), sharpest = (2 * size + 1) * Math.sqrt(examples / budget) / DESIGN_GAP;
   let sharpness = sharpest * DESIGN_GAP, point = new Float64Array(size + 1).fill(theta);
   for (;;) {
-    point = designCentre(point, matrix, target, theta, budget, sharpness);
-    if (sharpness >= sharpest) break;
+    const last = sharpness >= sharpest;  // before the last round, near the centre is enough
+    point = designCentre(point, matrix, target, theta, budget, sharpness, last ? DESIGN_SETTLED : DESIGN_SMALL);
+    if (last) break;
     sharpness = Math.min(sharpness * DESIGN_GROWTH, sharpest);
   }
   const direction = point.subarray(0, size).map((value) => point[size] - value);
@@ -93,10 +94,11 @@ function designCoefficients(matrix, target, theta, deviations) {
   return direction.map((value) => value / total);
 }
 
-function designCentre(start, matrix, target, theta, budget, sharpness) {
+function designCentre(start, matrix, target, theta, budget, sharpness, settled) {
   // Minimise -sharpness·μ - log(slacks) over (L, μ) with p(S)·L = θ, by damped Newton steps.
-  const size = target.length, n = size + 2, sums = rowSums(matrix, size), all = sums.reduce((sum, value) => sum + value, 0);
-  const system = new Float64Array(n * n), right = new Float64Array(n), scale = new Float64Array(n).fill(1), gradient = new Float64Array(size + 1);
+  const size = target.length, n = size + 1, sums = rowSums(matrix, size), all = sums.reduce((sum, value) => sum + value, 0);
+  const system = new Float64Array(n * n), scale = new Float64Array(n), gradient = new Float64Array(n);
+  const slope = new Float64Array(n), limit = new Float64Array(n);
   let point = start;
   for (let count = 0; count < DESIGN_STEPS; count++) {
     const middle = point[size], apart = point.subarray(0, size).map((value) => value - middle), image = times(matrix, apart);
@@ -104,24 +106,23 @@ function designCentre(start, matrix, target, theta, budget, sharpness) {
     for (let i = 0; i < size; i++) {
       const low = point[i], high = 1 - low;
       gradient[i] = 2 * image[i] / room - 1 / low + 1 / high;
-      for (let j = 0; j < size; j++) system[i * n + j] = 2 * matrix[i * size + j] / room + steep * image[i] * image[j];
-      system[i * n + i] += 1 / low ** 2 + 1 / high ** 2;
-      system[i * n + size] = system[size * n + i] = -2 * sums[i] / room - steep * image[i] * inner;
-      system[i * n + size + 1] = system[(size + 1) * n + i] = target[i];
-      scale[i] = 1 / Math.sqrt(system[i * n + i]);
+      for (let j = 0; j < i; j++) system[i * n + j] = 2 * matrix[i * size + j] / room + steep * image[i] * image[j];
+      system[i * n + i] = 2 * matrix[i * size + i] / room + steep * image[i] ** 2 + 1 / low ** 2 + 1 / high ** 2;
+      system[size * n + i] = -2 * sums[i] / room - steep * image[i] * inner;
     }
     gradient[size] = -sharpness - 2 * inner / room;
     system[size * n + size] = 2 * all / room + steep * inner ** 2;
-    scale[size] = 1 / Math.sqrt(system[size * n + size]);
-    system[size * n + size + 1] = system[(size + 1) * n + size] = system[n * n - 1] = 0;
-    for (let i = 0; i <= size; i++) right[i] = -gradient[i] * scale[i];
-    right[size + 1] = theta - dot(target, point.subarray(0, size));
+    for (let i = 0; i < n; i++) scale[i] = 1 / Math.sqrt(system[i * n + i]);
     for (let i = 0; i < n; i++) {
-      for (let j = 0; j < n; j++) system[i * n + j] *= scale[i] * scale[j];
-      system[i * n + i] += DESIGN_REGULAR;
+      for (let j = 0; j < i; j++) system[i * n + j] *= scale[i] * scale[j];
+      system[i * n + i] = 1 + DESIGN_REGULAR;
+      slope[i] = -gradient[i] * scale[i];
+      limit[i] = i < size ? target[i] * scale[i] : 0;
     }
-    const solution = solvedByElimination(system, right);
-    const step = gradient.map((_, i) => scale[i] * solution[i]), decrease = -dot(gradient, step);
+    // Python solves for the step and the limit's multiplier together; by Cholesky's factor it is half the work.
+    const factor = cholesky(system, n, 0), free = solvedBy(factor, slope), along = solvedBy(factor, limit);
+    const multiplier = (dot(limit, free) - theta + dot(target, point.subarray(0, size))) / (dot(limit, along) - DESIGN_REGULAR);
+    const step = free.map((value, i) => scale[i] * (value - multiplier * along[i])), decrease = -dot(gradient, step);
     if (!Number.isFinite(decrease)) return point;
     let length = decrease < DESIGN_SMALL ? 1 : 1 / (1 + Math.sqrt(decrease)), next;
     for (;;) {
@@ -131,7 +132,7 @@ function designCentre(start, matrix, target, theta, budget, sharpness) {
       if (length < 1e-15) return point;  // no step is left: a browser must not hang
     }
     point = next;
-    if (!(decrease > DESIGN_SETTLED)) break;
+    if (!(decrease > settled)) break;
   }
   return point;
 }
@@ -143,28 +144,4 @@ function insideDesign(point, matrix, budget) {
     apart[i] = point[i] - point[size];
   }
   return quadratic(matrix, apart) < budget;
-}
-
-function solvedByElimination(system, right) {
-  // Gauss, with the largest pivot of each column; both arguments are used up.
-  const n = right.length;
-  for (let k = 0; k < n; k++) {
-    let pivot = k;
-    for (let i = k + 1; i < n; i++) if (Math.abs(system[i * n + k]) > Math.abs(system[pivot * n + k])) pivot = i;
-    if (pivot !== k) {
-      for (let j = k; j < n; j++) [system[k * n + j], system[pivot * n + j]] = [system[pivot * n + j], system[k * n + j]];
-      [right[k], right[pivot]] = [right[pivot], right[k]];
-    }
-    for (let i = k + 1; i < n; i++) {
-      const factor = system[i * n + k] / system[k * n + k];
-      if (factor === 0) continue;
-      for (let j = k + 1; j < n; j++) system[i * n + j] -= factor * system[k * n + j];
-      right[i] -= factor * right[k];
-    }
-  }
-  for (let i = n - 1; i >= 0; i--) {
-    for (let j = i + 1; j < n; j++) right[i] -= system[i * n + j] * right[j];
-    right[i] /= system[i * n + i];
-  }
-  return right;
 }

@@ -35,6 +35,12 @@ function finiteSample(evaluator, of, mix) {
   return of.segments ? leastFavourable(evaluator, of.segments) : aroundCentre(hoeffding)(evaluator, of, mix);
 }
 
+function pointAt(evaluator, mix) {
+  // The point by itself, which takes no time; with its interval, it is moved into that.
+  const point = evaluator.by_client ? pointOfClasses(evaluator, mix) : ingredientsAt(evaluator, mix).point;
+  return { point, lower: null, upper: null };
+}
+
 function ingredientsAt(evaluator, mix) {
   if (evaluator.by_class) return byClass(evaluator, mix);
   if (evaluator.by_client) return byClient(evaluator, mix);
@@ -89,10 +95,6 @@ function byClass(evaluator, mix) {
 
 function byClient(evaluator, mix) {
   const given = evaluator.by_client, radii = evaluator.radii.length, size = mix.length;
-  const point = new Float64Array(radii);
-  for (let j = 0; j < size; j++) {
-    for (let r = 0; r < radii; r++) point[r] += mix[j] * given.class_accuracy[j * radii + r];
-  }
   const chosen = ruleFor(given, mix);
   // Where clients are known, their weights add up to 1 in spite of rounding.
   const total = given.known ? dot(chosen, rowSums(given.labels_labels, size)) : 1;
@@ -112,9 +114,17 @@ function byClient(evaluator, mix) {
   const bias = worstBias(mix, reached) + slack, cells = given.client_cells || given.class_cells;
   const segments = cells ? (level) => ruleSegments(given, radii, mix, chosen, level) : null;
   return {
-    point: decreasing(point),
+    point: pointOfClasses(evaluator, mix),
     uncertainty: { centre, bias, varianceWeights, squares, accuracy, variance, noise: null, parts: coefficients, segments },
   };
+}
+
+function pointOfClasses(evaluator, mix) {
+  const radii = evaluator.radii.length, accuracy = evaluator.by_client.class_accuracy, point = new Float64Array(radii);
+  for (let j = 0; j < mix.length; j++) {
+    for (let r = 0; r < radii; r++) point[r] += mix[j] * accuracy[j * radii + r];
+  }
+  return decreasing(point);
 }
 
 function rowSums(matrix, size) {

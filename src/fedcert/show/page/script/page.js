@@ -14,10 +14,14 @@ function asEstimated() {
   };
 }
 
-function forMix(panel) {
+function isAsEstimated(panel) {
+  return panel.preset === 0 && panel.method === (data.evaluators[usedMethod] ? usedMethod : data.method);
+}
+
+function forMix(panel, evaluate) {
+  if (isAsEstimated(panel)) return asEstimated();
   const evaluator = data.evaluators[panel.method];
-  if (panel.preset === 0 && panel.method === (data.evaluators[usedMethod] ? usedMethod : data.method)) return asEstimated();
-  const evaluated = evaluateAt(evaluator, panel.mix), preset = panel.preset === null ? null : presets[panel.preset];
+  const evaluated = evaluate(evaluator, panel.mix), preset = panel.preset === null ? null : presets[panel.preset];
   return { ...evaluated, name: preset ? preset.said : "another class mix", method: panel.method, guarantee: evaluator.guarantee, own: false };
 }
 
@@ -37,6 +41,7 @@ function showAnswer() {
   byId("radius-value").textContent = short(data.radii[index]);
   const label = `Certified accuracy falls from ${percent(shown.point[0])} at radius ${short(data.radii[0])} to ${percent(shown.point[shown.point.length - 1])} at radius ${short(data.radii[data.radii.length - 1])}.`;
   const place = byId("curve");
+  place.setAttribute("aria-busy", String(Boolean(shown.pending)));
   replaced(place, chart(place, {
     radii: data.radii, series: [{ values: shown.point }], band: shown.lower ? shown : null, before: shown.own ? null : main.certified_accuracy,
     cap: data.largest_radius, cursor: index, label, picked: (at) => { view.radius = at; show(); }, norm: data.smoothing.norm,
@@ -48,7 +53,7 @@ function showAnswer() {
 
 function captionFor(shown) {
   const caption = [legend([{ name: `${shown.name}, by ${shown.method}`, look: "" }, ...(shown.own ? [] : [{ name: `as estimated: ${main.target}`, look: "before" }])])];
-  const band = shown.lower ? `The band is the ${surely(main.confidence)} interval. ` : `There is no interval for this here, and the curve is not moved into it. ${shown.why ? `${shown.why} ` : ""}“fedcert what-if” gives both. `;
+  const band = shown.lower ? `The band is the ${surely(main.confidence)} interval. ` : shown.pending ? "The interval is being computed. " : `There is no interval for this here, and the curve is not moved into it. ${shown.why ? `${shown.why} ` : ""}“fedcert what-if” gives both. `;
   const cap = data.largest_radius < data.radii[data.radii.length - 1] ? `No radius above ${Number(data.largest_radius.toPrecision(4))} can be certified with these samples. ` : `The largest radius that these samples can certify is ${Number(data.largest_radius.toPrecision(4))}. `;
   const worst = shown.own ? main.worst_case : null;
   if (worst) {
@@ -181,7 +186,33 @@ const presets = [
   { id: "uniform", name: "All classes alike", said: "all classes alike", mix: uniform },
   ...(anyEvaluator ? [{ id: "pool", name: "As the clients have them", said: "the clients' own mix", mix: anyEvaluator.pooled_mix }] : []),
 ];
-let waiting = false;
+// Milliseconds: an interval that takes longer than the first is computed when the mix has rested for the second, and
+// the point is shown at once.
+const MOST_AT_ONCE = 150, REST = 80;
+const asked = { waiting: false, timer: null, slow: data.classes.length > 30 };
+
+function mixChanged(panel) {
+  clearTimeout(asked.timer);
+  if (asked.waiting) return;
+  asked.waiting = true;
+  requestAnimationFrame(() => {
+    asked.waiting = false;
+    if (isAsEstimated(panel) || !asked.slow || data.evaluators[panel.method].no_interval) {
+      showMix(panel);
+    } else {
+      view.shown = { ...forMix(panel, pointAt), pending: true };
+      show();
+      asked.timer = setTimeout(() => showMix(panel), REST);
+    }
+  });
+}
+
+function showMix(panel) {
+  const start = performance.now();
+  view.shown = forMix(panel, evaluateAt);
+  if (!view.shown.own) asked.slow = performance.measure("evaluated", { start }).duration > MOST_AT_ONCE;
+  show();
+}
 
 function begin() {
   const slide = byId("radius"), dark = matchMedia("(prefers-color-scheme: dark)"), theme = byId("theme");
@@ -199,15 +230,7 @@ function begin() {
   view.shown = asEstimated();
   view.panel = mixPanel(byId("mix"), {
     classes: data.classes, presets, evaluators: data.evaluators, method: data.method, note: data.no_evaluator, screen: main.settings.screen,
-    changed: (panel) => {
-      if (waiting) return;
-      waiting = true;
-      requestAnimationFrame(() => {
-        waiting = false;
-        view.shown = forMix(panel);
-        show();
-      });
-    },
+    changed: mixChanged,
   });
   showChecks();
   showClients();
