@@ -242,9 +242,7 @@ def _class_cells(clients: Clients) -> ClassCells:
     return ClassCells(rows.weights[:, 0], rows.examples, rows.smooth.astype(np.float64))
 
 
-def _client_cells(
-    clients: ReportedClients, settings: Settings, chosen: npt.NDArray[np.bool_]
-) -> ClientCells | None:
+def _client_cells(clients: ReportedClients, settings: Settings, chosen: npt.NDArray[np.bool_]) -> ClientCells | None:
     """Of the chosen clients; None where there are none, or where the interval does not need or does not have them."""
     needed = interval_kind(settings.interval).uses_cells and clients.label_counts.size <= MOST_CELLS
     if not needed or not chosen.any():

@@ -3,7 +3,7 @@
 
 const CLOSEST_TO_CERTAIN = 0.01;  // intervals/ingredients.py
 const FEWEST_FREEDOM = 2;  // intervals/cluster_robust.py
-const LEAST_VARIANCE = 1e-300;  // intervals/half_lengths.py
+const LEAST_VARIANCE = 1e-300, CROSSED = 1e-12;  // intervals/half_lengths.py
 // methods/linear_weights.py
 const PENALTIES = Array.from({ length: 29 }, (_, i) => Math.exp(Math.log(1e-6) + i * Math.log(1e14) / 28));
 
@@ -20,7 +20,7 @@ function evaluateAt(evaluator, mix) {
   const together = evaluator.settings.simultaneous;
   const [lower, upper] = allowedEnds(ends, evaluator.failure_probability, together);
   const [least, most] = allowedEnds(ends, 0, together);
-  return { point: point.map((value, r) => clip(clip(value, least[r], most[r]), 0, 1)), lower, upper };
+  return { point: point.map((value, r) => clip(clip(value, least[r], most[r]), 0, 1)), lower, upper, contradicted: contradicted(ends, together) };
 }
 
 function aroundCentre(halfLengths) {
@@ -245,10 +245,23 @@ function allowingForEffects(evaluator, of, mix, [lower, upper]) {
 function allowedEnds(ends, failure, monotone) {
   let lower = Array.from(ends[0], (value) => value - failure), upper = Array.from(ends[1]);
   if (monotone) {
-    const highest = lower.slice(), lowest = upper.slice();
-    for (let r = lower.length - 2; r >= 0; r--) highest[r] = Math.max(highest[r], highest[r + 1]);
-    for (let r = 1; r < upper.length; r++) lowest[r] = Math.min(lowest[r], lowest[r - 1]);
+    const [highest, lowest] = fallingEnds(lower, upper);
     if (highest.every((value, r) => value <= lowest[r])) { lower = highest; upper = lowest; }
   }
   return [lower.map((value) => clip(value, 0, 1)), upper.map((value) => clip(value, 0, 1))];
+}
+
+function contradicted(ends, monotone) {
+  // Whether no accuracies that fall with the radius, from 1 to 0, lie within an interval.
+  let lower = Array.from(ends[0], (value) => Math.max(value, 0)), upper = Array.from(ends[1], (value) => Math.min(value, 1));
+  if (monotone) [lower, upper] = fallingEnds(lower, upper);
+  return lower.some((value, r) => value > upper[r] + CROSSED);
+}
+
+function fallingEnds(lower, upper) {
+  // Ends of curves that fall with the radius, within these.
+  const highest = lower.slice(), lowest = upper.slice();
+  for (let r = lower.length - 2; r >= 0; r--) highest[r] = Math.max(highest[r], highest[r + 1]);
+  for (let r = 1; r < upper.length; r++) lowest[r] = Math.min(lowest[r], lowest[r - 1]);
+  return [highest, lowest];
 }

@@ -53,7 +53,7 @@ function showAnswer() {
 
 function captionFor(shown) {
   const caption = [legend([{ name: `${shown.name}, by ${shown.method}`, look: "" }, ...(shown.own ? [] : [{ name: `as estimated: ${main.target}`, look: "before" }])])];
-  const band = shown.lower ? `The band is the ${surely(main.confidence)} interval. ` : shown.pending ? "The interval is being computed. " : `There is no interval for this here, and the curve is not moved into it. ${shown.why ? `${shown.why} ` : ""}“fedcert what-if” gives both. `;
+  const band = shown.lower ? `The band is the ${surely(main.confidence)} interval. ` : shown.pending ? "The interval is being computed. " : `There is no interval for this here, and the curve is not moved into it. ${shown.why ? `${shown.why} ` : ""}The command under “The same from the command line” gives both. `;
   const cap = data.largest_radius < data.radii[data.radii.length - 1] ? `No radius above ${Number(data.largest_radius.toPrecision(4))} can be certified with these samples. ` : `The largest radius that these samples can certify is ${Number(data.largest_radius.toPrecision(4))}. `;
   const worst = shown.own ? main.worst_case : null;
   if (worst) {
@@ -64,16 +64,17 @@ function captionFor(shown) {
 }
 
 function showVerdict() {
-  // The checks are about the target as it was estimated; of another mix the page knows which classes no client has.
+  // The checks are about the target as it was estimated; of another mix the page knows which classes no client has, and
+  // whether any accuracies explain the interval.
   const place = byId("verdict"), mix = view.panel ? view.panel.mix : main.mix;
   let [grade, words] = [data.verdict, data.verdict_words];
   if (!view.shown.own) {
     const unknown = data.labels ? data.classes.filter((_, j) => !data.labels[j] && mix[j] > 0) : [];
     const share = data.classes.reduce((sum, _, j) => sum + (data.labels && !data.labels[j] ? mix[j] : 0), 0);
-    grade = unknown.length ? "wrong" : "look";
+    grade = unknown.length || view.shown.contradicted ? "wrong" : "look";
     words = unknown.length
       ? `Do not rely on it: no client has test examples of ${unknown.slice(0, 5).join(", ")}${unknown.length > 5 ? "…" : ""}, ${percent(share)} of this mix.`
-      : "The checks below were made for the target as estimated, not for this mix.";
+      : view.shown.contradicted ? data.contradicted : "The checks below were made for the target as estimated, not for this mix.";
   }
   view.verdict = words;
   place.textContent = words;
@@ -210,6 +211,7 @@ function mixChanged(panel) {
 function showMix(panel) {
   const start = performance.now();
   view.shown = forMix(panel, evaluateAt);
+  performance.clearMeasures("evaluated");
   if (!view.shown.own) asked.slow = performance.measure("evaluated", { start }).duration > MOST_AT_ONCE;
   show();
 }
