@@ -1,8 +1,9 @@
-"""A mix evaluator as arrays that do not grow with the clients: what the page's script evaluates any class mix from.
+"""A mix evaluator as arrays: what the page's script evaluates any class mix from.
 
 Post-stratified estimates need the totals of each class. BLUP and its interval need matrices of classes x classes, a few
 for each radius where clients' examples come in groups or clients differ: every variance in an interval is a quadratic
-form in the mix, or in the coefficients that give the clients their weights.
+form in the mix, or in the coefficients that give the clients their weights. These do not grow with the clients; the
+label counts of each client, which the finite-sample interval of curves needs besides, do.
 
 Guarantee: for any mix, what follows from the arrays is what `MixEvaluator.at` gives with the same method and settings,
 but for sums whose second sum allows for client effects on one target alone, and for non-negative weights.
@@ -40,7 +41,7 @@ from fedcert.estimation.settings import OF_INTERVALS, Settings
 MOST_CLASSES = 200
 """Of more classes, clients are not weighed in the browser: the arrays would be 6 MB and a solve would take seconds."""
 MOST_CELLS = 200_000
-"""Clients times classes of which the page carries the label counts: some 500 KB."""
+"""Clients times classes of which the page carries the label counts: some 270 KB, where most are below 128."""
 
 
 @dataclass(frozen=True)

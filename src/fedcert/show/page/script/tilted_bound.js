@@ -96,8 +96,8 @@ function addClientVariances(rows, tilt, nodes, size, tables) {
   };
   for (let s = 0; s < rows.first.length; s++) {
     const r = rows.first[s], t = rows.last[s];
-    const reach = tilt * Math.max(Math.abs(rows.weights[r]), Math.abs(rows.weights[t]));
-    if (!(reach <= MOST_SMOOTH)) continue;
+    const furthest = tilt * Math.max(Math.abs(rows.weights[r]), Math.abs(rows.weights[t]));
+    if (!(furthest <= MOST_SMOOTH)) continue;
     const low = at(r), high = at(t);
     for (let i = 0; i < count; i++) least[i] = Math.min(each[low + i], each[high + i]);
     let all = 0;
@@ -107,7 +107,7 @@ function addClientVariances(rows, tilt, nodes, size, tables) {
       all += square;
       for (let i = 0; i < count; i++) tables.variances[place + i] += square * least[i];
     }
-    if (all > 0) tables.largest = Math.max(tables.largest, reach);
+    if (all > 0) tables.largest = Math.max(tables.largest, furthest);
     tables.cubes += tilt ** 3 * rows.cubes[s] / 8;
     tables.most += all / 4;
   }

@@ -6,7 +6,7 @@ function unpacked(value) {
   if (value === null || typeof value !== "object") return value;
   if (Array.isArray(value)) return value.map(unpacked);
   if (typeof value[NUMBERS] === "string") return numbersIn(value[NUMBERS]);
-  if (typeof value[COUNTS] === "string") return countsIn(value[COUNTS], value.bytes);
+  if (typeof value[COUNTS] === "string") return countsIn(value[COUNTS]);
   if (Array.isArray(value[TRIANGLES])) return value[TRIANGLES].map((triangle) => squareOf(unpacked(triangle), value.size));
   return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, unpacked(part)]));
 }
@@ -16,10 +16,15 @@ function numbersIn(text) {
   return Float64Array.from({ length: bytes.length / 8 }, (_, i) => view.getFloat64(8 * i, true));
 }
 
-function countsIn(text, width) {
-  // Whole numbers of so many bytes each, lowest byte first.
-  const bytes = bytesIn(text), counts = new Float64Array(bytes.length / width);
-  for (let i = 0; i < bytes.length; i++) counts[Math.floor(i / width)] += bytes[i] * 256 ** (i % width);
+function countsIn(text) {
+  // Seven bits of each count per byte, the lowest first; all bytes of a count but its last have their eighth bit set.
+  const bytes = bytesIn(text), counts = new Float64Array(bytes.reduce((count, byte) => count + (byte < 128), 0));
+  let place = 0, scale = 1;
+  for (const byte of bytes) {
+    counts[place] += (byte & 127) * scale;
+    scale *= 128;
+    if (byte < 128) { place++; scale = 1; }
+  }
   return counts;
 }
 
