@@ -6,16 +6,16 @@ const DESIGNS = [0.01, 0.04, 0.12, 0.28, 0.5, 0.72, 0.88, 0.97], DESIGN_ENDS = [
 const CHANCE = 0.81, WORTHWHILE = 0.97, DESIGN_GAP = 0.01, DESIGN_GROWTH = 20, DESIGN_STEPS = 60;
 const DESIGN_SETTLED = 1e-9, DESIGN_SMALL = 0.05, DESIGN_REGULAR = 1e-14;
 
-function classSegments(cells, weights, target, values) {
+function* classSegments(cells, weights, target, values) {
   // One statistic for all θ: classes' totals, each example of class j weighing weights[j].
   const whole = cellsOf(target, null, classRows(cells, weights));
   return [{ end: 1, values, cells: whole, squares: new Float64Array(values.length).fill(whole.sumSquares) }];
 }
 
-function ruleSegments(given, radii, target, base, level) {
+function* ruleSegments(given, radii, target, base, level) {
   // Statistics by formula: those of the shortest honest interval, and weights for one θ where they are worth it.
   const matrix = given.labels_labels, deviations = CHANCE * Math.sqrt(2 * level), chosen = [];
-  DESIGNS.forEach((theta, i) => {
+  for (const [i, theta] of DESIGNS.entries()) {
     let rule = base;
     if (given.clients > 1) {
       const own = designCoefficients(matrix, target, theta, deviations);
@@ -24,7 +24,8 @@ function ruleSegments(given, radii, target, base, level) {
     }
     if (chosen.length && chosen[chosen.length - 1].rule === rule) chosen.pop();
     chosen.push({ end: DESIGN_ENDS[i], rule });
-  });
+    yield;
+  }
   return chosen.map(({ end, rule }) => segmentOf(given, radii, target, rule, end));
 }
 

@@ -1,49 +1,50 @@
 // Ends of least-favourable intervals: the tests of all θ, inverted for observed values of T. A port of
-// `intervals/least_favourable/ends.py` and of `intervals/finite_sample.py`.
+// `intervals/least_favourable/ends.py` and of `intervals/finite_sample.py`. It takes long with many classes, so that it is
+// done in parts: the functions are generators, which pause after each of them.
 
 // intervals/least_favourable/ends.py
 const TILT_RATIO = 1.1, COARSE = 3, LEAST_TILT = 0.45, MOST_TILT = 10, MOST_EXPONENT = 600, TILTS_BELOW = 4, TILTS_ABOVE = 2;
 const FIRST_SHARE = 0.1;  // intervals/finite_sample.py
 
-function leastFavourable(evaluator, segmentsAt) {
+function* leastFavourable(evaluator, segmentsAt) {
   // Lower and upper ends at each radius, before certificates that fail are allowed for.
   const { confidence, simultaneous, target_examples: set } = evaluator.settings;
   const error = (1 - confidence) / (simultaneous ? evaluator.radii.length : 1);
-  if (set) return endsOfSet(segmentsAt, error, set);
+  if (set) return yield* endsOfSet(segmentsAt, error, set);
   const level = Math.log(2 / error);
-  return testedEnds(segmentsAt(level), level);
+  return yield* testedEnds(yield* segmentsAt(level), level);
 }
 
-function endsOfSet(segmentsAt, error, set) {
+function* endsOfSet(segmentsAt, error, set) {
   // For a set of so many examples: T less their certified accuracy is a sum of cells as well.
   const once = Math.log(2 / error), twice = Math.log(2 / (error * (1 - FIRST_SHARE)));
-  const segment = segmentsAt(once).find((part) => part.end > 0.5), cells = withTargetSet(segment.cells, set);
+  const segment = (yield* segmentsAt(once)).find((part) => part.end > 0.5), cells = withTargetSet(segment.cells, set);
   const { values } = segment, radii = values.length, everything = [Float64Array.of(0), Float64Array.of(1)];
   const excess = cells.means.reduce((sum, value) => sum + Math.max(value, 0), 0);
   const byHoeffding = segment.squares.map((square) => excess + Math.sqrt(once / 2 * (Math.min(square, segment.cells.sumSquares) + 1 / set)));
   let below, above;
-  if (criticalValues(cells, twice, ...everything)[0] <= Math.min(...byHoeffding)) {
+  if ((yield* criticalValues(cells, twice, ...everything))[0] <= Math.min(...byHoeffding)) {
     const first = Math.log(2 / (error * FIRST_SHARE));
-    const [lower, upper] = testedEnds(segmentsAt(first), first).map((ends) => ends.map((value) => clip(value, 0, 1)));
+    const [lower, upper] = (yield* testedEnds(yield* segmentsAt(first), first)).map((ends) => ends.map((value) => clip(value, 0, 1)));
     const low = lower.map((value, r) => Math.min(value, upper[r])), high = lower.map((value, r) => Math.max(value, upper[r]));
-    const both = criticalValues(cells, twice, Float64Array.of(...low, ...high.map((value) => 1 - value)), Float64Array.of(...high, ...low.map((value) => 1 - value)));
+    const both = yield* criticalValues(cells, twice, Float64Array.of(...low, ...high.map((value) => 1 - value)), Float64Array.of(...high, ...low.map((value) => 1 - value)));
     below = byHoeffding.map((value, r) => Math.min(value, both[r]));
     above = byHoeffding.map((value, r) => Math.min(value, both[radii + r]));
   } else {
-    const [critical] = criticalValues(cells, once, ...everything);
+    const [critical] = yield* criticalValues(cells, once, ...everything);
     below = above = byHoeffding.map((value) => Math.min(value, critical));
   }
   return [values.map((value, r) => value - below[r]), values.map((value, r) => value + above[r] - cells.totalWeight)];
 }
 
-function testedEnds(segments, level) {
+function* testedEnds(segments, level) {
   // Each end is wrong with probability at most exp(-level). The upper one is the lower one of uncertified examples.
   const radii = segments[0].values.length, lower = new Float64Array(2 * radii);
   let start = 0, testing = Array.from(lower, (_, i) => i);
   for (const { end, values, cells, squares } of segments) {  // one that is rejected up to its end leaves the next one
     const observed = Float64Array.from(testing, (i) => (i < radii ? values[i] : cells.totalWeight - values[i - radii]));
     const spread = testing.map((i) => Math.min(squares[i % radii], cells.sumSquares));
-    const rejected = largestRejected(cells, observed, spread, level, end);
+    const rejected = yield* largestRejected(cells, observed, spread, level, end);
     testing.forEach((i, k) => { lower[i] = end >= 1 ? Math.max(rejected[k], start) : clip(rejected[k], start, end); });
     testing = testing.filter((_, k) => rejected[k] >= end);
     start = end;
@@ -52,7 +53,7 @@ function testedEnds(segments, level) {
   return [lower.subarray(0, radii), lower.subarray(radii).map((value) => 1 - value)];
 }
 
-function largestRejected(cells, values, squares, level, enough) {
+function* largestRejected(cells, values, squares, level, enough) {
   // The largest θ that each value of T rejects, by any of the tests of T.
   let excess = 0, whole = 0;
   cells.target.forEach((share, j) => {
@@ -68,13 +69,13 @@ function largestRejected(cells, values, squares, level, enough) {
   }
   const others = Array.from(best, (_, i) => i).filter((i) => best[i] < enough);
   if (others.length && cells.sumSquares > 0) {
-    const tilted = rejectedByTilting(cells, values.filter((_, i) => best[i] < enough), level, enough);
+    const tilted = yield* rejectedByTilting(cells, values.filter((_, i) => best[i] < enough), level, enough);
     others.forEach((i, k) => { best[i] = Math.max(best[i], tilted[k]); });
   }
   return best;
 }
 
-function rejectedByTilting(cells, values, level, enough) {
+function* rejectedByTilting(cells, values, level, enough) {
   // The largest θ that each value of T rejects; any that is at least `enough` will do.
   const tilts = tiltsFor(cells, level), best = new Float64Array(values.length), where = new Int32Array(values.length);
   const all = Array.from(values, (_, i) => i);
@@ -82,16 +83,19 @@ function rejectedByTilting(cells, values, level, enough) {
     const before = best.slice();
     raiseRejected(tiltedBound(cells, tilts[index], false), values, level, best, all);
     for (const i of all) if (best[i] > before[i]) where[i] = index;
+    yield;
   }
   const open = all.filter((i) => best[i] < enough);
   for (let index = 0; index < tilts.length; index++) {
     const near = open.filter((i) => where[i] - TILTS_BELOW <= index && index <= where[i] + TILTS_ABOVE);
-    if (near.length) raiseRejected(tiltedBound(cells, tilts[index], true), values, level, best, near);
+    if (!near.length) continue;
+    raiseRejected(tiltedBound(cells, tilts[index], true), values, level, best, near);
+    yield;
   }
   return best;
 }
 
-function criticalValues(cells, level, low, high) {
+function* criticalValues(cells, level, low, high) {
   // t with P(T >= t) <= exp(-level) for all accuracies with low <= p(S)·L <= high, for several pairs.
   const tilts = tiltsFor(cells, level), best = new Float64Array(low.length).fill(Infinity), near = new Uint8Array(tilts.length);
   const where = new Int32Array(low.length);
@@ -101,11 +105,14 @@ function criticalValues(cells, level, low, high) {
     thresholds(index, false).forEach((value, i) => {
       if (value < best[i]) { best[i] = value; where[i] = index; }
     });
+    yield;
   }
   for (const index of where) near.fill(1, Math.max(index - TILTS_BELOW, 0), index + TILTS_ABOVE + 1);
-  near.forEach((chosen, index) => {
-    if (chosen) thresholds(index, true).forEach((value, i) => { best[i] = Math.min(best[i], value); });
-  });
+  for (let index = 0; index < near.length; index++) {
+    if (!near[index]) continue;
+    thresholds(index, true).forEach((value, i) => { best[i] = Math.min(best[i], value); });
+    yield;
+  }
   return best;
 }
 

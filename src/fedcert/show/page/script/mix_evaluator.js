@@ -10,12 +10,13 @@ const PENALTIES = Array.from({ length: 29 }, (_, i) => Math.exp(Math.log(1e-6) +
 // Kinds of intervals, by their ends at each radius; others are errors.
 const KINDS = { "finite-sample": finiteSample, hoeffding: aroundCentre(hoeffding), asymptotic: aroundCentre(asymptotic) };
 
-function evaluateAt(evaluator, mix) {
+function* evaluationAt(evaluator, mix) {
+  // The estimate for a class mix, in parts: it pauses after each of them, and returns the whole.
   const { point, uncertainty } = ingredientsAt(evaluator, mix);
   if (evaluator.no_interval) return { point, lower: null, upper: null, why: evaluator.no_interval };
   const kind = evaluator.settings.interval;
   if (!Object.hasOwn(KINDS, kind)) throw new Error(`this page knows no interval “${kind}”`);
-  let ends = KINDS[kind](evaluator, uncertainty, mix);
+  let ends = yield* KINDS[kind](evaluator, uncertainty, mix);
   if (evaluator.client_effects) ends = allowingForEffects(evaluator, uncertainty, mix, ends);
   const together = evaluator.settings.simultaneous;
   const [lower, upper] = allowedEnds(ends, evaluator.failure_probability, together);
@@ -24,15 +25,23 @@ function evaluateAt(evaluator, mix) {
 }
 
 function aroundCentre(halfLengths) {
-  return (evaluator, of, mix) => {
+  return function* (evaluator, of, mix) {
     const half = halfLengths(evaluator, of, mix);
     return [half.map((value, r) => of.centre[r] - value), half.map((value, r) => of.centre[r] + value)];
   };
 }
 
-function finiteSample(evaluator, of, mix) {
+function* finiteSample(evaluator, of, mix) {
   // Hoeffding's interval where single cells are not known.
-  return of.segments ? leastFavourable(evaluator, of.segments) : aroundCentre(hoeffding)(evaluator, of, mix);
+  return yield* of.segments ? leastFavourable(evaluator, of.segments) : aroundCentre(hoeffding)(evaluator, of, mix);
+}
+
+function evaluateAt(evaluator, mix) {
+  const evaluation = evaluationAt(evaluator, mix);
+  for (;;) {
+    const { done, value } = evaluation.next();
+    if (done) return value;
+  }
 }
 
 function pointAt(evaluator, mix) {

@@ -18,11 +18,12 @@ function isAsEstimated(panel) {
   return panel.preset === 0 && panel.method === (data.evaluators[usedMethod] ? usedMethod : data.method);
 }
 
-function forMix(panel, evaluate) {
-  if (isAsEstimated(panel)) return asEstimated();
-  const evaluator = data.evaluators[panel.method];
-  const evaluated = evaluate(evaluator, panel.mix), preset = panel.preset === null ? null : presets[panel.preset];
-  return { ...evaluated, name: preset ? preset.said : "another class mix", method: panel.method, guarantee: evaluator.guarantee, own: false };
+function described(evaluated, panel) {
+  const preset = panel.preset === null ? null : presets[panel.preset];
+  return {
+    ...evaluated, name: preset ? preset.said : "another class mix", method: panel.method,
+    guarantee: data.evaluators[panel.method].guarantee, own: false,
+  };
 }
 
 function sentenceFor(shown, index) {
@@ -187,9 +188,9 @@ const presets = [
   { id: "uniform", name: "All classes alike", said: "all classes alike", mix: uniform },
   ...(anyEvaluator ? [{ id: "pool", name: "As the clients have them", said: "the clients' own mix", mix: anyEvaluator.pooled_mix }] : []),
 ];
-// Milliseconds: an interval that takes longer than the first is computed when the mix has rested for the second, and
-// the point is shown at once.
-const MOST_AT_ONCE = 150, REST = 80;
+// Milliseconds: an interval that takes longer than the first is computed when the mix has rested for the second, with a
+// pause for the browser after each part of about the third; the point is shown at once.
+const MOST_AT_ONCE = 150, REST = 80, PART = 40;
 const asked = { waiting: false, timer: null, slow: data.classes.length > 30 };
 
 function mixChanged(panel) {
@@ -198,21 +199,44 @@ function mixChanged(panel) {
   asked.waiting = true;
   requestAnimationFrame(() => {
     asked.waiting = false;
-    if (isAsEstimated(panel) || !asked.slow || data.evaluators[panel.method].no_interval) {
-      showMix(panel);
+    if (isAsEstimated(panel)) {
+      showEvaluated(asEstimated());
+    } else if (!asked.slow || data.evaluators[panel.method].no_interval) {
+      const start = performance.now(), evaluated = evaluateAt(data.evaluators[panel.method], panel.mix);
+      timed(performance.now() - start);
+      showEvaluated(described(evaluated, panel));
     } else {
-      view.shown = { ...forMix(panel, pointAt), pending: true };
-      show();
-      asked.timer = setTimeout(() => showMix(panel), REST);
+      showEvaluated({ ...described(pointAt(data.evaluators[panel.method], panel.mix), panel), pending: true });
+      const evaluation = evaluationAt(data.evaluators[panel.method], panel.mix);
+      asked.timer = setTimeout(() => evaluateInParts(evaluation, panel, 0), REST);
     }
   });
 }
 
-function showMix(panel) {
+function evaluateInParts(evaluation, panel, before) {
+  // A change of the mix stops the timer, and with it the evaluation.
   const start = performance.now();
-  view.shown = forMix(panel, evaluateAt);
+  for (;;) {
+    const { done, value } = evaluation.next(), taken = performance.now() - start;
+    if (done) {
+      timed(before + taken);
+      showEvaluated(described(value, panel));
+      return;
+    }
+    if (taken < PART) continue;
+    asked.timer = setTimeout(() => evaluateInParts(evaluation, panel, before + taken), 0);
+    return;
+  }
+}
+
+function timed(duration) {
+  asked.slow = duration > MOST_AT_ONCE;
   performance.clearMeasures("evaluated");
-  if (!view.shown.own) asked.slow = performance.measure("evaluated", { start }).duration > MOST_AT_ONCE;
+  performance.measure("evaluated", { start: 0, duration });  // for benchmarks/page.py
+}
+
+function showEvaluated(shown) {
+  view.shown = shown;
   show();
 }
 
