@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fedcert.estimation.diagnostics.checks import DO_NOT_RELY, LOOK, OK
+from collections.abc import Sequence
+
+from fedcert.estimation.diagnostics.checks import DO_NOT_RELY, LOOK, OK, Check
 from fedcert.estimation.result import Estimate
 
 
@@ -62,8 +64,13 @@ def default_radius(estimate: Estimate) -> int:
 
 def verdict(estimate: Estimate) -> tuple[str, str]:
     """Whether to rely on an estimate: the gravest of its checks, and that in words."""
-    wrong = [check for check in estimate.checks if check.verdict == DO_NOT_RELY]
-    odd = [check for check in estimate.checks if check.verdict == LOOK]
+    return relied_on(estimate.checks)
+
+
+def relied_on(checks: Sequence[Check]) -> tuple[str, str]:
+    """Whether to rely on what has passed or failed these checks: the gravest of them, and that in words."""
+    wrong = [check for check in checks if check.verdict == DO_NOT_RELY]
+    odd = [check for check in checks if check.verdict == LOOK]
     if wrong:
         return DO_NOT_RELY, f"Do not rely on it: {_first(wrong[0].sentence)}"
     if odd:

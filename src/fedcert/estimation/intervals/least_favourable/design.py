@@ -31,6 +31,8 @@ _MOST_STEPS = 60
 """Newton steps of a round; a dozen are typical."""
 _SETTLED, _SMALL = 1e-9, 0.05
 """Newton decrements: below the first, one more step ends a round; below the second, steps are full ones."""
+_SHORTEST_STEP = 1e-15
+"""A line search that comes to this has met rounding."""
 _REGULAR = 1e-14
 """Added to the scaled Hessian's unit diagonal, so that rounding does not make it singular."""
 
@@ -80,7 +82,8 @@ def _centre(
         scale = np.append(1 / np.sqrt(np.diag(system)[:-1]), 1.0)
         system[:size, -1] = system[-1, :size] = target
         right = np.append(-gradient, theta - float(target @ accuracy))
-        scaled = system * np.outer(scale, scale) + _REGULAR * np.eye(size + 2)
+        scaled = system * np.outer(scale, scale)
+        scaled[np.arange(size + 1), np.arange(size + 1)] += _REGULAR
         step = (scale * np.linalg.solve(scaled, scale * right))[:-1]
         decrease = float(-gradient @ step)
         if not np.isfinite(decrease):
@@ -88,6 +91,8 @@ def _centre(
         length = 1.0 if decrease < _SMALL else 1 / (1 + np.sqrt(decrease))
         while not _inside(point + length * step, labels_labels, budget):
             length /= 2
+            if length < _SHORTEST_STEP:
+                return point
         point = point + length * step
         if not decrease > _SETTLED:
             break
