@@ -75,7 +75,7 @@ def tilted_bound(cells: Cells, tilt: float, with_bracket: bool = True) -> Tilted
     Guarantee: for every L in [0, 1], log P(T >= t) <= bound at θ = p(S)·L, less tilt·t.
     """
     nodes = _nodes(min(int(np.ceil(np.log2(max(cells.examples, 2.0)))), _MOST_MAGNITUDE))
-    tables = _Tables.of(cells, tilt, nodes)
+    tables = _Tables.of(cells, tilt, nodes, with_bracket)
     lines = lines_above(tables.largest, tables.cubes, tables.most) if with_bracket else None
     heights = np.zeros(1) if lines is None else np.append(0.0, lines.heights)
     slopes = np.zeros(1) if lines is None else np.append(0.0, lines.slopes)
@@ -132,7 +132,7 @@ class _Tables:
     most: float
 
     @classmethod
-    def of(cls, cells: Cells, tilt: float, nodes: _Nodes) -> _Tables:
+    def of(cls, cells: Cells, tilt: float, nodes: _Nodes, with_variances: bool) -> _Tables:
         size = (len(cells.target), len(nodes.values))
         cumulants, derivatives, variances = np.zeros(size), np.zeros(size), np.zeros(size)
         largest = cubes = most = 0.0
@@ -143,7 +143,7 @@ class _Tables:
             derivatives += rows.examples.T @ slopes
             largest_tilted = tilt * np.maximum(np.abs(rows.low), np.abs(rows.high))
             smooth = largest_tilted <= MOST_SMOOTH
-            if smooth.any():
+            if with_variances and smooth.any():
                 low, high = tilt * rows.low[smooth, None], tilt * rows.high[smooth, None]
                 each = np.minimum(_variances(low, nodes), _variances(high, nodes))
                 squares = tilt**2 * rows.squares[smooth]
@@ -159,7 +159,7 @@ class _Tables:
                 cumulants += examples[:, None] * values
                 derivatives += examples[:, None] * slopes
                 squares = np.where(alone & (np.abs(z[:, 0]) <= MOST_SMOOTH), examples * z[:, 0] ** 2, 0.0)
-                if squares.any():
+                if with_variances and squares.any():
                     variances += squares[:, None] * _variances(z, nodes)
                     largest = max(largest, float(np.abs(z[squares > 0]).max()))
                     cubes += float(squares @ np.abs(z[:, 0])) / 8
