@@ -14,7 +14,7 @@ from scipy import stats
 
 from factories import RADII, World, dirichlet, federation, limited, ordinary
 from fedcert import EstimationProblem, Report, estimate
-from fedcert.estimation.intervals.half_lengths import asymptotic, ends, finite_sample, folded_quantile
+from fedcert.estimation.intervals.half_lengths import allowed_ends, asymptotic, folded_quantile, hoeffding
 from fedcert.estimation.intervals.ingredients import Uncertainty, of_weights
 from fedcert.estimation.intervals.statement import make_interval
 from fedcert.estimation.methods.linear_model import fit
@@ -22,6 +22,7 @@ from fedcert.estimation.methods.registry import METHODS, estimator
 from fedcert.estimation.mix_evaluator import MixEvaluator
 from fedcert.estimation.prepared import PreparedClients
 from fedcert.estimation.settings import Settings
+from replications import check_ends, ends_of, of_counts, replicated
 
 
 def simple(bias: float = 0.0, squares: float = 0.01, accuracy: float = 0.5, radii: int = 3) -> Uncertainty:
@@ -35,13 +36,13 @@ def simple(bias: float = 0.0, squares: float = 0.01, accuracy: float = 0.5, radi
     )
 
 
-def test_the_finite_half_length_is_hoeffdings_plus_the_bias() -> None:
-    half = finite_sample(simple(0.1), np.ones(1), 0.95, False, None)
+def test_hoeffdings_half_length_is_chance_plus_the_bias() -> None:
+    half = hoeffding(simple(0.1), np.ones(1), 0.95, False, None)
     assert half == pytest.approx(0.1 + np.sqrt(np.log(2 / 0.05) / 2 * 0.01))
-    assert finite_sample(simple(0.1), np.ones(1), 0.95, True, None) == pytest.approx(
+    assert hoeffding(simple(0.1), np.ones(1), 0.95, True, None) == pytest.approx(
         0.1 + np.sqrt(np.log(6 / 0.05) / 2 * 0.01)
     )
-    assert finite_sample(simple(), np.ones(1), 0.95, False, 50) == pytest.approx(np.sqrt(np.log(2 / 0.05) / 2 * 0.03))
+    assert hoeffding(simple(), np.ones(1), 0.95, False, 50) == pytest.approx(np.sqrt(np.log(2 / 0.05) / 2 * 0.03))
 
 
 def with_few_examples(variance: Any, lean: Any, squares: float, confidence: float = 0.95) -> Any:
@@ -86,10 +87,12 @@ def test_the_folded_quantile_is_scipys() -> None:
 
 
 def test_ends_allow_for_failing_certificates_and_stay_within_0_and_1() -> None:
-    lower, upper = ends(np.array([0.5, 0.02, 0.99]), np.full(3, 0.1), 0.001, False)
+    centre = np.array([0.5, 0.02, 0.99])
+    lower, upper = allowed_ends(centre - 0.1, centre + 0.1, 0.001, False)
     assert lower == pytest.approx([0.399, 0.0, 0.889])
     assert upper == pytest.approx([0.6, 0.12, 1.0])
-    lower, upper = ends(np.array([0.5, 0.6, 0.3]), np.full(3, 0.1), 0.0, True)
+    centre = np.array([0.5, 0.6, 0.3])
+    lower, upper = allowed_ends(centre - 0.1, centre + 0.1, 0.0, True)
     assert lower == pytest.approx([0.5, 0.5, 0.2])
     assert upper == pytest.approx([0.6, 0.6, 0.4])
 
@@ -97,7 +100,7 @@ def test_ends_allow_for_failing_certificates_and_stay_within_0_and_1() -> None:
 def test_poststratified_by_hand(make_report: Callable[..., Report]) -> None:
     rows = {"class_certified_counts": [[8, 4], [3, 0]]}
     reports = [make_report("a", [10, 10], [11, 4], **rows), make_report("b", [10, 10], [11, 4], **rows)]
-    result = estimate(reports, {"class 0": 3, "class 1": 1}, "poststratified")
+    result = estimate(reports, {"class 0": 3, "class 1": 1}, "poststratified", interval="hoeffding")
     assert result.certified_accuracy == pytest.approx((0.75 * 0.8 + 0.25 * 0.3, 0.75 * 0.4))
     half = np.sqrt(np.log(2 / 0.05) / 2 * (0.75**2 / 20 + 0.25**2 / 20))
     assert result.upper is not None
@@ -108,7 +111,7 @@ def test_poststratified_by_hand(make_report: Callable[..., Report]) -> None:
 
 def test_a_class_that_nobody_holds_is_ignorance(make_report: Callable[..., Report]) -> None:
     reports = [make_report("a", [100, 0], [80], class_certified_counts=[[80], [0]])]
-    result = estimate(reports, {"class 0": 0.6, "class 1": 0.4}, "poststratified")
+    result = estimate(reports, {"class 0": 0.6, "class 1": 0.4}, "poststratified", interval="hoeffding")
     half = np.sqrt(np.log(2 / 0.05) / 2 * 0.36 / 100)
     assert result.certified_accuracy == pytest.approx((0.6 * 0.8 + 0.2,))
     assert result.lower is not None
@@ -137,11 +140,14 @@ def test_auto_says_what_it_chose_and_why(make_report: Callable[..., Report]) -> 
 
 
 def test_a_design_effect_widens_the_interval(make_report: Callable[..., Report]) -> None:
-    plain = estimate([make_report("a", [50, 50], [50])], "uniform", "vw")
-    grouped = estimate([make_report("a", [50, 50], [50], design_effect=[4.0])], "uniform", "vw")
-    assert plain.upper is not None
-    assert grouped.upper is not None
-    assert grouped.upper[0] - 0.5 == pytest.approx(2 * (plain.upper[0] - 0.5))
+    for interval in HONEST:
+        plain = estimate([make_report("a", [50, 50], [50])], "uniform", "vw", interval=interval)
+        grouped = estimate([make_report("a", [50, 50], [50], design_effect=[4.0])], "uniform", "vw", interval=interval)
+        assert plain.upper is not None
+        assert grouped.upper is not None
+        if interval == "hoeffding":
+            assert grouped.upper[0] - 0.5 == pytest.approx(2 * (plain.upper[0] - 0.5))
+        assert grouped.upper[0] - 0.5 >= 2 * (plain.upper[0] - 0.5) - 1e-9
 
 
 def adversarial(labels: np.ndarray, target: np.ndarray, method: str, settings: Settings) -> World:
@@ -165,39 +171,51 @@ SETTINGS: dict[str, tuple[int, int, Any]] = {
     "M=10 N=10 few clients": (10, 10, dirichlet(0.5)),
 }
 METHODS_TESTED = ("minimax", "ga", "vw", "poststratified")
-ASKED = [
-    Settings(interval=interval, simultaneous=at_once)
-    for interval in ("finite-sample", "asymptotic")
-    for at_once in (False, True)
-]
+HONEST = ("finite-sample", "hoeffding")
+RUNS = 1000
 
 
 def check_coverage(
     labels: np.ndarray, target: np.ndarray, world: World, methods: Sequence[str], generator: np.random.Generator
 ) -> None:
     """1,000 replications of the counts over fixed labels, the same for all methods; a binomial test at 0.001 of each."""
-    truth, runs = target @ world.accuracy, 1000
-    weights: dict[tuple[str, Settings], Any] = {}
+    truth = target @ world.accuracy
+    weights: dict[tuple[str, bool], Any] = {}
     covered: Counter[tuple[str, str, bool]] = Counter()
-    for _ in range(runs):
+    curves, totals = [], []
+    for _ in range(RUNS):
         cells = world.draw(labels, generator)
+        curves.append(cells.sum(axis=1))
+        totals.append(cells.sum(axis=0))
         by_curves, by_class = (federation(labels, cells, disclosed) for disclosed in (False, True))
         fitted = fit(by_curves.statistics)
-        for method, settings in product(methods, ASKED):
+        for method, at_once in product(methods, (False, True)):
+            settings = Settings(interval="asymptotic", simultaneous=at_once)
             clients = by_class if method == "poststratified" else by_curves
-            if method == "poststratified" or (method, settings) not in weights:
+            if method == "poststratified" or (method, at_once) not in weights:
                 answer = estimator(method)(clients, target, settings)
-                weights[method, settings], uncertainty = answer.weights, answer.uncertainty
+                weights[method, at_once], uncertainty = answer.weights, answer.uncertainty
             else:  # these weights look at the labels alone, which stay the same
-                uncertainty = of_weights(clients, target, weights[method, settings], fitted)
+                uncertainty = of_weights(clients, target, weights[method, at_once], fitted)
             assert uncertainty is not None
             bounds = make_interval(uncertainty, target, clients, settings)
             inside = (bounds.lower <= truth + 1e-12) & (truth <= bounds.upper + 1e-12)
-            key = (method, settings.interval, settings.simultaneous)
-            covered[key] += int(inside.all() if settings.simultaneous else inside[4])
+            covered[method, "asymptotic", at_once] += int(inside.all() if at_once else inside[4])
+    one = np.ones(1, dtype=bool)
+    by_curves = of_counts(
+        labels, np.concatenate(curves, axis=1), np.zeros(len(labels), dtype=bool), np.zeros((0, 1, 1))
+    )
+    summed = np.concatenate(totals, axis=1)
+    by_class = of_counts(labels.sum(axis=0, keepdims=True), summed.sum(axis=0, keepdims=True), one, summed[None])
+    for method, interval, at_once in product(methods, HONEST, (False, True)):
+        # All replications' radii are estimated together: for all radii at once each has its part of the error.
+        settings = Settings(interval=interval, confidence=1 - 0.05 / (len(RADII) if at_once else 1))
+        lower, upper = ends_of(by_class if method == "poststratified" else by_curves, target, method, settings)
+        inside = (lower.reshape(RUNS, -1) <= truth + 1e-12) & (truth <= upper.reshape(RUNS, -1) + 1e-12)
+        covered[method, interval, at_once] = int(np.sum(inside.all(axis=1) if at_once else inside[:, 4]))
     for (method, interval, at_once), count in covered.items():
-        nominal = 0.95 if interval == "finite-sample" else 0.94
-        p_value = stats.binomtest(count, runs, nominal, alternative="less").pvalue
+        nominal = 0.95 if interval in HONEST else 0.94
+        p_value = stats.binomtest(count, RUNS, nominal, alternative="less").pvalue
         assert p_value > 0.001, (method, interval, at_once, count)
 
 
@@ -220,12 +238,13 @@ def test_intervals_cover_as_often_as_they_say(name: str) -> None:
 @pytest.mark.parametrize("name", SETTINGS)
 def test_intervals_cover_where_the_accuracies_are_worst_for_a_method(name: str, method: str) -> None:
     labels, target, generator = drawn_setting(name, "adversarial")
-    check_coverage(labels, target, adversarial(labels, target, method, ASKED[0]), [method], generator)
+    check_coverage(labels, target, adversarial(labels, target, method, Settings()), [method], generator)
 
 
+@pytest.mark.parametrize("interval", HONEST)
 @pytest.mark.parametrize("known", [True, False])
 def test_intervals_that_know_of_groups_cover_and_those_that_do_not_fail(
-    known: bool, make_report: Callable[..., Report]
+    known: bool, interval: str, make_report: Callable[..., Report]
 ) -> None:
     """Groups of ten alike examples: 20 groups of 10 at one client."""
     generator = np.random.default_rng(0)
@@ -233,7 +252,8 @@ def test_intervals_that_know_of_groups_cover_and_those_that_do_not_fail(
     for _ in range(300):
         certified = int(10 * generator.binomial(20, 0.5))
         effect = {"design_effect": [10.0]} if known else {}
-        result = estimate([make_report("a", [100, 100], [certified], **effect)], "uniform", "vw")
+        report = make_report("a", [100, 100], [certified], **effect)
+        result = estimate([report], "uniform", "vw", interval=interval)
         assert result.lower is not None
         assert result.upper is not None
         covered += result.lower[0] <= 0.5 <= result.upper[0]
@@ -243,7 +263,7 @@ def test_intervals_that_know_of_groups_cover_and_those_that_do_not_fail(
         assert covered / 300 < 0.75
 
 
-@pytest.mark.parametrize("interval", ["finite-sample", "asymptotic"])
+@pytest.mark.parametrize("interval", [*HONEST, "asymptotic"])
 @pytest.mark.parametrize("method", ["minimax", "vw", "poststratified", "blup"])
 def test_the_lower_end_allows_for_certificates_that_fail(method: str, interval: str) -> None:
     """Certificates that fail at the full allowed rate: the lower end stays below the true robust accuracy.
@@ -252,30 +272,27 @@ def test_the_lower_end_allows_for_certificates_that_fail(method: str, interval: 
     not robust is certified all the same with the failure probability, of all examples.
     """
     generator = np.random.default_rng(0)
-    failure = 0.05
+    failure, runs = 0.05, 200
     labels = dirichlet(0.5)(10, generator) * 30  # so many that chance does not hide what failing certificates do
+    labels = labels[labels.sum(axis=1) > 0]
     target = labels.sum(axis=0) / labels.sum()
-    robust = ordinary(10, generator).accuracy * (1 - failure)
-    world = World(robust + failure)
-    truth = target @ robust
+    robust = ordinary(10, generator).accuracy[:, 4] * (1 - failure)
+    opens = np.full(len(labels), method == "poststratified")
+    made = replicated(labels, robust + failure, generator, runs, opens)
+    made = replace(made, smoothing=replace(made.smoothing, failure_probability=failure))
     settings = Settings(interval=interval)
-    covered = naive = 0
-    runs = 200
-    for _ in range(runs):
-        made = federation(labels, world.draw(labels, generator), method == "poststratified")
-        made = replace(made, smoothing=replace(made.smoothing, failure_probability=failure))
-        answer = estimator(method)(made, target, settings)
-        assert answer.uncertainty is not None
-        bounds = make_interval(answer.uncertainty, target, made, settings)
-        covered += int(bounds.lower[4] <= truth[4])
-        naive += int(bounds.point_range[0][4] <= truth[4])
+    answer = estimator(method)(made, target, settings)
+    assert answer.uncertainty is not None
+    bounds = make_interval(answer.uncertainty, target, made, settings)
+    covered = int(np.sum(bounds.lower <= target @ robust))
     assert stats.binomtest(covered, runs, 0.95, alternative="less").pvalue > 0.001
-    assert naive == 0  # without the allowance it would hardly ever
+    assert not np.any(bounds.point_range[0] <= target @ robust)  # without the allowance it would hardly ever
 
 
+@pytest.mark.parametrize("interval", HONEST)
 @pytest.mark.parametrize("known", [True, False])
 def test_post_stratified_intervals_know_of_groups_that_span_classes(
-    known: bool, make_report: Callable[..., Report]
+    known: bool, interval: str, make_report: Callable[..., Report]
 ) -> None:
     """Groups of ten alike examples, five of each class: alike across the classes, too."""
     generator = np.random.default_rng(0)
@@ -284,7 +301,7 @@ def test_post_stratified_intervals_know_of_groups_that_span_classes(
         right = int(5 * generator.binomial(20, 0.5))
         effect = {"design_effect": [10.0], "largest_group": 10} if known else {}
         report = make_report("a", [100, 100], [2 * right], class_certified_counts=[[right], [right]], **effect)
-        result = estimate([report], "uniform", "poststratified")
+        result = estimate([report], "uniform", "poststratified", interval=interval)
         assert result.lower is not None
         assert result.upper is not None
         covered += result.lower[0] <= 0.5 <= result.upper[0]
@@ -303,24 +320,25 @@ def test_what_if_intervals_cover(mode: str, world: str) -> None:
     labels = labels[labels.sum(axis=1) > 0]
     mixes = generator.dirichlet(np.full(10, 0.5), size=6)
     accuracy = (
-        ordinary(10, generator).accuracy
-        if world == "ordinary"
-        else np.outer(generator.integers(0, 2, 10), np.ones(len(RADII))).astype(float)
+        ordinary(10, generator).accuracy[:, 4] if world == "ordinary" else generator.integers(0, 2, 10).astype(float)
     )
-    runs, covered = 200, np.zeros(len(mixes))
-    for _ in range(runs):
-        cells = World(accuracy).draw(labels, generator)
-        made = federation(labels, cells, False)
-        if mode == "partly open":
-            opens = np.arange(len(labels)) % 3 == 0
-            made = replace(made, has_class_counts=opens, class_rows=cells[opens])
-        evaluator = MixEvaluator(PreparedClients.of(made, Settings()), METHODS["blup"])
-        for index, mix in enumerate(mixes):
-            interval, truth = evaluator.at(mix).interval, (mix @ accuracy)[4]
-            assert interval is not None
-            covered[index] += interval.lower[4] <= truth + 1e-12 and truth <= interval.upper[4] + 1e-12
-    for count in covered:
-        assert stats.binomtest(int(count), runs, 0.95, alternative="less").pvalue > 0.001
+    opens = (np.arange(len(labels)) % 3 == 0) & (mode == "partly open")
+    runs = 1000
+    made = replicated(labels, accuracy, generator, runs, opens)
+    first = replace(
+        made, radii=(0.0,), certified_counts=made.certified_counts[:, :1], class_rows=made.class_rows[:, :, :1]
+    )
+    for interval in HONEST:
+        evaluator = MixEvaluator(PreparedClients.of(first, Settings(interval=interval)), METHODS["blup"])
+        for mix in mixes:
+            lower, upper = ends_of(made, mix, "blup", Settings(interval=interval))
+            check_ends(lower, upper, float(mix @ accuracy), 0.95, (interval, mode, world))
+            alone = evaluator.at(mix).interval
+            assert alone is not None
+            if evaluator.prepared.clients_differ:
+                continue  # by chance: the interval then allows for it
+            assert alone.point_range[0][0] == pytest.approx(lower[0], abs=1e-9)
+            assert alone.point_range[1][0] == pytest.approx(upper[0], abs=1e-9)
 
 
 def test_the_surest_interval_is_still_one() -> None:

@@ -95,6 +95,11 @@ class Cells:
         return float(sum(examples.sum() for _, examples in self._parts()))
 
     @property
+    def rows(self) -> int:
+        """Rows of cells by client or by class, whichever are more."""
+        return max((len(examples) for _, examples in self._parts()), default=1)
+
+    @property
     def equal_weights(self) -> tuple[float, int] | None:
         """The weight of every example that has any, and their number, where all weigh the same and are independent."""
         parts = [(np.broadcast_to(weights, examples.shape), examples) for weights, examples in self._parts()]
