@@ -23,10 +23,10 @@ from fedcert.estimation.clients.aggregated import AggregatedClients
 from fedcert.estimation.intervals.statement import make_interval
 from fedcert.estimation.methods.registry import estimator
 from fedcert.estimation.settings import Settings
-from fedcert.privacy.dp.accounting import Share, share_of
+from fedcert.privacy.dp.accounting import NoiseShares, Share, noise_shares
 from fedcert.privacy.dp.mechanism import with_noise
 from fedcert.report import DEFAULT_RADII, Smoothing, Sums
-from fedcert.report.privacy import AddedNoise, PrivacyBudget
+from fedcert.report.privacy import SIZE_RELEASES, AddedNoise, PrivacyBudget
 from fedcert.report.sums.algebra import noisy_sums
 from fedcert.secagg.threshold import max_colluders
 from machine import describe_machine
@@ -37,17 +37,20 @@ from factories import CLIENTS, TARGET_EXAMPLES, dirichlet, federation, ordinary,
 THRESHOLD = 2 * CLIENTS // 3 + 1
 
 
-def noisy(cells: np.ndarray, share: Share, budget: PrivacyBudget) -> AggregatedClients:
+def noisy(cells: np.ndarray, shares: NoiseShares, budget: PrivacyBudget) -> AggregatedClients:
     """Noisy sums of class x radius cells: all sites' shares drawn at once, as one discrete Gaussian."""
     classes = tuple(f"class {index}" for index in range(len(cells)))
     like = Sums(
         model="simulated", smoothing=Smoothing(sigma=0.5), radii=DEFAULT_RADII, classes=classes, contributors=CLIENTS,
         label_counts=(0,) * len(classes), certified_counts=(0,) * len(DEFAULT_RADII),
     )  # fmt: skip
-    every = Share(CLIENTS * share.variance, share.scale, share.rho)
+    in_cells, in_sizes = (
+        Share(CLIENTS * share.variance, share.scale, share.rho) for share in (shares.cells, shares.sizes)
+    )
+    sizes = np.tile(cells.sum(axis=1), (SIZE_RELEASES, 1))
     noise = AddedNoise(
-        budget=budget, rho=share.rho, variance=every.of_examples, scale=share.scale,
-        cells=with_noise(cells, every).tolist(),
+        budget=budget, rho=shares.rho, variance=in_cells.of_examples, sizes_variance=in_sizes.of_examples,
+        scale=in_cells.scale, cells=with_noise(cells, in_cells).tolist(), sizes=with_noise(sizes, in_sizes).tolist(),
     )  # fmt: skip
     return AggregatedClients(noisy_sums(like, noise, CLIENTS, "noise"))
 
@@ -70,9 +73,9 @@ def errors(classes: int, distance: float | None, seed: int, epsilons: list[float
     for epsilon in epsilons:
         for words, sites in (("together", THRESHOLD - max_colluders(THRESHOLD, CLIENTS)), ("each site", 1)):
             budget = PrivacyBudget(epsilon=epsilon)
-            share, way = share_of(budget, sites, cells.size), f"epsilon {epsilon:g}, {words}"
+            shares, way = noise_shares(budget, sites, *cells.shape), f"epsilon {epsilon:g}, {words}"
             try:
-                ways[way] = ("poststratified", noisy(cells, share, budget))
+                ways[way] = ("poststratified", noisy(cells, shares, budget))
             except EstimationProblem:  # more noise than counts: anything is possible
                 ways[way] = ("", None)
     found, settings = {}, Settings(seed=seed)

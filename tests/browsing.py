@@ -44,3 +44,4 @@ class Opened:
     def settled(self) -> None:
         """Wait until what was asked for is shown."""
         self.tab.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        self.until(lambda: self.tab.locator("#curve[aria-busy=true]").count() == 0)

@@ -279,7 +279,8 @@ def drawn_reports(
         if generator.random() < tells:
             parts["class_certified_counts"] = rows.tolist()
         if grouped:
-            parts |= {"design_effect": (1 + generator.random(radii)).tolist(), "largest_group": 3}
+            least = (3**2 + size - 3) / size  # one group of three, and single examples
+            parts |= {"design_effect": [least + (3 - least) * generator.random()] * radii, "largest_group": 3}
         made.append(
             Report(
                 client=f"site-{client:05d}", model="demo", smoothing={"sigma": 1.0}, radii=grid.tolist(),

@@ -429,7 +429,13 @@ def test_what_if_writes_a_table(reports: Path, tmp_path: Path, capsys: pytest.Ca
 
 def test_estimate_shows_the_curves_of_the_classes(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["estimate", str(reports), "--by-class"]) == 0
-    assert "class, at radius" in capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "class, at radius" in shown
+    assert "Each interval holds for its class by itself, not for a class picked by its estimate" in shown
+    assert run(["estimate", str(reports), "--all-classes"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "class, at radius" in shown
+    assert "The classes' intervals hold for all classes at once, the weakest included." in shown
     assert run(["estimate", str(reports), "--by-class", "--method", "vw"]) == 0
     assert "Method vw knows no curves of single classes." in capsys.readouterr().out
 

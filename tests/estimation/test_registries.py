@@ -137,7 +137,8 @@ def test_another_package_may_say_that_its_method_takes_sums(monkeypatch: pytest.
 
 
 def longer(of: Any, target: Any, confidence: float, simultaneous: bool, target_examples: int | None) -> Any:
-    return 2 * INTERVALS["finite-sample"].half_lengths(of, target, confidence, simultaneous, target_examples)
+    lower, upper = INTERVALS["hoeffding"].ends(of, target, confidence, simultaneous, target_examples)
+    return 2 * lower - of.centre, 2 * upper - of.centre
 
 
 def test_a_kind_of_interval_that_is_registered_works(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +146,7 @@ def test_a_kind_of_interval_that_is_registered_works(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(INTERVALS, "twice", kind)
     many: list[Report] = drawn_reports(30, 3, 4, seed=1, examples=5000)
     pool = np.sum([report.label_counts for report in many], axis=0)  # as a target it leaves no bias
-    plain, wide = estimate(many, pool, "vw"), estimate(many, pool, "vw", interval="twice")
+    plain, wide = (estimate(many, pool, "vw", interval=kind) for kind in ("hoeffding", "twice"))
     assert wide.guarantee.startswith("With probability more than 0.95")
     assert wide.interval is not None
     assert wide.interval.kind == "twice"
@@ -157,7 +158,9 @@ def test_a_kind_of_interval_that_is_registered_works(monkeypatch: pytest.MonkeyP
 
 
 def test_an_unknown_or_half_registered_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InvalidValue, match="interval must be 'finite-sample' or 'asymptotic', but is 'twice'"):
+    with pytest.raises(
+        InvalidValue, match="interval must be 'finite-sample', 'hoeffding' or 'asymptotic', but is 'twice'"
+    ):
         Settings(interval="twice")
     with pytest.raises(CallError, match="the interval 'twice' must have a function deviations, but has null"):
         IntervalKind("twice", "twice", "more than", longer, None)  # type: ignore[arg-type]

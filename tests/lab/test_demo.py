@@ -21,8 +21,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_writes_everything_it_names(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [
-        "curve.png", "data", "estimate-ap.json", "estimate-blup.json", "estimate-ga.json", "estimate-vw.json", "model.safetensors",
-        "page.html", "reports", "request.json", "truth.json",
+        "curve.png", "data", "estimate-ap.json", "estimate-blup.json", "estimate-ga.json", "estimate-poststratified.json", "estimate-vw.json",
+        "model.safetensors", "page.html", "reports", "reports-with-class-counts", "request.json", "truth.json",
     ]  # fmt: skip
     assert len(list((folder / "reports").iterdir())) == len(list((folder / "data").iterdir())) == 20
 

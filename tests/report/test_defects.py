@@ -266,11 +266,16 @@ def report() -> Iterator[Row]:
         "abstained",
         "at most the examples that are not certified (2), but is 3",
     )
-    effects = "a list of 1 to 10000 positive numbers, one per radius"
+    effects = "a list of 1 to 10000 numbers from 1, one per radius"
     yield from listed("design_effect", effects, null=True, required=False)
-    yield from number("design_effect[0]", "a finite number above 0", 0.0)
+    yield from number("design_effect[0]", "a finite number of at least 1", 0.99)
     yield "design_effect", "too short", [1.0], "design_effect", "of the same length as radii (3), but is a list of 1"
     yield from count("largest_group", "a whole number from 1 to 2^53", null=True, least=1)
+    why = "as the design effect is Σ m²/n over the sizes m of the groups"
+    too_large = f"at most largest_group (2), {why}, but is 2.5"
+    yield "design_effect", "above the largest group", [1.2, 2.5, 1.1], "design_effect[1]", too_large
+    too_small = f"at least 1.1 with largest_group 2 and 20 examples, {why}, but is 1.05"
+    yield "design_effect", "below what the largest group makes", [1.0, 1.05, 1.0], "design_effect[1]", too_small
     yield "largest_group", "more than all", 21, "largest_group", "at most the examples (20), but is 21"
     yield from count("samples", null=True)
     yield from text("software", null=True, required=False)
@@ -415,18 +420,23 @@ def sums() -> Iterator[Row]:
         matrix, short = f"{part}.labels_labels", "of the same length as classes (2), but is a list of 1"
         yield matrix, "not square", [[1, 2], [3]], f"{matrix}[1]", short
         yield matrix, "a row too few", [[1, 2]], matrix, short
-    effects = "a list of 1 to 10000 positive numbers, one per radius"
+    effects = "a list of 1 to 10000 numbers from 1, one per radius"
     yield from listed("design_effect", effects, null=True, required=False)
-    yield from number("design_effect[0]", "a finite number above 0", 0.0)
+    yield from number("design_effect[0]", "a finite number of at least 1", 0.99)
     yield "design_effect", "too short", [1.0], "design_effect", "of the same length as radii (3), but is a list of 1"
     yield from count("largest_group", "a whole number from 1 to 2^53", null=True, least=1)
     for wrong, came in ((1, "1"), ("yes", "'yes'"), (None, "null"), ([], "an empty list")):
         yield "alike", came, wrong, "alike", f"true or false, but is {came}"
     yield from text("noise", null=True, required=False)
     for wrong, came in ((7, "7"), ("a", "'a'"), ([], "an empty list")):
-        yield "private", came, wrong, "private", f"an object with budget, rho, variance, cells, or null, but is {came}"
+        parts = "budget, rho, variance, sizes_variance, cells, sizes"
+        yield "private", came, wrong, "private", f"an object with {parts}, or null, but is {came}"
     above = "a finite number above 0"
-    for path, most in (("private.variance", ""), ("private.budget.epsilon", " and of at most 100")):
+    for path, most in (
+        ("private.variance", ""),
+        ("private.sizes_variance", ""),
+        ("private.budget.epsilon", " and of at most 100"),
+    ):
         for wrong, came in ((0, "0"), (-1, "-1"), (math.nan, "nan"), (None, "null"), ("a", "'a'")):
             yield path, f"the value {came}", wrong, path, f"{above}{most}, but is {came}"
     yield from number("private.rho", above, 0)
@@ -480,6 +490,30 @@ def sums() -> Iterator[Row]:
         [1],
         "private.cells[0]",
         ("of the same length as radii and one more (4), but is a list of 1"),
+    )
+    for wrong, came in ((None, "null"), (7, "7"), ([], "an empty list"), ([[1, 1]] * 3, "a list of 3")):
+        rows = "a list of 1 to 2 rows, one per release"
+        yield "private.sizes", came, wrong, "private.sizes", f"{rows}, but is {came}"
+    yield (
+        "private.sizes[0][0]",
+        "not whole",
+        1.5,
+        "private.sizes[0][0]",
+        ("a whole number from -9007199254740992 to 2^53, but is 1.5"),
+    )
+    yield (
+        "private.sizes",
+        "one release",
+        [[1, 1]],
+        "private.sizes",
+        ("of the same length as releases (2), but is a list of 1"),
+    )
+    yield (
+        "private.sizes[0]",
+        "a class too few",
+        [1],
+        "private.sizes[0]",
+        ("of the same length as classes (2), but is a list of 1"),
     )
     yield from text("software", null=True, required=False)
     yield from moment("created")

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from fedcert.cli.console import print_result, progress, results
+from fedcert.estimation.result import Estimate
 from fedcert.show.sentences import at_radius, default_radius
 from fedcert.show.terminal import curve_table, error_table
 
@@ -20,6 +21,7 @@ _FILES = (
     ("model.safetensors", "the federated model's weights"),
     ("data/", "each client's test examples, which never leave it"),
     ("reports/", "what each client sent: counts, nothing else"),
+    ("reports-with-class-counts/", "the same with certify --class-counts"),
     ("estimate-*.json", "what the server made of them, by method"),
     ("truth.json", "the target's own certificates, which nobody has in practice"),
     ("curve.png", "the picture"),
@@ -32,7 +34,17 @@ def demo(
     seed: Annotated[int, Option(min=0, max=2**63 - 1, help="Of everything random.")] = 0,
 ) -> None:
     """Show the whole story on handwritten digits: train, certify, estimate, compare with the truth."""
-    from fedcert.lab.demo import BEST, CLIENTS, CONCENTRATION, ROUNDS, SIGMA, TARGET_SIZE, check_folder, run_demo
+    from fedcert.lab.demo import (
+        BEST,
+        CLIENTS,
+        CONCENTRATION,
+        DISCLOSED,
+        ROUNDS,
+        SIGMA,
+        TARGET_SIZE,
+        check_folder,
+        run_demo,
+    )
 
     check_folder(out)
     console = results()
@@ -52,18 +64,22 @@ def demo(
 
         run = run_demo(out, seed, show_stage)
     examples = sum(report.examples for report in run.reports)
-    best = next(estimate for estimate in run.estimates if estimate.method == BEST)
+    best, disclosed = (
+        next(estimate for estimate in run.estimates if estimate.method == method) for method in (BEST, DISCLOSED)
+    )
     radius = default_radius(best)
     print_result(f"{at_radius(best, radius)} The truth is {100 * run.truth.certified_accuracy[radius]:.1f}.")
+    print_result(_gain(best, disclosed, radius))
     console.print(
         f"\n{len(run.reports)} reports over {examples} test examples, {run.truth.examples} examples tell the truth.\n"
-        "VW, AP and GA are the paper's methods, BLUP is fedcert's; RMSE and MAPE say how far each is from the truth:"
+        "VW, AP and GA are the paper's methods, BLUP and post-stratification (from counts per class) are fedcert's;\n"
+        "RMSE and MAPE say how far each is from the truth:"
     )
     console.print(curve_table(run.estimates, run.truth.certified_accuracy))
     console.print(error_table(run.errors, run.estimates))
     console.print(f"Files in {run.folder}:", markup=False)
     for name, words in _FILES:
-        console.print(f"  {name:<18} {words}", markup=False)
+        console.print(f"  {name:<26} {words}", markup=False)
     where, program = shlex.quote(str(run.folder)), shlex.quote(_program())
     console.print("\nTry next:")
     model = f"fedcert.lab.networks:digits_network {where}/data/client-03.npz --weights {where}/model.safetensors"
@@ -73,6 +89,17 @@ def demo(
         f"certify {model} --request {where}/request.json --client client-03 --dry-run",
     ):
         print_result(f"  {program} {arguments}", soft_wrap=True)
+
+
+def _gain(curves: Estimate, disclosed: Estimate, radius: int) -> str:
+    """What counts per class do for the interval, in a sentence."""
+    assert curves.lower and curves.upper and disclosed.lower and disclosed.upper  # noqa: S101, PT018
+    ends = disclosed.lower[radius], disclosed.upper[radius]
+    ratio = (curves.upper[radius] - curves.lower[radius]) / (ends[1] - ends[0])
+    return (
+        "That is from the sites' curves alone. With counts per class (fedcert certify --class-counts) it is "
+        f"between {100 * ends[0]:.1f} and {100 * ends[1]:.1f}: {ratio:.1f} times as short."
+    )
 
 
 def _program() -> str:

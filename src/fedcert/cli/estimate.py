@@ -23,7 +23,7 @@ from fedcert.report import LoadedReports, Report, check_compatible, check_writab
 from fedcert.show.figures import FORMATS, plot
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import SUFFIXES, write_page
-from fedcert.show.sentences import at_radius, default_radius, method_of, share, verdict
+from fedcert.show.sentences import at_radius, class_intervals, default_radius, method_of, share, verdict
 from fedcert.show.terminal import check_lines, class_table, curve_table, error_table, weight_table
 
 
@@ -45,7 +45,10 @@ def estimate(
     target_examples: options.TargetExamples = None,
     non_negative: Annotated[bool, Option(help="Keep weights at or above 0 (minimax, blup).")] = False,
     screen: options.Screen = False,
-    by_class: Annotated[bool, Option(help="Show the curve of each class too.")] = False,
+    by_class: Annotated[
+        bool, Option(help="Show the curve of each class too; its interval is for a class named beforehand.")
+    ] = False,
+    all_classes: options.AllClasses = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Estimate the certified accuracy of a target population from the clients' reports."""
@@ -57,7 +60,7 @@ def estimate(
     settings = from_options(
         Settings, subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed, confidence=confidence,
         interval=interval, simultaneous=simultaneous, target_examples=target_examples, non_negative=non_negative,
-        screen=screen,
+        screen=screen, all_classes=all_classes,
     )  # fmt: skip
     with working("estimating"):
         prepared = PreparedClients.of(clients_of(loaded), settings)
@@ -70,7 +73,7 @@ def estimate(
     if as_json:
         print_json(result)
     else:
-        show_estimate(result, true, by_class)
+        show_estimate(result, true, by_class or all_classes)
         for path in written:
             print_result(f"Wrote {path}.")
 
@@ -134,6 +137,8 @@ def show_estimate(result: Estimate, true: Sequence[float] | None = None, by_clas
     if by_class:
         classes = class_table(result)
         print_result(classes if classes is not None else f"Method {result.method} knows no curves of single classes.")
+        if classes is not None:
+            print_result(class_intervals(result))
     weights = weight_table(result)
     if weights is not None:
         print_result(weights)

@@ -73,6 +73,9 @@ WhatIfMethodName = Annotated[str, RegistryOption(_what_if_methods)]
 Confidence = Annotated[float, Option(help="Of the interval.")]
 IntervalName = Annotated[str, RegistryOption(_intervals)]
 Simultaneous = Annotated[bool, Option(help="An interval for all radii at once.")]
+AllClasses = Annotated[
+    bool, Option(help="Intervals of single classes that hold for all at once, so for the weakest too.")
+]
 TargetExamples = Annotated[int | None, Option(help="The target is a set of so many examples.")]
 Screen = Annotated[bool, Option(help="Leave out clients whose curves the others cannot explain.")]
 AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]

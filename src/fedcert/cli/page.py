@@ -40,6 +40,7 @@ def page(
     target_examples: options.TargetExamples = None,
     seed: Annotated[int, Option(help="Of the draws (ap, ga).")] = 0,
     screen: options.Screen = False,
+    all_classes: options.AllClasses = False,
 ) -> None:
     """Write a page to read, to try other class mixes on and to pass on: one HTML file that works offline."""
     check_writable(out, SUFFIXES, [*files, *files_among(target)])
@@ -49,12 +50,13 @@ def page(
             target=(target, "uniform"), method=(method, "auto"), confidence=(confidence, 0.95), seed=(seed, 0),
             interval=(interval, "finite-sample"), simultaneous=(simultaneous, False),
             target_examples=(target_examples, None), screen=(screen, False),
+            all_classes=(all_classes, False),
         )  # fmt: skip
         contents = Contents.of_estimates(estimates)
     else:
         settings = from_options(
             Settings, seed=seed, confidence=confidence, interval=interval, simultaneous=simultaneous,
-            target_examples=target_examples, screen=screen,
+            target_examples=target_examples, screen=screen, all_classes=all_classes,
         )  # fmt: skip
         with working("reading and estimating"):
             prepared = PreparedClients.of(clients_of(load(files)), settings)

@@ -19,7 +19,7 @@ from fedcert.cli import options
 from fedcert.cli.console import print_json, print_result, working
 from fedcert.cli.inputs import option
 from fedcert.errors import InvalidValue
-from fedcert.estimation.plan import PrecisionPlan, plan_precision
+from fedcert.estimation.plan import AccuracyPlan, PrecisionPlan, plan_precision
 from fedcert.estimation.target import distribution_of, target_of
 from fedcert.show.terminal import printable
 
@@ -28,6 +28,8 @@ _HISTOGRAMS = MappingOf(
 )
 _SHOWN = 5
 """Rows of each table: those whose growth helps most."""
+_TINY = 1e-12
+"""Keeps ratios defined where no length is needed at all."""
 
 
 def plan(
@@ -66,10 +68,33 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and math.isinf(value) else value
 
 
+def _show_accuracies(rows: tuple[AccuracyPlan, ...]) -> None:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title in (
+        "if so much is certified",
+        "without counts per class",
+        "no method below",
+        "with them",
+        "no method below",
+    ):
+        table.add_column(title, justify="right")
+    for row in rows:
+        lengths = (row.half_length, row.least_half_length, row.class_half_length, row.class_least_half_length)
+        table.add_row(f"{row.accuracy:.0%}", *(f"±{length:.4f}" for length in lengths))
+    print_result(table)
+    longest = rows[0]
+    print_result(
+        f"That is {longest.half_length / max(longest.least_half_length, _TINY):.1f} and "
+        f"{longest.class_half_length / max(longest.class_least_half_length, _TINY):.1f} times the information bound at "
+        f"{longest.accuracy:.0%}: on average, no valid interval is shorter than that with many examples."
+    )
+
+
 def _show(precision: PrecisionPlan, confidence: float, wanted: float | None) -> None:
     examples, halves = precision.examples, (precision.half_length, precision.class_half_length)
     print_result(f"With {examples:,} test examples, an interval of {confidence:.0%} confidence at one radius would be")
-    print_result(f"  ±{halves[0]:.3f} without counts per class, ±{halves[1]:.3f} with them from everyone.")
+    print_result(f"  ±{halves[0]:.3f} at most without counts per class, ±{halves[1]:.3f} with them from everyone.")
+    _show_accuracies(precision.accuracies)
     if precision.missing:
         named = ", ".join(f"{name} ({share:.1%})" for name, share in list(precision.missing.items())[:10])
         print_result(f"Nobody holds {named} of the target: no number of other examples makes up for that.")

@@ -146,9 +146,11 @@ def release(
     own: Report = read_record(report, Report)
     read_policy(policy).check_release(own, budget)
     noisy = released(own, budget)
-    deviation = (noisy.private.variance if noisy.private is not None else 0.0) ** 0.5
-    words = f"get noise of standard deviation {deviation:.1f}: {describe_budget(budget)}"
-    print_result(f"{len(own.classes) * (len(own.radii) + 1):,} counts {words}.")
+    assert noisy.private is not None  # noqa: S101
+    of_cells, of_sizes = (variance**0.5 for variance in (noisy.private.variance, noisy.private.sizes_variance))
+    counts = f"{len(own.classes) * (len(own.radii) + 1):,} counts get noise of standard deviation {of_cells:.1f}"
+    sizes = f"the classes' sizes, which are released twice, noise of {of_sizes:.1f}"
+    print_result(f"{counts}, and {sizes}: {describe_budget(budget)}.")
     if not dry_run:
         write_whole(out, noisy.dumps())
         print_result(f"Wrote {out}. Each further release of the same examples adds to epsilon.")

@@ -21,8 +21,17 @@ from fedcert.estimation.methods.point_estimate import PointEstimate
 from fedcert.estimation.methods.registry import Method
 from fedcert.estimation.mix_evaluator import MixEstimate, MixEvaluator
 from fedcert.estimation.prepared import PreparedClients
-from fedcert.estimation.result import BiasBound, ClassCurves, Estimate, Interval, Mismatch, TargetCurve, WhatIf
-from fedcert.estimation.settings import OF_INTERVALS, RECORDED
+from fedcert.estimation.result import (
+    ALL_CLASSES,
+    BiasBound,
+    ClassCurves,
+    Estimate,
+    Interval,
+    Mismatch,
+    TargetCurve,
+    WhatIf,
+)
+from fedcert.estimation.settings import OF_INTERVALS
 from fedcert.estimation.target import distribution_of
 from fedcert.estimation.weights import Weights
 from fedcert.report import Target
@@ -73,7 +82,7 @@ def assemble(prepared: PreparedClients, method: Method, target: Target) -> Estim
         excluded=dict(clients.excluded),
         checks=tuple(_checks(prepared, evaluation, reached)),
         details={**point.details, **{name: value for name, value in recorded.items() if value is not None}},
-        settings={**point.settings, **settings.used(*RECORDED)},
+        settings={**point.settings, **settings.recorded()},
         model=clients.model,
         smoothing=clients.smoothing,
         classes=clients.classes,
@@ -145,7 +154,8 @@ def _class_curves(evaluator: MixEvaluator, point: PointEstimate) -> ClassCurves 
     if not known or len(evaluator.prepared.clients.classes) > _MOST_CLASSES:
         return None
     curves, lower, upper = _rows(evaluator.by_class())
-    return ClassCurves(certified_accuracy=curves, lower=lower, upper=upper)
+    scope = ALL_CLASSES if evaluator.prepared.settings.all_classes else None
+    return ClassCurves(certified_accuracy=curves, lower=lower, upper=upper, scope=scope)
 
 
 def _weights(point: PointEstimate, clients: Clients) -> Weights | None:

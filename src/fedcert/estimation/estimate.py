@@ -35,6 +35,7 @@ def estimate(
     non_negative: bool = False,
     screen: bool = False,
     trusted: Iterable[str] = (),
+    all_classes: bool = False,
 ) -> Estimate:
     """Estimate the certified accuracy of a target population from the clients' reports.
 
@@ -55,6 +56,8 @@ def estimate(
         non_negative: keep the weights of minimax and BLUP at or above 0.
         screen: leave out clients whose curves the others cannot explain, and cut huge ones to size.
         trusted: clients that screening never leaves out, and only cuts to size.
+        all_classes: intervals of single classes (`by_class`) that hold for all classes at once, and so for the weakest
+            one too, rather than each by itself.
 
     Raises:
         CannotCombine: reports or sums that do not belong together.
@@ -76,7 +79,7 @@ def estimate(
     """
     settings = Settings(
         subsets, subset_size, threshold, seed, confidence, interval, simultaneous, target_examples, non_negative,
-        screen, tuple(trusted),
+        screen, tuple(trusted), all_classes,
     )  # fmt: skip
     return estimate_of(PreparedClients.of(clients_of(reports), settings), target, method)
 

@@ -3,7 +3,7 @@ the page, whose script is a port of it (`mix_forms` packs what that needs)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from fedcert.estimation.methods.minimax import shortest_of_curves
 from fedcert.estimation.methods.point_estimate import PointEstimate
 from fedcert.estimation.methods.registry import Method, check_knows
 from fedcert.estimation.prepared import PreparedClients
+from fedcert.estimation.settings import Settings
 
 _SAME_MIX = 1e-9
 """Shares that differ by no more than this are the same: a target is written down in decimals."""
@@ -64,7 +65,10 @@ class MixEvaluator:
             CallError: the method cannot be loaded.
             EstimationProblem: the method needs more than is known.
         """
-        clients, settings = self.prepared.clients, self.prepared.settings
+        return self._at(mix, self.prepared.settings)
+
+    def _at(self, mix: Floats, settings: Settings) -> MixEstimate:
+        clients = self.prepared.clients
         point = self.method.estimator()(clients, mix, settings)
         if point.uncertainty is None:
             curve = np.clip(point.certified_accuracy, 0.0, 1.0)  # a weighted mean may be outside by rounding
@@ -76,8 +80,16 @@ class MixEvaluator:
         return MixEstimate(mix, point, curve, interval, effects)
 
     def by_class(self) -> list[MixEstimate]:
-        """The estimates for targets of one class each."""
-        return [self.at(mix) for mix in np.eye(len(self.prepared.clients.classes))]
+        """The estimates for targets of one class each.
+
+        Guarantee: each interval's own, for its class by itself, and not for a class that is picked by its estimate.
+        With the setting `all_classes`, the confidence 1 - q holds for all M classes at once, by a union over intervals
+        of confidence 1 - q/M.
+        """
+        classes, settings = len(self.prepared.clients.classes), self.prepared.settings
+        if settings.all_classes:
+            settings = replace(settings, confidence=1 - (1 - settings.confidence) / classes)
+        return [self._at(mix, settings) for mix in np.eye(classes)]
 
     @property
     def statement(self) -> IntervalStatement:

@@ -1,8 +1,9 @@
-"""A mix evaluator as arrays that do not grow with the clients: what the page's script evaluates any class mix from.
+"""A mix evaluator as arrays: what the page's script evaluates any class mix from.
 
 Post-stratified estimates need the totals of each class. BLUP and its interval need matrices of classes x classes, a few
 for each radius where clients' examples come in groups or clients differ: every variance in an interval is a quadratic
-form in the mix, or in the coefficients that give the clients their weights.
+form in the mix, or in the coefficients that give the clients their weights. These do not grow with the clients; the
+label counts of each client, which the finite-sample interval of curves needs besides, do.
 
 Guarantee: for any mix, what follows from the arrays is what `MixEvaluator.at` gives with the same method and settings,
 but for sums whose second sum allows for client effects on one target alone, and for non-negative weights.
@@ -40,7 +41,7 @@ from fedcert.estimation.settings import OF_INTERVALS, Settings
 MOST_CLASSES = 200
 """Of more classes, clients are not weighed in the browser: the arrays would be 6 MB and a solve would take seconds."""
 MOST_CELLS = 200_000
-"""Clients times classes of which the page carries the label counts: some 500 KB."""
+"""Clients times classes of which the page carries the label counts: some 270 KB, where most are below 128."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class ByClass:
         certified: certified ones, classes x radii.
         inflation: how much groups inflate the variance of each class.
         cells: of the least-favourable interval.
-        noise: see `Clients.noise_variance`.
+        sizes: those that choose and weigh noisy classes, see `NoisyTotals`; None without noise.
         fallback_curve: see `Clients.fallback_curve`.
     """
 
@@ -90,7 +91,7 @@ class ByClass:
     certified: Floats
     inflation: Floats
     cells: ClassCells
-    noise: Floats | None
+    sizes: Floats | None
     fallback_curve: Floats | None
 
 
@@ -108,6 +109,7 @@ class ByClient:
         factor: how much groups inflate variances, at each radius.
         squares: quadratic forms of Σ a²/n at each radius, groups included; None where `factor` is enough.
         variance: those of the estimated variance; None where squares stand for it.
+        asymmetry: the same with each class's variance times 1 - 2L, L its accuracy.
         labels: examples of each class, where classes are weighed and nothing else; None where not.
         inflation: how much groups inflate the variance of each class, in the same case.
         client_cells, class_cells: of the least-favourable interval; None where there are none of the kind. With neither
@@ -128,6 +130,7 @@ class ByClient:
     factor: Floats
     squares: Floats | None
     variance: Floats | None
+    asymmetry: Floats | None
     labels: Floats | None
     inflation: Floats | None
     client_cells: ClientCells | None
@@ -157,8 +160,7 @@ class MixForms:
 
     Attributes:
         method: its name.
-        interval: whether the interval follows too; False for quantiles that are simulated, and for kinds of intervals
-            that the script does not have.
+        no_interval: why the interval does not follow too, in words; None where it does.
         kind: of interval, as it says of itself.
         guarantee: what holds of the intervals, in words.
         settings: confidence, interval, simultaneous and target_examples.
@@ -169,7 +171,7 @@ class MixForms:
     """
 
     method: str
-    interval: bool
+    no_interval: str | None
     kind: str
     guarantee: str
     settings: Mapping[str, Any]
@@ -188,7 +190,7 @@ def poststratified_forms(prepared: PreparedClients) -> MixForms | None:
 def blup_forms(prepared: PreparedClients) -> MixForms | None:
     """Of BLUP; None where totals alone are known, with noise, non-negative weights or too many classes."""
     clients = prepared.clients
-    if clients.statistics is None or clients.noise_variance is not None or prepared.settings.non_negative:
+    if clients.statistics is None or clients.noisy_totals is not None or prepared.settings.non_negative:
         return None
     return _forms(prepared, "blup")
 
@@ -202,31 +204,41 @@ def _forms(prepared: PreparedClients, method: str) -> MixForms | None:
     each = None if by_class else _by_client(clients, settings, prepared.clients_differ)
     statement = MixEvaluator(prepared, METHODS[method]).statement
     return MixForms(
-        method, _follows(prepared, each), statement.kind, statement.guarantee, settings.used(*OF_INTERVALS),
+        method, _no_interval(prepared, each), statement.kind, statement.guarantee, settings.used(*OF_INTERVALS),
         clients.smoothing.failure_probability, pooled_mix(clients), classes, each, _effect_forms(prepared, by_class),
     )  # fmt: skip
 
 
-def _follows(prepared: PreparedClients, by_client: ByClient | None) -> bool:
+def _no_interval(prepared: PreparedClients, by_client: ByClient | None) -> str | None:
+    """Why the interval does not follow from the arrays; None where it does."""
     kind, clients = interval_kind(prepared.settings.interval), prepared.clients
-    if by_client is not None and by_client.client_cells is not None:
-        if not kind.uses_variances and by_client.client_cells.labels.size > MOST_CELLS:
-            return False
-        if isinstance(clients, ReportedClients) and clients.largest_groups is not None and not by_client.known:
-            return False  # which of two statistics is shorter would have to be decided for each mix
-    if not prepared.settings.simultaneous:
-        return kind.scripted
+    if clients.noisy_totals is not None:
+        return "The page's script does not have the interval of sums with noise for privacy."
+    if not kind.scripted:
+        return f"The page's script does not have the interval {kind.title!r}."
+    if by_client is not None and isinstance(clients, ReportedClients):
+        if kind.needs_cells is not None and clients.label_counts.size > MOST_CELLS and by_client.labels is None:
+            return (
+                f"It rests on the label counts of single clients, and the page carries no more than {MOST_CELLS:,} of "
+                f"them: here are {clients.count:,} clients with {len(clients.classes):,} classes."
+            )
+        if clients.largest_groups is not None and not by_client.known and by_client.labels is None:
+            return (  # which of two statistics is shorter would have to be decided for each mix
+                "Examples come in groups and only some clients disclose counts per class, which the page's script "
+                "does not know."
+            )
     by_variance = by_client is None or by_client.known or by_client.labels is not None
-    simulated = kind.simulated and by_variance and prepared.clients.noise_variance is None
-    return kind.scripted and not simulated and not prepared.clients_differ
+    simulated = kind.simulated and by_variance
+    if prepared.settings.simultaneous and (simulated or prepared.clients_differ):
+        return "For all radii at once its quantiles are simulated, which the page's script does not do."
+    return None
 
 
 def _by_class(clients: Clients) -> ByClass:
     assert clients.class_totals is not None  # noqa: S101
-    return ByClass(
-        *clients.class_totals, ingredients.class_inflation(clients), _class_cells(clients), clients.noise_variance,
-        clients.fallback_curve,
-    )  # fmt: skip
+    sizes = None if clients.noisy_totals is None else clients.noisy_totals.sizes
+    inflation, cells = ingredients.class_inflation(clients), _class_cells(clients)
+    return ByClass(*clients.class_totals, inflation, cells, sizes, clients.fallback_curve)
 
 
 def _class_cells(clients: Clients) -> ClassCells:
@@ -234,8 +246,10 @@ def _class_cells(clients: Clients) -> ClassCells:
     return ClassCells(rows.weights[:, 0], rows.examples, rows.smooth.astype(np.float64))
 
 
-def _client_cells(clients: ReportedClients, chosen: npt.NDArray[np.bool_]) -> ClientCells | None:
-    if not chosen.any():
+def _client_cells(clients: ReportedClients, settings: Settings, chosen: npt.NDArray[np.bool_]) -> ClientCells | None:
+    """Of the chosen clients; None where there are none, or where the interval does not need or does not have them."""
+    needed = interval_kind(settings.interval).needs_cells and clients.label_counts.size <= MOST_CELLS
+    if not needed or not chosen.any():
         return None
     count = int(chosen.sum())
     groups = np.ones(count) if clients.largest_groups is None else clients.largest_groups[chosen].astype(np.float64)
@@ -245,17 +259,17 @@ def _client_cells(clients: ReportedClients, chosen: npt.NDArray[np.bool_]) -> Cl
 
 def _by_client(clients: Clients, settings: Settings, differ: bool) -> ByClient:
     fitted = fit(statistics_of(clients))
-    weighed, factor, squares, variance = fitted.statistics, np.ones(len(clients.radii)), None, None
-    labels = inflation = client_cells = class_cells = None
+    weighed, factor = fitted.statistics, np.ones(len(clients.radii))
+    squares = variance = asymmetry = labels = inflation = client_cells = class_cells = None
     known = isinstance(clients, ReportedClients) and (differ or clients.class_totals is None)
     if isinstance(clients, ReportedClients) and known:
         weighed = overall_statistics_of(clients)
-        squares, variance = _variance_forms(clients, settings, fitted)
-        client_cells = _client_cells(clients, np.ones(clients.count, dtype=np.bool_))
+        squares, variance, asymmetry = _variance_forms(clients, settings, fitted)
+        client_cells = _client_cells(clients, settings, np.ones(clients.count, dtype=np.bool_))
     elif ingredients.weighs_classes_alone(clients, weighed):
         labels, inflation, class_cells = weighed.labels, ingredients.class_inflation(clients), _class_cells(clients)
     elif isinstance(clients, ReportedClients):
-        client_cells, class_cells = _client_cells(clients, ~clients.has_class_counts), _class_cells(clients)
+        client_cells, class_cells = _client_cells(clients, settings, ~clients.has_class_counts), _class_cells(clients)
     else:
         factor = clients.largest_design_effects
         if weighed is not clients.overall_statistics:
@@ -264,22 +278,24 @@ def _by_client(clients: Clients, settings: Settings, differ: bool) -> ByClient:
     return ByClient(
         weighed.clients, weighed.examples or float(examples(clients)), weighed.labels_labels, weighed.labels_certified,
         weighed.rounding, directions.values, directions.vectors, directions.ones,
-        deviations_for(settings, len(clients.radii)), fitted.class_accuracy, known, factor, squares, variance, labels,
-        inflation, client_cells, class_cells,
+        deviations_for(settings, len(clients.radii)), fitted.class_accuracy, known, factor, squares, variance,
+        asymmetry, labels, inflation, client_cells, class_cells,
     )  # fmt: skip
 
 
 def _variance_forms(
     federation: ReportedClients, settings: Settings, fitted: Fit
-) -> tuple[Floats | None, Floats | None]:
-    """Σ l lᵀ/n with design effects, and with each client's variance at each radius."""
+) -> tuple[Floats | None, Floats | None, Floats | None]:
+    """Σ l lᵀ/n with design effects, with each client's variance at each radius, and with its asymmetry."""
     effects = federation.design_effects
     squares = None if effects is None else _quadratic(federation, effects / federation.sizes[:, None])
     if not interval_kind(settings.interval).uses_variances:
-        return squares, None
+        return squares, None, None
     accuracy = ingredients.away_from_certain(fitted.class_accuracy)
-    each = federation.mixes @ (accuracy * (1 - accuracy)) / federation.sizes[:, None]
-    return squares, _quadratic(federation, each if effects is None else each * effects)
+    scale = (1.0 if effects is None else effects) / federation.sizes[:, None]
+    spread = accuracy * (1 - accuracy)
+    variance = _quadratic(federation, federation.mixes @ spread * scale)
+    return squares, variance, _quadratic(federation, federation.mixes @ (spread * (1 - 2 * accuracy)) * scale)
 
 
 def _quadratic(federation: ReportedClients, factors: Floats) -> Floats:

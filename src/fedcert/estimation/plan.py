@@ -2,33 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedcert._arrays import Floats
 from fedcert._threads import single_blas_thread
 from fedcert.errors import EstimationProblem
-from fedcert.estimation.intervals.half_lengths import hoeffding_deviations
-from fedcert.estimation.methods.minimax_solver import shortest
+from fedcert.estimation.clients import ReportedClients
+from fedcert.estimation.intervals.finite_sample import finite_sample
+from fedcert.estimation.intervals.information_bound import shortest_expected_length
+from fedcert.estimation.intervals.ingredients import Uncertainty
+from fedcert.estimation.methods.minimax import shortest_of_curves
+from fedcert.estimation.methods.poststratified import poststratified
+from fedcert.estimation.settings import Settings
+from fedcert.report import Smoothing
 
-_LARGEST_GROWTH, _SMALLEST_GROWTH = 1e6, 1e-6
-"""Factors of the clients' sizes that are considered: from one example to more than any client will have."""
-_BISECTIONS, _CLOSE_ENOUGH = 40, 1.001
-"""Halvings at most, and the ratio of the ends at which they stop: three digits of a plan are plenty."""
+ACCURACIES = (0.5, 0.1, 0.01)
+"""Accuracies that are planned for: the one of the longest interval, and two that large radii have."""
+_LARGEST_GROWTH = 1e6
+"""More than any client will grow."""
+_BISECTIONS, _CLOSE_ENOUGH = 40, 1.005
+"""Halvings at most, and the ratio of the ends at which they stop: two digits of a plan are plenty."""
 _GROWTH = 0.01
 """The growth whose effect is reported."""
 
 
 @dataclass(frozen=True)
-class PrecisionPlan:
-    """What to expect of the finite-sample interval, at any accuracy.
+class AccuracyPlan:
+    """What to expect at one accuracy, all classes alike.
 
     Attributes:
-        half_length: without counts per class, with the minimax weights.
+        accuracy: the certified accuracy.
+        half_length: without counts per class.
+        class_half_length: with counts per class from all clients (post-stratified).
+        least_half_length: what no valid interval is below on average without counts per class, with many examples.
+        class_least_half_length: the same with counts per class.
+    """
+
+    accuracy: float
+    half_length: float
+    class_half_length: float
+    least_half_length: float
+    class_least_half_length: float
+
+
+@dataclass(frozen=True)
+class PrecisionPlan:
+    """What to expect of the finite-sample interval.
+
+    Attributes:
+        half_length: without counts per class, at an accuracy of ½, where intervals are longest.
         class_half_length: with counts per class from all clients (post-stratified), missing classes included.
-        clients: client -> how much of the half-length 1% more examples of its mix would take off.
+        accuracies: the same at several accuracies, beside the information bound.
+        clients: client -> about how much of the half-length 1% more examples of its mix would take off.
         classes: class -> the same for 1% more examples of that class, with counts per class.
         missing: classes of the target that no client holds, and their share.
         examples: how many there are.
@@ -39,6 +67,7 @@ class PrecisionPlan:
 
     half_length: float
     class_half_length: float
+    accuracies: tuple[AccuracyPlan, ...]
     clients: Mapping[str, float]
     classes: Mapping[str, float]
     missing: Mapping[str, float]
@@ -72,46 +101,102 @@ def plan_precision(
     if not held.any():
         raise EstimationProblem("no client has any test example, so there is nothing to plan with")
     names = [name for name, has in zip(histograms, held, strict=True) if has]
-    labels, sizes = counts[held], counts[held].sum(axis=1)
-    mixes, totals = labels / sizes[:, None], labels.sum(axis=0)
-    z = hoeffding_deviations(confidence)
-    matrix = labels.T @ mixes
-    best = shortest(matrix, target, z)
-    weights = sizes * (mixes @ best.coefficients)
-    chance = float(np.sqrt(np.sum(weights**2 / sizes)))
-    # By the envelope theorem the weights may stay as they are while a client grows a little.
-    gains = _GROWTH * z * weights**2 / sizes / (2 * chance)
-    some = totals > 0
-    squares = np.where(some, target**2 / np.where(some, totals, 1.0), 0.0)
-    share = float(target[~some].sum())
-    class_chance = float(np.sqrt(squares.sum()))
-    class_gains = _GROWTH * z * squares / (2 * class_chance) if class_chance > 0 else squares
+    settings = Settings(confidence=confidence)
+    clients = _expected(counts[held], tuple(names), classes, ACCURACIES)
+    curves, totals = _of_curves(clients, target, settings), _of_totals(clients, target, settings)
+    halves, class_halves = (_half_lengths(of, target, settings) for of in (curves, totals))
+    labels = clients.labels
+    assert curves.weights is not None  # noqa: S101
+    missing = {name: float(share) for name, share, has in zip(classes, target, labels > 0, strict=True) if not has}
+
+    def growth(function: Callable[[ReportedClients, Floats, Settings], Uncertainty]) -> float:
+        longest = _expected(counts[held], tuple(names), classes, ACCURACIES[:1])
+        return _growth(longest, target, settings, function, wanted or 0.0)
+
+    squares = np.where(labels > 0, target**2 / np.where(labels > 0, labels, 1.0), 0.0)
     return PrecisionPlan(
-        half_length=best.half_length,
-        class_half_length=share / 2 + z * class_chance,
-        clients=dict(zip(names, gains.tolist(), strict=True)),
-        classes=dict(zip(classes, class_gains.tolist(), strict=True)),
-        missing={
-            name: float(part) for name, part, has in zip(classes, target, some, strict=True) if part > 0 and not has
-        },
-        examples=int(sizes.sum()),
-        needed=None if wanted is None else sizes.sum() * _growth(matrix, target, z, wanted),
-        class_needed=None if wanted is None else sizes.sum() * _class_growth(share / 2, z * class_chance, wanted),
-    )
+        half_length=float(halves[0]),
+        class_half_length=float(class_halves[0]),
+        accuracies=tuple(
+            AccuracyPlan(
+                accuracy, float(half), float(class_half),
+                shortest_expected_length(clients.overall_statistics.labels_labels, target, accuracy, confidence) / 2,
+                shortest_expected_length(np.diag(labels), target, accuracy, confidence) / 2,
+            )
+            for accuracy, half, class_half in zip(ACCURACIES, halves, class_halves, strict=True)
+        ),
+        clients=dict(zip(names, _gains(curves, curves.weights**2 / clients.sizes, halves[0]), strict=True)),
+        classes=dict(zip(classes, _gains(totals, squares, class_halves[0]), strict=True)),
+        missing={name: share for name, share in missing.items() if share > 0},
+        examples=int(clients.sizes.sum()),
+        needed=None if wanted is None else clients.sizes.sum() * growth(_of_curves),
+        class_needed=None if wanted is None else clients.sizes.sum() * growth(_of_totals),
+    )  # fmt: skip
 
 
-def _class_growth(ignorance: float, chance: float, wanted: float) -> float:
-    return (chance / (wanted - ignorance)) ** 2 if wanted > ignorance else float("inf")
+def _expected(
+    labels: Floats, names: tuple[str, ...], classes: tuple[str, ...], accuracies: tuple[float, ...]
+) -> ReportedClients:
+    """Clients that have certified each of these accuracies of every class, in place of radii."""
+    smoothing = Smoothing(sigma=1.0)
+    cells = labels[:, :, None] * np.array(accuracies)
+    return ReportedClients(
+        clients=names, classes=classes, radii=tuple(map(float, range(len(accuracies)))), label_counts=labels,
+        certified_counts=cells.sum(axis=1), model="", smoothing=smoothing,
+        has_class_counts=np.ones(len(labels), dtype=np.bool_), class_rows=cells, same_settings=True,
+        max_radius_range=(smoothing.largest_radius,) * 2, excluded={},
+    )  # fmt: skip
 
 
-def _growth(matrix: Floats, target: Floats, z: float, wanted: float) -> float:
-    """By which factor all clients must grow; the half-length falls with it, which bisection inverts."""
-    low, high = _SMALLEST_GROWTH, _LARGEST_GROWTH
-    if shortest(matrix * high, target, z).half_length > wanted:
+def _of_curves(clients: ReportedClients, target: Floats, settings: Settings) -> Uncertainty:
+    return shortest_of_curves(clients.without_class_counts(), target, settings)
+
+
+def _of_totals(clients: ReportedClients, target: Floats, settings: Settings) -> Uncertainty:
+    uncertainty = poststratified(clients, target, settings).uncertainty
+    assert uncertainty is not None  # noqa: S101
+    return uncertainty
+
+
+def _half_lengths(of: Uncertainty, target: Floats, settings: Settings) -> Floats:
+    lower, upper = finite_sample(of, target, settings.confidence, simultaneous=False, target_examples=None)
+    return np.asarray((np.clip(upper, 0.0, 1.0) - np.clip(lower, 0.0, 1.0)) / 2, dtype=np.float64)
+
+
+def _gains(of: Uncertainty, squares: Floats, half: float) -> list[float]:
+    """What 1% more examples take off the part of the half-length that is chance.
+
+    By the envelope theorem the weights may stay as they are while a client grows a little.
+    """
+    total = float(squares.sum())
+    chance = max(half - of.bias, 0.0)
+    return (_GROWTH * chance * squares / (2 * total) if total > 0 else squares).tolist()  # type: ignore[no-any-return]
+
+
+def _growth(
+    clients: ReportedClients,
+    target: Floats,
+    settings: Settings,
+    function: Callable[[ReportedClients, Floats, Settings], Uncertainty],
+    wanted: float,
+) -> float:
+    """By which factor all clients must grow for a half-length; it falls with the factor, which bisection inverts."""
+
+    def reached(factor: float) -> bool:
+        grown = replace(
+            clients,
+            label_counts=clients.label_counts * factor,
+            certified_counts=clients.certified_counts * factor,
+            class_rows=clients.class_rows * factor,
+        )
+        return float(_half_lengths(function(grown, target, settings), target, settings)[0]) <= wanted
+
+    low, high = 1 / _LARGEST_GROWTH, _LARGEST_GROWTH
+    if not reached(high):
         return float("inf")
     for _ in range(_BISECTIONS):
         middle = float(np.sqrt(low * high))
-        low, high = (low, middle) if shortest(matrix * middle, target, z).half_length <= wanted else (middle, high)
+        low, high = (low, middle) if reached(middle) else (middle, high)
         if high / low < _CLOSE_ENOUGH:
             break
     return high

@@ -25,6 +25,7 @@ _ROUNDING = 1e-9
 """A radius this little above one of the grid is that one."""
 
 _CURVE = ListOf(Number(least=0, most=1), "numbers from 0 to 1, one per radius", most=MOST_RADII)
+ALL_CLASSES = "all classes at once"
 CURVES = ("certified_accuracy", "lower", "upper")
 _ROWS = ListOf(_CURVE, "rows, one per class", most=MOST_CLASSES)
 
@@ -105,6 +106,8 @@ class ClassCurves(Record):
     Attributes:
         certified_accuracy: classes x radii.
         lower, upper: ends of each class's own interval.
+        scope: "all classes at once" where all of the intervals hold together; null where each holds by itself, and not
+            for a class that is picked by its estimate.
     """
 
     NOUN: ClassVar[str] = "curves of the classes"
@@ -112,6 +115,7 @@ class ClassCurves(Record):
     certified_accuracy: tuple[tuple[float, ...], ...] = required(_ROWS)
     lower: tuple[tuple[float, ...], ...] = required(_ROWS)
     upper: tuple[tuple[float, ...], ...] = required(_ROWS)
+    scope: str | None = optional(Text(), later=True)
 
     def check_shape(self, classes: Sequence[str], radii: Sequence[float]) -> None:
         """Check that there is one row per class and one point per radius."""

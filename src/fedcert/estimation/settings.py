@@ -31,6 +31,7 @@ class Settings(Checked):
         non_negative: keep the weights of minimax and BLUP at or above 0.
         screen: leave out clients whose curves the others cannot explain, and cut huge ones to size.
         trusted: clients that screening never leaves out, and only cuts to size.
+        all_classes: whether the intervals of single classes hold for all of them at once.
     """
 
     subsets: int = defaulting(Whole(least=1), 1000)
@@ -44,6 +45,11 @@ class Settings(Checked):
     non_negative: bool = defaulting(Flag(), False)
     screen: bool = defaulting(Flag(), False)
     trusted: tuple[str, ...] = defaulting(ListOf(Text(), "client names", least=0, most=10_000_000), ())
+    all_classes: bool = defaulting(Flag(), False)
+
+    def recorded(self) -> dict[str, Any]:
+        """What every estimate records, and what else was asked for of the classes."""
+        return self.used(*RECORDED, *(("all_classes",) if self.all_classes else ()))
 
     def used(self, *names: str) -> dict[str, Any]:
         """The named settings, for the record of an estimate."""

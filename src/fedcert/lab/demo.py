@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,10 @@ ROUNDS = 30  # what the minute allows
 METHODS = ("vw", "ap", "ga", "blup")
 BEST = "blup"
 """The method whose interval is shown."""
+DISCLOSED = "poststratified"
+"""The method that shows what counts per class are worth."""
+CURVES, CLASS_COUNTS = "reports", "reports-with-class-counts"
+"""Folders of the clients' reports: the paper's, and those with counts per class."""
 
 StageListener = Callable[[str, int, int], None]
 """Called with a stage's name, what is done, and what there is to do."""
@@ -55,7 +59,7 @@ class Demo:
         folder: where its files are.
         reports: one per client.
         truth: the report on the target's own examples, which are not available in practice.
-        estimates: one per method.
+        estimates: one per method, from curves alone; the last one from counts per class.
         errors: method -> error against the truth.
     """
 
@@ -107,15 +111,21 @@ def run_demo(folder: Path, seed: int, on_progress: StageListener) -> Demo:
     for package in ("torch", "sklearn", "matplotlib", "safetensors.torch"):
         require(package, "the demo", "demo")
     check_folder(folder)
-    for place in (folder, folder / "data", folder / "reports"):
+    for place in (folder, folder / "data", folder / CURVES, folder / CLASS_COUNTS):
         make_folder(place)
     generator = np.random.default_rng(seed)
     population = _Population.draw(generator)
     network = _train(population, folder, seed, on_progress)
     request = _write_request(network, population, folder, generator)
     reports, truth = _certify(network, population, request, folder, seed, on_progress)
-    prepared = PreparedClients.of(clients_of(reports), Settings(seed=seed))
-    estimates = tuple(estimate_of(prepared, request.target, method) for method in METHODS)
+    prepared, disclosed = (
+        PreparedClients.of(clients_of(given), Settings(seed=seed))
+        for given in ([_without_class_counts(report) for report in reports], reports)
+    )
+    estimates = (
+        *(estimate_of(prepared, request.target, method) for method in METHODS),
+        estimate_of(disclosed, request.target, DISCLOSED),
+    )
     _write_estimates(prepared, estimates, truth, folder)
     errors = {each.method: compare(each.certified_accuracy, truth.certified_accuracy) for each in estimates}
     return Demo(folder, tuple(reports), truth, estimates, errors)
@@ -169,14 +179,17 @@ def _write_request(
 def _certify(
     network: nn.Module, population: _Population, request: Request, folder: Path, seed: int, on_progress: StageListener
 ) -> tuple[list[Report], Report]:
-    """The clients' reports, and the report on the target's own examples."""
+    """The clients' reports with counts per class, and the report on the target's own examples."""
     images, labels = as_floats(population.pixels), population.labels
     reports: list[Report] = []
     on_progress("certifying", 0, CLIENTS + 1)
     for name, part in zip(request.roster or (), population.testing, strict=True):
         write_whole(folder / "data" / f"{name}.npz", _npz(images[part], labels[part]))
-        report = certify(network, images[part], labels[part], client=name, request=request, seed=seed)
-        write_whole(folder / "reports" / f"{name}.json", report.dumps())
+        report = certify(
+            network, images[part], labels[part], client=name, request=request, seed=seed, class_counts=True
+        )
+        write_whole(folder / CURVES / f"{name}.json", _without_class_counts(report).dumps())
+        write_whole(folder / CLASS_COUNTS / f"{name}.json", report.dumps())
         reports.append(report)
         on_progress("certifying", len(reports), CLIENTS + 1)
     target = population.target
@@ -184,6 +197,10 @@ def _certify(
     write_whole(folder / "truth.json", truth.dumps())
     on_progress("certifying", CLIENTS + 1, CLIENTS + 1)
     return reports, truth
+
+
+def _without_class_counts(report: Report) -> Report:
+    return replace(report, class_certified_counts=None)
 
 
 def _write_estimates(prepared: PreparedClients, estimates: Sequence[Estimate], truth: Report, folder: Path) -> None:

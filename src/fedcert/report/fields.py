@@ -19,13 +19,16 @@ MOST_CLIENTS = 10_000_000
 RADIUS_SLACK = 1e-6
 """Rounding that other implementations of the largest radius may differ by."""
 
+_EFFECT_ROUNDING = 1e-9
+"""Relative slack for a design effect, which JSON may have rounded."""
+
 RADII = ListOf(Number(least=0, digits=RADIUS_DIGITS), "increasing radii", most=MOST_RADII, increasing=True)
 CLASSES = ListOf(Text(), "different class names", most=MOST_CLASSES, distinct=True)
 ROSTER = ListOf(Text(), "different client names", most=MOST_CLIENTS, distinct=True)
 LABEL_COUNTS = ListOf(Whole(), "counts, one per class", most=MOST_CLASSES)
 CERTIFIED_COUNTS = ListOf(Whole(), "counts, one per radius", most=MOST_RADII)
 CLASS_ROWS = ListOf(CERTIFIED_COUNTS, "rows, one per class", most=MOST_CLASSES)
-DESIGN_EFFECT = ListOf(Number(above=0), "positive numbers, one per radius", most=MOST_RADII)
+DESIGN_EFFECT = ListOf(Number(least=1), "numbers from 1, one per radius", most=MOST_RADII)
 DISTRIBUTION = MappingOf(Number(least=0), "class names to weights", least=1)
 REQUEST_DIGEST = Pattern("'sha256:' and 64 hexadecimal digits", "sha256:[0-9a-f]{64}")
 
@@ -89,6 +92,28 @@ def check_class_rows(
         total = sum(row[index] for row in rows)
         if total != whole:
             raise InvalidValue(f"column {index} of {field}", f"adding up to certified_counts[{index}] ({whole})", total)
+
+
+def check_design_effect(effects: Sequence[float], largest_group: int | None, examples: int) -> None:
+    """Check that groups of some sizes m have the design effect Σ m²/n.
+
+    It is at most the largest m, which is at most n, and least where all other examples are single. Where it is given
+    for each radius the largest of them counts, since groups do not change with the radius.
+
+    Raises:
+        InvalidValue: no groups have this design effect.
+    """
+    index = max(range(len(effects)), key=effects.__getitem__)
+    field, effect, most = f"design_effect[{index}]", effects[index], largest_group or examples
+    why = "the design effect is Σ m²/n over the sizes m of the groups"
+    if effect > most * (1 + _EFFECT_ROUNDING):
+        of_what = "the examples" if largest_group is None else "largest_group"
+        raise InvalidValue(field, f"at most {of_what} ({most}), as {why}", effect)
+    if largest_group is not None:
+        least = (largest_group**2 + examples - largest_group) / examples
+        if effect < least * (1 - _EFFECT_ROUNDING):
+            reason = f"with largest_group {largest_group} and {examples} examples, as {why}"
+            raise InvalidValue(field, f"at least {least:.6g} {reason}", effect)
 
 
 def check_certifiable(radii: Sequence[float], counts: Sequence[int], smoothing: Smoothing) -> None:

@@ -11,7 +11,12 @@ from fedcert._schema.record import Nested, Record
 from fedcert.report.fields import MOST_CLASSES, MOST_RADII
 
 TOGETHER, ALONE = "together", "each site"
-_CELLS = ListOf(Whole(least=-LARGEST_COUNT, most=LARGEST_COUNT), "counts", most=MOST_RADII + 1)
+_COUNT = Whole(least=-LARGEST_COUNT, most=LARGEST_COUNT)
+_CELLS = ListOf(_COUNT, "counts", most=MOST_RADII + 1)
+_SIZES = ListOf(_COUNT, "counts", most=MOST_CLASSES)
+SIZE_RELEASES = 2
+"""How often each class's size is released beside the cells: once to choose and weigh classes, once to count them. What
+chooses may not count, or classes whose noise is high would be chosen and then counted with that noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +43,10 @@ class PrivacyBudget(Record):
 
     @property
     def sensitivity(self) -> float:
-        """How far one unit can move the cells, in Euclidean distance: at worst all of its examples are in one cell."""
+        """How far one unit can move the cells, or one release of sizes, in Euclidean distance.
+
+        At worst all of its examples are in one cell.
+        """
         return self.most_per_unit * (1.0 if self.adjacency == "add-remove" else 2**0.5)
 
 
@@ -50,10 +58,13 @@ class AddedNoise(Record):
         budget: the differential privacy that it gives.
         rho: the same as zero-concentrated differential privacy.
         variance: of the noise in each cell, in examples squared.
+        sizes_variance: of the noise in each size.
         scale: units in one example.
         cells: in these units; one row per class, and in it examples that are not certified even at the first radius,
             then those certified at each radius and not at the next. Disjoint, so that one example moves one cell;
             noisy, so below 0 perhaps.
+        sizes: examples of each class in the same units, released twice, each time with noise of its own: the first row
+            is for choosing and weighing classes, the second for counting them.
     """
 
     NOUN: ClassVar[str] = "noise"
@@ -61,5 +72,7 @@ class AddedNoise(Record):
     budget: PrivacyBudget = required(Nested(PrivacyBudget))
     rho: float = required(Number(above=0))
     variance: float = required(Number(above=0))
+    sizes_variance: float = required(Number(above=0))
     scale: int = defaulting(Whole(least=1, most=2**20), 1)
     cells: tuple[tuple[int, ...], ...] = required(ListOf(_CELLS, "rows, one per class", most=MOST_CLASSES))
+    sizes: tuple[tuple[int, ...], ...] = required(ListOf(_SIZES, "rows, one per release", most=SIZE_RELEASES))

@@ -36,7 +36,8 @@ class Report(TableRow):
         certified_counts: examples predicted right and certified to at least each radius.
         class_certified_counts: the same per class, one row each; only with the client's consent.
         abstained: right selections that were not certified even at radius 0.
-        design_effect: variance inflation per radius when examples come in groups.
+        design_effect: Σ m²/n over the sizes m of the groups that examples come in, the same at each radius; an
+            inflation of the variance that was estimated from the counts will not do.
         largest_group: examples in the largest of these groups.
         samples: noisy samples drawn, selection included.
         software: what wrote the report.
@@ -100,6 +101,8 @@ class Report(TableRow):
             fields.check_same_length("design_effect", self.design_effect, "radii", self.radii)
         if self.largest_group is not None and self.largest_group > max(self.examples, 1):
             raise InvalidValue("largest_group", f"at most the examples ({self.examples})", self.largest_group)
+        if self.design_effect is not None and self.examples:
+            fields.check_design_effect(self.design_effect, self.largest_group, self.examples)
         left = self.examples - self.certified_counts[0]
         if self.abstained is not None and self.abstained > left:
             raise InvalidValue("abstained", f"at most the examples that are not certified ({left})", self.abstained)

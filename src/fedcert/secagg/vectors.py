@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert.errors import InvalidValue, Refused, preview
-from fedcert.privacy.dp.accounting import share_of
-from fedcert.privacy.dp.mechanism import cells_of, check_units, describe_budget, sums_of_noisy_cells, with_noise
+from fedcert.privacy.dp.accounting import noise_shares
+from fedcert.privacy.dp.mechanism import cells_of, check_units, describe_budget, noisy_counts, sums_of_noisy_counts
 from fedcert.report import Report, Request, Sums
+from fedcert.report.privacy import SIZE_RELEASES
 from fedcert.report.provenance import SOFTWARE
 from fedcert.report.sums.algebra import empty_sums
 from fedcert.report.sums.groups import effects_or_ones, group_bound
@@ -52,7 +53,7 @@ class VectorLayout:
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         classes, radii = len(self.request.classes), len(self.request.radii)
         if self.private.budget is not None:  # anything else would be out without noise
-            return {"cells": (classes, radii + 1)}
+            return {"cells": (classes, radii + 1), "sizes": (SIZE_RELEASES, classes)}
         shapes: dict[str, tuple[int, ...]] = {"holding": (), "labels": (classes,)}
         shapes |= {"class_rows": (classes, radii)} if self.private.class_counts else {"certified": (radii,)}
         shapes |= {"effects": (len(_EFFECTS),), "groups": (len(_GROUPS),)}
@@ -85,8 +86,8 @@ class VectorLayout:
         budget = self.private.budget
         if budget is not None:  # with its share of the noise: those of the fewest honest clients make up the whole
             check_units(report, budget)
-            cells = cells_of(report)
-            return with_noise(cells, share_of(budget, self.fewest_honest, cells.size)).ravel().astype(np.uint64)
+            shares = noise_shares(budget, self.fewest_honest, *cells_of(report).shape)
+            return np.concatenate([part.ravel() for part in noisy_counts(report, shares)]).astype(np.uint64)
         effect = max(effects_or_ones(report.design_effect, report.largest_group, 1))
         if effect > _EFFECTS[-1]:
             raise Refused(f"a design effect above {_EFFECTS[-1]:g} is more than a private sum can tell")
@@ -120,7 +121,8 @@ class VectorLayout:
         budget, fewest = self.private.budget, self.private.fewest_holders
         if budget is not None:
             check_units(report, budget)
-            return {"cells": cells_of(report).tolist(), "noise": describe_budget(budget)}
+            cells = cells_of(report)
+            return {"cells": cells.tolist(), "sizes": cells.sum(axis=1).tolist(), "noise": describe_budget(budget)}
         parts = {name: part.tolist() for name, part in self._parts(self.pack(report))}
         if fewest is not None:
             counts = f"in a second sum, without classes that fewer than {fewest} sites hold"
@@ -147,8 +149,9 @@ class VectorLayout:
 
     def _sums(self, parts: dict[str, Whole], contributors: int) -> Sums:
         if self.private.budget is not None:
-            share = share_of(self.private.budget, self.fewest_honest, parts["cells"].size)
-            return sums_of_noisy_cells(self.request, self.private.budget, share, parts["cells"], contributors)
+            budget, cells = self.private.budget, parts["cells"]
+            shares = noise_shares(budget, self.fewest_honest, *cells.shape)
+            return sums_of_noisy_counts(self.request, budget, shares, cells, parts["sizes"], contributors)
         labels = tuple(parts["labels"].tolist())
         moments = self._moments(parts, int(parts["holding"])) if "labels_labels" in parts else None
         rows, by_class = parts.get("class_rows"), None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fedcert.estimation.diagnostics.checks import DO_NOT_RELY, LOOK, OK
+from collections.abc import Sequence
+
+from fedcert.estimation.diagnostics.checks import DO_NOT_RELY, LOOK, OK, Check
 from fedcert.estimation.result import Estimate
 
 
@@ -24,6 +26,18 @@ def at_radius(estimate: Estimate, index: int = 0) -> str:
     return (
         f"Of 100 examples of the target, about {100 * accuracy:.1f}{between} are certified to be classified right, "
         f"{unchanged}."
+    )
+
+
+def class_intervals(estimate: Estimate) -> str:
+    """What holds of the intervals of single classes, in one sentence; empty where there are none."""
+    if estimate.by_class is None:
+        return ""
+    if estimate.by_class.scope is not None:
+        return f"The classes' intervals hold for {estimate.by_class.scope}, the weakest included."
+    return (
+        "Each interval holds for its class by itself, not for a class picked by its estimate, such as the weakest: for "
+        "that, ask for all classes at once (--all-classes)."
     )
 
 
@@ -50,8 +64,13 @@ def default_radius(estimate: Estimate) -> int:
 
 def verdict(estimate: Estimate) -> tuple[str, str]:
     """Whether to rely on an estimate: the gravest of its checks, and that in words."""
-    wrong = [check for check in estimate.checks if check.verdict == DO_NOT_RELY]
-    odd = [check for check in estimate.checks if check.verdict == LOOK]
+    return relied_on(estimate.checks)
+
+
+def relied_on(checks: Sequence[Check]) -> tuple[str, str]:
+    """Whether to rely on what has passed or failed these checks: the gravest of them, and that in words."""
+    wrong = [check for check in checks if check.verdict == DO_NOT_RELY]
+    odd = [check for check in checks if check.verdict == LOOK]
     if wrong:
         return DO_NOT_RELY, f"Do not rely on it: {_first(wrong[0].sentence)}"
     if odd:

@@ -45,12 +45,19 @@ def test_hoeffdings_half_length_is_chance_plus_the_bias() -> None:
     assert hoeffding(simple(), np.ones(1), 0.95, False, 50) == pytest.approx(np.sqrt(np.log(2 / 0.05) / 2 * 0.03))
 
 
+def with_few_examples(variance: Any, lean: Any, squares: float, confidence: float = 0.95) -> Any:
+    """Standard errors with what few examples add ("Many examples" in the proofs)."""
+    z = stats.norm.ppf(0.5 + confidence / 2)
+    return np.sqrt(variance * (1 + z**2 * squares) + z**2 * np.square(lean) / 2)
+
+
 def test_the_asymptotic_half_length_without_and_with_bias() -> None:
     target = np.ones(1)
-    se = 0.5 * 0.1
+    se = with_few_examples(0.25 * 0.01, 0.0, 0.01)
     assert asymptotic(simple(), target, 0.95, False, None) == pytest.approx(1.959964 * se, rel=1e-5)
     half = asymptotic(simple(0.05), target, 0.95, False, None)[0]
-    assert stats.norm.cdf(half / se - 1) - stats.norm.cdf(-half / se - 1) == pytest.approx(0.95, abs=1e-6)
+    shift = 0.05 / se
+    assert stats.norm.cdf(half / se - shift) - stats.norm.cdf(-half / se - shift) == pytest.approx(0.95, abs=1e-6)
     assert asymptotic(simple(5.0), target, 0.95, False, None) == pytest.approx(5.0 + 1.644854 * se, rel=1e-5)
     # One and the same example at every radius: simultaneous is as short as pointwise, up to the simulation.
     assert asymptotic(simple(), target, 0.95, True, None) == pytest.approx(1.959964 * se, rel=0.03)
@@ -60,10 +67,14 @@ def test_without_loads_the_class_of_largest_variance_stands_for_all() -> None:
     target, squares = np.full(2, 0.5), np.full(3, 0.01)
     accuracy = np.array([[0.9, 0.8, 0.5], [0.99, 0.95, 0.9]])
     unknown = Uncertainty(np.full(3, 0.5), 0.0, None, squares, None)
-    assert asymptotic(unknown, target, 0.95, False, None) == pytest.approx(1.959964 * 0.05, rel=1e-5)
+    assert asymptotic(unknown, target, 0.95, False, None) == pytest.approx(
+        1.959964 * with_few_examples(0.0025, 0.0, 0.01), rel=1e-5
+    )
     known = Uncertainty(np.full(3, 0.5), 0.0, None, squares, accuracy)
-    errors = 0.1 * np.sqrt([0.09, 0.16, 0.25])
+    variance, lean = 0.01 * np.array([0.09, 0.16, 0.25]), 0.01 * np.array([0.8, 0.6, 0.0])
+    errors = with_few_examples(variance, lean, 0.01)
     assert asymptotic(known, target, 0.95, False, None) == pytest.approx(1.959964 * errors, rel=1e-5)
+    errors = with_few_examples(variance, lean, 0.01, 1 - 0.05 / 3)
     assert asymptotic(known, target, 0.95, True, None) == pytest.approx(stats.norm.ppf(1 - 0.05 / 6) * errors, rel=1e-5)
     loaded = Uncertainty(np.full(3, 0.5), 0.0, np.full((2, 3), 0.005), squares, accuracy)
     assert np.all(asymptotic(loaded, target, 0.95, True, None) <= asymptotic(known, target, 0.95, True, None))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,15 @@ import pytest
 from scipy import stats
 
 from factories import RADII, dirichlet, ordinary, reports_of
-from fedcert import CannotCombine, Report, Sums, estimate, what_if
+from fedcert import CannotCombine, Estimate, Report, Sums, estimate, what_if
 from fedcert.cli.main import run
 from fedcert.errors import EstimationProblem, InvalidValue, Refused
 from fedcert.estimation.clients.aggregated import AggregatedClients
 from fedcert.estimation.intervals.statement import make_interval
 from fedcert.estimation.methods.registry import estimator
 from fedcert.estimation.settings import Settings
-from fedcert.privacy.dp.accounting import Share, epsilon_of, rho_of, rho_together, share_of
-from fedcert.privacy.dp.mechanism import cells_of, describe_budget, released, with_noise
+from fedcert.privacy.dp.accounting import NoiseShares, Share, epsilon_of, noise_shares, rho_of, rho_together, share_of
+from fedcert.privacy.dp.mechanism import cells_of, describe_budget, noisy_counts, released, with_noise
 from fedcert.report.privacy import ALONE, TOGETHER, AddedNoise, PrivacyBudget
 from fedcert.report.request import PrivateSum, Request
 from fedcert.report.sums.algebra import noisy_sums
@@ -70,6 +71,44 @@ def test_what_a_unit_moves() -> None:
     assert PrivacyBudget(epsilon=1, unit="group", most_per_unit=5).sensitivity == 5
     larger = share_of(PrivacyBudget(epsilon=1, unit="group", most_per_unit=5), 1, 10)
     assert larger.of_examples == pytest.approx(25 * share_of(PrivacyBudget(epsilon=1), 1, 10).of_examples, rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0, 20.0])
+@pytest.mark.parametrize("sites", [1, 7, 500])
+def test_all_releases_together_cost_the_budget_and_hardly_less(sites: int, epsilon: float) -> None:
+    budget = PrivacyBudget(epsilon=epsilon, adjacency="replace", unit="group", most_per_unit=3)
+    shares = noise_shares(budget, sites, 10, 22)
+    whole = rho_of(epsilon, 1e-6)
+    each = [
+        rho_together(share.variance, sites, counts, budget.sensitivity * share.scale)
+        for share, counts in ((shares.cells, 220), (shares.sizes, 10), (shares.sizes, 10))
+    ]
+    assert shares.rho == pytest.approx(sum(each), rel=1e-12)
+    assert whole * (1 - 1e-6) < shares.rho <= whole * (1 + 1e-9)
+    assert epsilon_of(shares.rho, 1e-6) <= epsilon * (1 + 1e-9)
+    assert shares.sizes.scale == shares.cells.scale
+    assert min(shares.sizes.variance, shares.cells.variance) >= 4.0
+
+
+def test_all_releases_together_cost_the_budget_by_the_accounts_of_opendp() -> None:
+    """A unit moves a cell by 1, and its class's size by 1 in each release: three measurements, composed."""
+    shares = noise_shares(LOCAL, 1, 10, 22)
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
+    parts = [shares.cells, shares.sizes, shares.sizes]
+    losses = [dp.m.make_gaussian(*space, scale=share.variance**0.5).map(float(share.scale)) for share in parts]
+    measurement = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=(1 / (2 * sum(losses))) ** 0.5))
+    assert measurement.map(1.0).epsilon(LOCAL.delta) == pytest.approx(LOCAL.epsilon, rel=1e-6)
+
+
+def test_cells_and_both_releases_of_sizes_have_noise_of_their_own() -> None:
+    report = reports_of(0, "open")[0]
+    shares = NoiseShares(Share(400.0, 2, 0.1), Share(2500.0, 2, 0.1))
+    cells, sizes = zip(*(noisy_counts(report, shares) for _ in range(400)), strict=True)
+    off = np.stack([
+        (np.array(cells) - 2 * cells_of(report)).sum(axis=2).ravel() / (400 * 22) ** 0.5,
+        *((np.array(sizes) - 2 * np.array(report.label_counts)) / 50).transpose(1, 0, 2).reshape(2, -1),
+    ])  # fmt: skip
+    assert np.abs(np.cov(off) - np.eye(3)).max() < 0.15
 
 
 def test_each_example_is_in_one_cell() -> None:
@@ -134,7 +173,9 @@ def test_releases_of_different_sites_merge_and_others_do_not() -> None:
     assert merged.private is not None
     assert merged.contributors == 3
     assert merged.private.variance == pytest.approx(3 * parts[0].variance)  # type: ignore[union-attr]
-    assert (np.array(merged.private.cells) == sum(np.array(part.cells) for part in parts)).all()  # type: ignore[union-attr]
+    assert merged.private.sizes_variance == pytest.approx(3 * parts[0].sizes_variance)  # type: ignore[union-attr]
+    for name in ("cells", "sizes"):
+        assert (np.array(getattr(merged.private, name)) == sum(np.array(getattr(part, name)) for part in parts)).all()
     with pytest.raises(CannotCombine, match="sums with noise cannot be merged with others"):
         sums[0].merged(Sums.of(reports[1:]))
     with pytest.raises(CannotCombine, match="only if each site added noise by itself, for the same budget"):
@@ -167,14 +208,21 @@ def test_noise_made_together_is_sized_for_the_fewest_honest_sites() -> None:
     total = np.sum([layout.pack(report) for report in reports], axis=0, dtype=np.uint64)
     sums = layout.sums(total, 60)
     assert sums.private is not None
-    share = share_of(PrivacyBudget(epsilon=1.0), layout.fewest_honest, 5 * 22)
-    assert sums.private.variance == pytest.approx(60 * share.of_examples)
-    assert (sums.private.rho, sums.private.scale) == (share.rho, share.scale)
-    assert share.scale > 1
+    shares = noise_shares(PrivacyBudget(epsilon=1.0), layout.fewest_honest, 5, 22)
+    scale = shares.cells.scale
+    assert sums.private.variance == pytest.approx(60 * shares.cells.of_examples)
+    assert sums.private.sizes_variance == pytest.approx(60 * shares.sizes.of_examples)
+    assert (sums.private.rho, sums.private.scale) == (shares.rho, scale)
+    assert scale > 1
     clear = sum(cells_of(report) for report in reports)
-    off = (np.array(sums.private.cells) / share.scale - clear).ravel()
+    off = (np.array(sums.private.cells) / scale - clear).ravel()
     assert abs(off.std() / sums.private.variance**0.5 - 1) < 0.35
-    assert layout.length == 5 * 22  # nothing is summed without noise
+    off = (np.array(sums.private.sizes) / scale - np.sum(clear, axis=1)).ravel()
+    assert 0.3 < off.std() / sums.private.sizes_variance**0.5 < 2
+    assert layout.length == 5 * 22 + 2 * 5  # nothing is summed without noise
+    said = layout.contribution(reports[0])
+    assert said["cells"] == cells_of(reports[0]).tolist()
+    assert said["sizes"] == list(reports[0].label_counts)
 
 
 def test_what_cannot_be_asked_for() -> None:
@@ -187,19 +235,26 @@ def test_what_cannot_be_asked_for() -> None:
             PrivacyBudget(**wrong)  # type: ignore[arg-type]
 
 
+def lengths(made: Estimate) -> np.ndarray:
+    assert made.upper is not None
+    assert made.lower is not None
+    return np.subtract(made.upper, made.lower)
+
+
 def test_an_estimate_from_noisy_sums() -> None:
     reports = reports_of(0, "open")
     layout, _ = private_noise(reports, 4.0)
     sums = layout.sums(np.sum([layout.pack(report) for report in reports], axis=0, dtype=np.uint64), 60)
     made, clear = estimate(sums), estimate(reports)
     assert np.abs(np.subtract(made.certified_accuracy, clear.certified_accuracy)).max() < 0.02
-    exact = estimate(Sums.of(reports))
-    assert made.upper is not None
-    assert made.lower is not None
-    assert exact.upper is not None
-    assert exact.lower is not None
-    wider = np.subtract(made.upper, made.lower) - np.subtract(exact.upper, exact.lower)
-    assert (wider > 0).all()
+    assert made.interval is not None
+    assert "With probability at least 0.95, for each radius, the interval covers" in made.guarantee
+    exact, asymptotic = (estimate(source, interval="asymptotic") for source in (Sums.of(reports), sums))
+    assert (lengths(asymptotic) > lengths(exact)).all()
+    assert "approximately, for many examples and to first order in the noise that was added" in asymptotic.guarantee
+    noisier, _ = private_noise(reports, 1.0)
+    noisier_sums = noisier.sums(np.sum([noisier.pack(report) for report in reports], axis=0, dtype=np.uint64), 60)
+    assert lengths(made).mean() < lengths(estimate(noisier_sums)).mean()
     for method in ("blup", "minimax", "vw"):
         with pytest.raises(
             EstimationProblem, match=f"^the method '{method}' does not allow for the noise in these sums; use"
@@ -220,18 +275,25 @@ def test_noise_larger_than_the_counts_leaves_nothing_to_say() -> None:
         estimate(sums)
 
 
-def noisy(cells: np.ndarray, share: Share) -> Sums:
+def noisy(cells: np.ndarray, shares: NoiseShares, radii: Sequence[float] = RADII) -> Sums:
     """Noisy sums of cells, as a private sum gives them."""
     classes = tuple(f"class {index}" for index in range(len(cells)))
     like = Sums(
-        model="m", smoothing={"sigma": 0.5}, radii=tuple(RADII), classes=classes, contributors=100,  # type: ignore[arg-type]
-        label_counts=(0,) * len(classes), certified_counts=(0,) * len(RADII),
+        model="m", smoothing={"sigma": 0.5}, radii=tuple(radii), classes=classes, contributors=100,  # type: ignore[arg-type]
+        label_counts=(0,) * len(classes), certified_counts=(0,) * len(radii),
     )  # fmt: skip
     noise = AddedNoise(
-        budget=PrivacyBudget(epsilon=1.0), rho=share.rho, variance=share.of_examples, scale=share.scale,
-        cells=with_noise(cells, share).tolist(),
+        budget=PrivacyBudget(epsilon=1.0), rho=shares.rho, variance=shares.cells.of_examples,
+        sizes_variance=shares.sizes.of_examples, scale=shares.cells.scale,
+        cells=with_noise(cells, shares.cells).tolist(),
+        sizes=with_noise(np.tile(cells.sum(axis=1), (2, 1)), shares.sizes).tolist(),
     )  # fmt: skip
     return noisy_sums(like, noise, 100, "noise")
+
+
+def of_all_sites(shares: NoiseShares) -> NoiseShares:
+    """The noise of a hundred sites."""
+    return NoiseShares(*(replace(share, variance=100 * share.variance) for share in (shares.cells, shares.sizes)))
 
 
 @pytest.mark.slow
@@ -247,13 +309,12 @@ def test_widened_intervals_cover_as_often_as_they_say(epsilon: float, classes: i
     target = generator.dirichlet(np.full(classes, 0.7))
     world = ordinary(classes, generator)
     truth = target @ world.accuracy
-    share = share_of(PrivacyBudget(epsilon=epsilon), 67 - 33, classes * (len(RADII) + 1))
-    share, runs = replace(share, variance=100 * share.variance), 1000
+    shares, runs = of_all_sites(noise_shares(PrivacyBudget(epsilon=epsilon), 67 - 33, classes, len(RADII) + 1)), 1000
     covered: dict[tuple[str, bool], int] = {}
     for _ in range(runs):
         certified = world.draw(labels, generator)
         cells = np.column_stack([labels - certified[:, 0], -np.diff(certified, axis=1), certified[:, -1]])
-        pool = AggregatedClients(noisy(cells, share))
+        pool = AggregatedClients(noisy(cells, shares))
         for interval in ("finite-sample", "asymptotic"):
             for at_once in (False, True):
                 settings = Settings(interval=interval, simultaneous=at_once)
@@ -268,24 +329,28 @@ def test_widened_intervals_cover_as_often_as_they_say(epsilon: float, classes: i
         assert stats.binomtest(count, runs, nominal, alternative="less").pvalue > 0.001, (interval, at_once, count)
 
 
+def rows_of(counts: np.ndarray) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(tuple, counts.tolist()))
+
+
 @pytest.mark.parametrize("classes", [100, 1000])
 def test_many_classes_little_above_the_noise_are_covered(classes: int) -> None:
     """Noise in n moves k/n by a little in the same direction everywhere, which many classes do not average out."""
     generator, runs = np.random.default_rng(classes), 200
-    share = Share(100.0, 1, 0.1)
-    size = int(8 * np.sqrt(100.0 * (len(RADII) + 1)))
+    shares = NoiseShares(Share(1100.0, 1, 0.1), Share(470.0, 1, 0.1))  # as 22 cells of variance 100
+    size = int(8 * np.sqrt(470.0))
     target, truth = np.full(classes, 1 / classes), 0.85
-    cells = np.zeros((classes, len(RADII) + 1), dtype=np.int64)
+    cells = np.zeros((classes, 2), dtype=np.int64)
     covered = dict.fromkeys(["finite-sample", "asymptotic"], 0)
+    sums = noisy(cells, shares, [0.0])
+    assert sums.private is not None
     for _ in range(runs):
         cells[:, -1] = generator.binomial(size, truth, classes)
         cells[:, 0] = size - cells[:, -1]
-        noisy_cells = np.rint(cells + generator.normal(0, 10, cells.shape)).astype(np.int64)
-        sums = noisy(cells, share)
-        assert sums.private is not None
-        pool = AggregatedClients(
-            replace(sums, private=replace(sums.private, cells=tuple(map(tuple, noisy_cells.tolist()))))
-        )
+        noisy_cells = np.rint(cells + generator.normal(0, 1100**0.5, cells.shape)).astype(np.int64)
+        sizes = np.rint(size + generator.normal(0, 470**0.5, (2, classes))).astype(np.int64)
+        released_counts = replace(sums.private, cells=rows_of(noisy_cells), sizes=rows_of(sizes))
+        pool = AggregatedClients(noisy_sums(sums, released_counts, 100, "noise"))
         for interval in covered:
             settings = Settings(interval=interval)
             answer = estimator("poststratified")(pool, target, settings)
@@ -303,7 +368,10 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
         Path(f"{index}.json").write_text(report.dumps())
         assert run(["private", "release", f"{index}.json", "--epsilon", "8", "--out", f"{index}.sums.json"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "110 counts get noise of standard deviation" in said
+    assert (
+        "110 counts get noise of standard deviation 0.8, and the classes' sizes, which are released twice, noise of 1.8"
+        in said
+    )
     assert "Each further release of the same examples adds to epsilon." in said
     assert run(["estimate", *(f"{index}.sums.json" for index in range(30)), "--json"]) == 0
     made: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -325,12 +393,12 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
 def test_classes_within_the_noise_take_the_pooled_curve_in_the_point_and_nothing_in_the_interval() -> None:
     cells = np.tile(np.array([60] + [0] * (len(RADII) - 1) + [40]), (50, 1)).astype(np.int64)
     cells[0] *= 100
-    sums = noisy(cells, Share(36.0, 1, 0.1))
+    sums = noisy(cells, NoiseShares(Share(36.0, 1, 0.1), Share(900.0, 1, 0.1)))
     assert sums.private is not None
     # As if chance had made the noise 0 everywhere: 100 examples are within four deviations of it, 10,000 are not.
-    pool = AggregatedClients(
-        noisy_sums(sums, replace(sums.private, cells=tuple(map(tuple, cells.tolist()))), 100, "noise")
-    )
+    sizes = np.tile(cells.sum(axis=1), (2, 1))
+    exact = replace(sums.private, cells=rows_of(cells), sizes=rows_of(sizes))
+    pool = AggregatedClients(noisy_sums(sums, exact, 100, "noise"))
     assert pool.class_totals is not None
     known = pool.class_totals[0] > 0
     assert known.tolist() == [True] + [False] * 49
@@ -339,3 +407,19 @@ def test_classes_within_the_noise_take_the_pooled_curve_in_the_point_and_nothing
     assert answer.certified_accuracy[0] == pytest.approx(0.4)
     assert answer.uncertainty is not None
     assert answer.uncertainty.bias == pytest.approx(target[~known].sum() / 2)
+    bounds = make_interval(answer.uncertainty, target, pool, Settings())
+    assert bounds.lower[0] < 0.4 / 50
+    assert bounds.upper[0] > 49 / 50 + 0.4 / 50
+
+
+def test_what_chooses_a_class_is_not_what_counts_it() -> None:
+    """Of two classes of 50 with noise of 15, the one whose first size came out high is held, with its second size."""
+    cells = np.tile(np.array([25] + [0] * (len(RADII) - 1) + [25]), (2, 1)).astype(np.int64)
+    sums = noisy(cells, NoiseShares(Share(1.0, 1, 0.1), Share(225.0, 1, 0.1)))
+    assert sums.private is not None
+    chosen = replace(sums.private, cells=rows_of(cells), sizes=((80, 20), (50, 50)))
+    totals = AggregatedClients(noisy_sums(sums, chosen, 100, "noise")).noisy_totals
+    assert totals is not None
+    assert totals.sizes.tolist() == [80, 0]
+    assert totals.labels == pytest.approx([50, 50])
+    assert totals.certified[:, -1] == pytest.approx([25, 25])

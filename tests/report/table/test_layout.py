@@ -137,7 +137,7 @@ def test_a_subclass_has_the_columns_of_its_fields() -> None:
 
 def test_what_a_client_counted_is_compared_all_of_it() -> None:
     report = Report.from_json(report_document(signature=None))
-    other = Report.from_json(report_document(signature=None, largest_group=1))
+    other = Report.from_json(report_document(signature=None, largest_group=None))
     assert report.largest_group != other.largest_group
     assert not same_counts(report, other)
     assert same_counts(report, Report.from_json(report_document(signature=None, created=None, samples=None)))

@@ -63,7 +63,7 @@ def same(first: Table, second: Table) -> bool:
     [
         {},
         {"class_certified_counts": [[11, 7, 3], [7, 3, 0]]},
-        {"design_effect": [1.5, 1.5, 1.5], "largest_group": 4},
+        {"design_effect": [1.75, 1.75, 1.75], "largest_group": 4},
         {"abstained": None, "samples": None, "created": None, "software": None, "request": None},
         {"x-ward": "B"},
         {"request": "sha256:" + "cd" * 32},

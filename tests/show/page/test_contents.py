@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fedcert
@@ -17,12 +18,13 @@ from factories import drawn_reports
 from fedcert.cli.main import run
 from fedcert.errors import CallError
 from fedcert.estimation.estimate import estimate_of
+from fedcert.estimation.method_comparison import forms_for_page
 from fedcert.estimation.methods.registry import METHODS
 from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.settings import Settings
 from fedcert.report import Sums
 from fedcert.show.page.contents import Contents
-from fedcert.show.page.packing import as_script
+from fedcert.show.page.packing import as_script, packed, packed_evaluator
 from fedcert.show.page.rendering import rendered
 from fedcert.show.sentences import at_radius, default_radius, verdict
 
@@ -172,3 +174,39 @@ def test_with_non_negative_weights_other_mixes_are_left_to_the_command() -> None
     made = contents_of(drawn_reports(6, 3, 5, seed=1, tells=0.0), "blup", non_negative=True)
     assert not made.evaluators
     assert made.no_evaluator == "With non-negative weights, use 'fedcert estimate' for other class mixes."
+
+
+@pytest.mark.parametrize(
+    ("numbers", "lengths"),
+    [
+        ([0.0, 127.0, 128.0], 4), ([16_383.0, 16_384.0, 1.0], 6), ([2.0**53 - 1, 3.0], 9), ([2.0**53], None),
+        ([0.5, 1.0], None), ([-1.0], None), ([-0.0], None), ([], None),
+    ],
+)  # fmt: skip
+def test_counts_are_packed_in_as_few_bytes_as_hold_them(numbers: list[float], lengths: int | None) -> None:
+    ((kind, text),) = (packed(np.array(numbers)) or {}).items()
+    content = base64.b64decode(text)
+    assert kind == ("\x01f64" if lengths is None else "\x01u")
+    if lengths is None:
+        assert np.frombuffer(content, dtype="<f8").tobytes() == np.array(numbers).tobytes()
+        return
+    assert len(content) == lengths
+    counts, scale = [0], 1
+    for byte in content:
+        counts[-1] += byte % 128 * scale
+        scale *= 128
+        if byte < 128:
+            counts, scale = [*counts, 0], 1
+    assert counts == [*numbers, 0]
+
+
+def test_label_counts_of_clients_are_carried_where_the_interval_needs_them() -> None:
+    """10,000 clients with 10 classes cost some 160 KB; and no interval but the finite-sample one costs that."""
+    source = drawn_reports(10_000, 10, 3, seed=4, examples=20)
+    sizes = {}
+    for interval in ("finite-sample", "hoeffding", "asymptotic"):
+        forms, _ = forms_for_page(PreparedClients.of(clients_of(source), Settings(interval=interval)))
+        sizes[interval] = len(json.dumps(packed_evaluator(forms["blup"])))
+    assert sizes["hoeffding"] < 20_000
+    assert sizes["asymptotic"] < 20_000
+    assert sizes["finite-sample"] < sizes["hoeffding"] + 170_000

@@ -11,15 +11,10 @@ import numpy as np
 from fedcert._arrays import Floats
 from fedcert._schema.field_types import LARGEST_COUNT
 from fedcert.errors import EstimationProblem
+from fedcert.estimation.clients.noisy_totals import NoisyTotals
 from fedcert.estimation.clients.statistics import SufficientStatistics
 from fedcert.report import Smoothing, Sums
-from fedcert.report.privacy import AddedNoise
-from fedcert.report.sums.algebra import counts_of_cells
 from fedcert.report.sums.groups import effects_or_ones, group_bound
-
-_CLEAR = 4.0
-"""A class counts as held if its noisy count is so many standard deviations of the noise: by chance alone that happens
-once in 30,000 classes."""
 
 _TINY = 1e-9
 """Stands in for a noisy total that is not positive, so that the division is defined."""
@@ -107,37 +102,32 @@ class AggregatedClients:
     @cached_property
     def class_totals(self) -> tuple[Floats, Floats] | None:
         """Examples per class and certified ones (classes x radii), of clients that disclose them; None if none does."""
-        if self.sums.private is not None:
-            return self._noisy_totals(self.sums.private)
+        if self.noisy_totals is not None:
+            return self._held(self.noisy_totals)
         totals = self.sums.by_class
         if totals is None or not self.n_with_class_counts:
             return None
         return np.array(totals.label_counts, dtype=np.float64), np.array(totals.certified_counts, dtype=np.float64)
 
-    def _noisy_totals(self, noise: AddedNoise) -> tuple[Floats, Floats] | None:
-        """The noisy totals; those of a class whose count is not clearly above the noise are set to 0."""
-        labels, certified = counts_of_cells(np.array(noise.cells, dtype=np.float64) / noise.scale)
-        known = labels > _CLEAR * np.sqrt(noise.variance * (len(self.radii) + 1))
-        if not known.any():
+    def _held(self, noisy: NoisyTotals) -> tuple[Floats, Floats] | None:
+        """The totals of classes whose size is clearly above the noise; 0 for others, None where there are none."""
+        held = noisy.sizes > 0
+        if not held.any():
             return None
-        return np.where(known, labels, 0.0), np.where(known[:, None], certified, 0.0)
+        return np.where(held, np.maximum(noisy.labels, _TINY), 0.0), np.where(held[:, None], noisy.certified, 0.0)
+
+    @cached_property
+    def noisy_totals(self) -> NoisyTotals | None:
+        """Counts per class with noise for privacy in them; None without noise."""
+        return None if self.sums.private is None else NoisyTotals.of(self.sums.private)
 
     @cached_property
     def fallback_curve(self) -> Floats | None:
-        """Fallback for classes whose noisy count is not clearly above zero: the curve pooled over all classes."""
-        if self.sums.private is None:
+        """Fallback for classes whose size is not clearly above the noise: the curve pooled over all classes."""
+        if self.noisy_totals is None:
             return None
-        cells = np.array(self.sums.private.cells, dtype=np.float64).sum(axis=0, keepdims=True)
-        (examples,), (certified,) = counts_of_cells(cells)
-        return np.asarray(np.clip(certified / max(examples, _TINY), 0.0, 1.0), dtype=np.float64)
-
-    @cached_property
-    def noise_variance(self) -> Floats | None:
-        """Variance of the noise in a class's certified and uncertified examples (2 x radii); None without noise."""
-        if self.sums.private is None:
-            return None
-        above = np.arange(len(self.radii), 0, -1.0)
-        return self.sums.private.variance * np.stack([above, len(self.radii) + 1 - above])
+        examples, certified = self.noisy_totals.labels.sum(), self.noisy_totals.certified.sum(axis=0)
+        return np.asarray(np.clip(certified / max(float(examples), _TINY), 0.0, 1.0), dtype=np.float64)
 
     @cached_property
     def overall_statistics(self) -> SufficientStatistics | None:

@@ -38,7 +38,7 @@ class ReportedClients:
         has_class_counts: which clients disclose counts per class.
         class_rows: these counts, disclosing clients x classes x radii, before any screening.
         factors: the share of each client that screening leaves; None without screening.
-        design_effects: variance inflation, clients x radii; None where all examples are independent.
+        design_effects: Σ m²/n over the sizes m of groups, clients x radii; None where all examples are independent.
         largest_groups: upper bound on the examples in each client's largest group; None where all are independent.
         same_settings: whether all of them drew the same samples at the same failure probability.
         max_radius_range: the least and the most of the largest radii that the clients' settings can certify.
@@ -108,7 +108,7 @@ class ReportedClients:
         return 1
 
     @property
-    def noise_variance(self) -> None:
+    def noisy_totals(self) -> None:
         """None: reports are exact."""
 
     @property

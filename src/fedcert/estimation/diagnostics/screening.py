@@ -140,7 +140,7 @@ def deviations(labels: Floats, certified: Floats, design_effects: Floats | None 
     Args:
         labels: clients x classes.
         certified: clients x radii.
-        design_effects: clients x radii, variance inflation; None where all examples are independent.
+        design_effects: clients x radii, Σ m²/n over the sizes m of groups; None where all examples are independent.
         seed: of the choice among more than 20,000 clients.
     """
     sizes = labels.sum(axis=1)

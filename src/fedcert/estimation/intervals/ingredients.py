@@ -44,8 +44,11 @@ class Uncertainty:
         mix: the class mix that the weights reach; None where classes are weighted rather than clients.
         weights: the clients' weights behind the centre; None where classes are weighted, or clients are not known.
         segments: the statistics of least-favourable intervals at a level; None where too little is known for them.
-        noise: variance at each radius of noise that was added for privacy: its upper bound over all accuracies, and at
-            the estimated ones; None where there is none.
+        noise: variance at each radius of noise that was added for privacy; None where there is none.
+        class_variance: estimated variance of an example of each class, classes x radii; that of `class_accuracy` where
+            None.
+        example_weights: weight of an example of each class in the estimate, design effects included, classes x radii;
+            None where examples of a class have several, of which `sum_squared_weights` is the mean.
     """
 
     centre: Floats
@@ -56,7 +59,16 @@ class Uncertainty:
     mix: Floats | None = None
     weights: Floats | None = None
     segments: Segments | None = None
-    noise: tuple[Floats, Floats] | None = None
+    noise: Floats | None = None
+    class_variance: Floats | None = None
+    example_weights: Floats | None = None
+
+    @property
+    def example_variance(self) -> Floats | None:
+        """The variance of an example of each class as it is estimated, classes x radii; None where nothing is known."""
+        if self.class_variance is not None or self.class_accuracy is None:
+            return self.class_variance
+        return np.asarray(self.class_accuracy * (1 - self.class_accuracy), dtype=np.float64)
 
 
 def of_weights(
@@ -108,17 +120,22 @@ def of_rule(
         fitted: the model of the classes' accuracies.
     """
     mix = rule.mix(statistics)
-    by_class, known = None, None
+    by_class = known = example_weights = None
     if weighs_classes_alone(clients, statistics):
-        by_class = (rule.coefficients**2 * statistics.labels * class_inflation(clients))[:, None].repeat(
-            len(clients.radii), axis=1
-        )
+        inflation = class_inflation(clients)
+        by_class = _at_all_radii(clients, rule.coefficients**2 * statistics.labels * inflation)
+        example_weights = _at_all_radii(clients, rule.coefficients * inflation)
     if isinstance(clients, ReportedClients) or by_class is not None:
         known = partial(segments.of_rules, clients, target, rule, statistics)
     return Uncertainty(
         rule.curve(statistics), worst_bias(target, mix) + rule.slack(statistics), by_class,
         inflated_squares(clients, rule, statistics), away_from_certain(fitted.class_accuracy), mix, segments=known,
+        example_weights=example_weights,
     )  # fmt: skip
+
+
+def _at_all_radii(clients: Clients, values: Floats) -> Floats:
+    return np.repeat(values[:, None], len(clients.radii), axis=1)
 
 
 def inflated_squares(clients: Clients, rule: LinearWeights, statistics: SufficientStatistics) -> Floats:

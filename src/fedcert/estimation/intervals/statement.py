@@ -11,6 +11,7 @@ from fedcert.estimation.clients import Clients
 from fedcert.estimation.intervals.cluster_robust import ClientEffects, half_lengths
 from fedcert.estimation.intervals.half_lengths import allowed_ends, contradicted
 from fedcert.estimation.intervals.ingredients import Uncertainty
+from fedcert.estimation.intervals.noisy_sums import noisy_interval
 from fedcert.estimation.intervals.registry import interval_kind
 from fedcert.estimation.settings import Settings
 
@@ -71,7 +72,12 @@ def make_interval(
     """
     kind = interval_kind(settings.interval)
     at_once = settings.simultaneous
-    lower, upper = kind.ends(uncertainty, target, settings.confidence, at_once, settings.target_examples)
+    size = settings.target_examples
+    if clients.noisy_totals is not None and not kind.uses_variances:
+        groups = np.full(len(clients.radii), float(clients.largest_group))
+        lower, upper = noisy_interval(clients.noisy_totals, target, settings.confidence, at_once, size, groups)
+    else:
+        lower, upper = kind.ends(uncertainty, target, settings.confidence, at_once, size)
     if effects is not None:
         scores = effects.scores(target, uncertainty.weights)
         extra = _variance_of_target(uncertainty, target, settings)
@@ -80,16 +86,17 @@ def make_interval(
     impossible = contradicted(lower, upper, at_once)
     point_range = allowed_ends(lower, upper, 0.0, at_once)
     lower, upper = allowed_ends(lower, upper, clients.smoothing.failure_probability, at_once)
-    statement = interval_statement(clients, settings, effects is not None, uncertainty.segments is not None)
+    single_cells = uncertainty.segments is not None or clients.noisy_totals is not None
+    statement = interval_statement(clients, settings, effects is not None, single_cells)
     return IntervalResult(lower, upper, point_range, statement, impossible)
 
 
 def _variance_of_target(uncertainty: Uncertainty, target: Floats, settings: Settings) -> Floats:
     """The variance that a finite target set adds."""
-    accuracy = uncertainty.class_accuracy
-    if settings.target_examples is None or accuracy is None:
+    spread = uncertainty.example_variance
+    if settings.target_examples is None or spread is None:
         return np.zeros(len(uncertainty.centre))
-    return np.asarray(target @ (accuracy * (1 - accuracy)) / settings.target_examples, dtype=np.float64)
+    return np.asarray(target @ spread / settings.target_examples, dtype=np.float64)
 
 
 def interval_statement(
@@ -127,8 +134,8 @@ def _guarantee(clients: Clients, settings: Settings, scope: str, estimand: str, 
             f"(probability {failure:g} each). Assumes that the target is like the average client, class by class."
         )
     strength = interval_kind(settings.interval).strength
-    if clients.noise_variance is not None:
-        strength = "approximately, to first order in the noise that was added for privacy,"
+    if clients.noisy_totals is not None and interval_kind(settings.interval).uses_variances:
+        strength = "approximately, for many examples and to first order in the noise that was added for privacy,"
     if settings.screen:
         strength = "approximately, because clients were screened by what they report,"
     return (

@@ -14,6 +14,7 @@ from fedcert.estimation.intervals.least_favourable.ends import Segment
 from fedcert.estimation.intervals.least_favourable.segments import of_class_totals
 from fedcert.estimation.methods.blup import blup
 from fedcert.estimation.methods.linear_model import decreasing
+from fedcert.estimation.methods.noisy_poststratified import noisy_poststratified
 from fedcert.estimation.methods.point_estimate import PointEstimate
 from fedcert.estimation.settings import Settings
 
@@ -34,6 +35,8 @@ def poststratified(clients: Clients, target: Floats, settings: Settings) -> Poin
     """
     if clients.class_totals is None:
         raise EstimationProblem(NO_CLASS_COUNTS)
+    if clients.noisy_totals is not None:
+        return noisy_poststratified(clients, clients.noisy_totals, target, settings)
     if not all_disclose(clients):
         point = blup(clients, target, settings)
         others = clients.count - clients.n_with_class_counts
@@ -47,43 +50,25 @@ def poststratified(clients: Clients, target: Floats, settings: Settings) -> Poin
     centre = target @ accuracy + missing / 2
     by_class = (target**2 / examples * class_inflation(clients))[:, None].repeat(len(clients.radii), axis=1)
     smooth = (np.clip(certified, 0.0, labels[:, None]) + 0.5) / (labels[:, None] + 1)
-    noise, noise_bias = None, 0.0
-    if clients.noise_variance is not None:
-        noise = _noise(clients.noise_variance, target / examples, smooth)
-        noise_bias = _noise_bias(clients.noise_variance, target / examples**2)
-    fallback = clients.fallback_curve
-    curve = centre if fallback is None else target @ accuracy + missing * fallback
-    known = None
-    if clients.noise_variance is None:
 
-        def known(_level: float) -> tuple[Segment, ...]:
-            return of_class_totals(clients, target, target / examples, target @ accuracy)
+    def statistics(_level: float) -> tuple[Segment, ...]:
+        return of_class_totals(clients, target, target / examples, target @ accuracy)
 
     uncertainty = Uncertainty(
-        centre, missing / 2 + noise_bias, by_class, by_class.sum(axis=0), smooth, segments=known, noise=noise
-    )
+        centre, missing / 2, by_class, by_class.sum(axis=0), smooth, segments=statistics,
+        class_variance=_class_variance(smooth, labels),
+        example_weights=(target / examples * class_inflation(clients))[:, None].repeat(len(clients.radii), axis=1),
+    )  # fmt: skip
     return PointEstimate(
-        decreasing(curve), None, weights_note="classes are weighted, not clients", uncertainty=uncertainty,
+        decreasing(centre), None, weights_note="classes are weighted, not clients", uncertainty=uncertainty,
         settings=settings.used("confidence"), details={"missing_share": missing},
     )  # fmt: skip
 
 
-def _noise_bias(variances: Floats, weights: Floats) -> float:
-    """An upper bound on the bias that noise in n causes in k/n, weighted by p(S)/n².
+def _class_variance(smooth: Floats, labels: Floats) -> Floats:
+    """The variance L(1 - L) of an example of each class, from the smoothed accuracy (k + ½)/(n + 1) of its n examples.
 
-    With variances v in what is certified and v' in what is not it is (L v' - (1 - L) v)/n², to second order. A single
-    class's is well below its standard error; but it does not average out over many classes, as chance does.
+    Guarantee: never too small on average, whatever L and n. The smoothed accuracy's own variance makes its L(1 - L) too
+    small by the factor 1 - n/(n + 1)² at L = ½, and by less elsewhere: it is divided by that.
     """
-    return float(np.sum(weights) * np.max(variances))
-
-
-def _noise(variances: Floats, weights: Floats, accuracy: Floats) -> tuple[Floats, Floats]:
-    """Variance that noise for privacy adds to Σ p(S) k/n: an upper bound, and at the estimated accuracies.
-
-    A class's error is (1 - L) e - L e', weighted by p(S)/n, of the noise e in what is certified and e' in what is not;
-    to first order in the noise of n.
-    """
-    inside, outside = variances
-    most = np.sum(weights**2) * np.maximum(inside, outside)
-    estimated = np.sum((weights**2)[:, None] * ((1 - accuracy) ** 2 * inside + accuracy**2 * outside), axis=0)
-    return most, estimated
+    return np.asarray(smooth * (1 - smooth) / (1 - labels / (labels + 1) ** 2)[:, None], dtype=np.float64)

@@ -150,7 +150,7 @@ def check_knows(method: Method, clients: Clients) -> None:
         EstimationProblem: only sums are given, and it needs the clients' own reports; or they have noise in them, which
             its interval would not allow for.
     """
-    if clients.noise_variance is not None and not method.allows_noise:
+    if clients.noisy_totals is not None and not method.allows_noise:
         others = " or ".join(other.name for other in recommended() if other.allows_noise)
         raise EstimationProblem(
             f"the method {preview(method.name)} does not allow for the noise in these sums; use {others}"

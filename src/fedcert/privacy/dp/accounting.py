@@ -5,6 +5,9 @@ close to one; Kairouz, Liu and Steinke (2021, theorem 1) bound what that costs: 
 D the sum is (e²/2)-zCDP for
 
     e = min(sqrt(D²/(n s²) + t d/2), D/(sqrt(n) s) + t sqrt(d)),  t = 10 Σ_{k=1}^{n-1} exp(-2 π² s² k/(k+1)).
+
+Three things are released: the cells, and the classes' sizes twice. Each has noise of its own and a part of the budget;
+what they cost adds up, as zCDP does.
 """
 
 from __future__ import annotations
@@ -19,12 +22,16 @@ from scipy import optimize
 
 from fedcert.errors import CallError, Refused
 from fedcert.privacy.state_store import StateStore
-from fedcert.report.privacy import PrivacyBudget
+from fedcert.report.privacy import SIZE_RELEASES, PrivacyBudget
 
 _MOST_STEPS = 200
 """Bisections: 53 exhaust a double, and the loops end before; this bounds them where they would not."""
 _WIDE_ENOUGH = 4.0
 """The least variance of a share, in units squared: the excess t above is then below 1e-15."""
+SIZES_PART = 0.15
+"""Of the budget's rho, for each release of the sizes; the cells have the rest. Simulated with 1 to 21 radii and 2 to
+400 classes: 0.1 makes intervals of large classes 1% to 3% shorter and those of classes little above the noise up to
+twice as long, 0.2 makes the former 2% to 5% longer."""
 
 
 def epsilon_of(rho: float, delta: float) -> float:
@@ -100,20 +107,21 @@ class Share:
 
 
 @lru_cache(maxsize=64)
-def share_of(budget: PrivacyBudget, clients: int, cells: int) -> Share:
-    """The noise of each client.
+def share_of(budget: PrivacyBudget, clients: int, cells: int, part: float = 1.0, scale: int = 1) -> Share:
+    """The noise of each client in counts of which one unit moves one, or those of one unit in all.
 
     Args:
         budget: what is to be protected.
         clients: the fewest honest ones in a sum; 1 where each client adds all noise by itself.
         cells: how many counts.
+        part: of the budget's rho that may be used.
+        scale: the least units in one example.
 
     Raises:
         CallError: no noise of a sensible size gives so much privacy.
     """
-    wanted = rho_of(budget.epsilon, budget.delta)
+    wanted = part * rho_of(budget.epsilon, budget.delta)
     continuous = budget.sensitivity**2 / (2 * wanted * clients)  # the variance of Gaussians that are not discrete
-    scale = 1
     while continuous * scale**2 < _WIDE_ENOUGH and scale < 2**20:
         scale *= 2
     sensitivity = budget.sensitivity * scale
@@ -124,6 +132,43 @@ def share_of(budget: PrivacyBudget, clients: int, cells: int) -> Share:
             raise CallError(f"no noise gives epsilon {budget.epsilon:g} at delta {budget.delta:g}")
     _, variance = _bisected(lambda variance: rho_together(variance, clients, cells, sensitivity) <= wanted, 1e-4, high)
     return Share(variance, scale, rho_together(variance, clients, cells, sensitivity))
+
+
+@dataclass(frozen=True)
+class NoiseShares:
+    """The noise that each client adds.
+
+    Attributes:
+        cells: to each cell.
+        sizes: to each class's size, in each of their releases; in the same units.
+    """
+
+    cells: Share
+    sizes: Share
+
+    @property
+    def rho(self) -> float:
+        """The zCDP of all releases together."""
+        return self.cells.rho + SIZE_RELEASES * self.sizes.rho
+
+
+def noise_shares(budget: PrivacyBudget, clients: int, classes: int, cells: int) -> NoiseShares:
+    """The noise of each client in all that is released.
+
+    Guarantee: over the fewest clients the cells and all releases of sizes are together what the budget allows, whatever
+    else is computed from them.
+
+    Args:
+        budget: what is to be protected.
+        clients: the fewest honest ones in a sum; 1 where each client adds all noise by itself.
+        classes: how many.
+        cells: in each class.
+
+    Raises:
+        CallError: no noise of a sensible size gives so much privacy.
+    """
+    of_cells = share_of(budget, clients, classes * cells, 1 - SIZE_RELEASES * SIZES_PART)
+    return NoiseShares(of_cells, share_of(budget, clients, classes, SIZES_PART, of_cells.scale))
 
 
 def spend(memory: StateStore, nonce: str, budget: PrivacyBudget, most: float | None) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert.errors import Refused, preview, require
-from fedcert.privacy.dp.accounting import Share, share_of
+from fedcert.privacy.dp.accounting import NoiseShares, Share, noise_shares
 from fedcert.report import Report, Request, Sums
-from fedcert.report.privacy import ALONE, AddedNoise, PrivacyBudget
+from fedcert.report.privacy import ALONE, SIZE_RELEASES, AddedNoise, PrivacyBudget
 from fedcert.report.provenance import SOFTWARE
 from fedcert.report.sums.algebra import empty_sums, noisy_sums
 
@@ -82,29 +82,42 @@ def released(report: Report, budget: PrivacyBudget) -> Sums:
     """
     budget = budget if budget.noise == ALONE else PrivacyBudget(**{**budget.__dict__, "noise": ALONE})
     check_units(report, budget)
+    shares = noise_shares(budget, 1, *cells_of(report).shape)
+    return sums_of_noisy_counts(report, budget, shares, *noisy_counts(report, shares), 1)
+
+
+def noisy_counts(report: Report, shares: NoiseShares) -> tuple[Whole, Whole]:
+    """A report's cells, and the sizes of its classes in all their releases, each with noise of its own.
+
+    Raises:
+        Refused: the report has no counts per class.
+    """
     cells = cells_of(report)
-    share = share_of(budget, 1, cells.size)
-    return sums_of_noisy_cells(report, budget, share, with_noise(cells, share), 1)
+    sizes = np.tile(cells.sum(axis=1), (SIZE_RELEASES, 1))
+    return with_noise(cells, shares.cells), with_noise(sizes, shares.sizes)
 
 
-def sums_of_noisy_cells(
-    like: Report | Request, budget: PrivacyBudget, share: Share, cells: Whole, contributors: int
+def sums_of_noisy_counts(
+    like: Report | Request, budget: PrivacyBudget, shares: NoiseShares, cells: Whole, sizes: Whole, contributors: int
 ) -> Sums:
-    """The sums that noisy cells stand for.
+    """The sums that noisy cells and sizes stand for.
 
     Of groups they have the most that the budget allows, since the true sizes would be out without noise.
 
     Args:
         like: whose settings they have.
         budget: that the noise keeps to.
-        share: of the noise that each client added; all of them did, and perhaps all of them were honest.
-        cells: in the share's units.
+        shares: of the noise that each client added; all of them did, and perhaps all of them were honest.
+        cells, sizes: in the shares' units.
         contributors: how many clients are in them.
     """
     most, software = budget.most_per_unit, like.software if isinstance(like, Report) else SOFTWARE
     unit = {} if most == 1 else {"design_effect": (float(most),) * len(like.radii), "largest_group": most}
-    variance = share.of_examples * contributors
-    noise = AddedNoise(budget=budget, rho=share.rho, variance=variance, scale=share.scale, cells=cells.tolist())
+    noise = AddedNoise(
+        budget=budget, rho=shares.rho, variance=shares.cells.of_examples * contributors,
+        sizes_variance=shares.sizes.of_examples * contributors, scale=shares.cells.scale, cells=cells.tolist(),
+        sizes=sizes.tolist(),
+    )  # fmt: skip
     empty = empty_sums(like, contributors, software=software, **unit)
     return noisy_sums(empty, noise, contributors, describe_budget(budget))
 

@@ -184,6 +184,8 @@ def _joint_noise(noise: AddedNoise, other: AddedNoise) -> AddedNoise:
         noise,
         rho=max(noise.rho, other.rho),
         variance=noise.variance + other.variance,
+        sizes_variance=noise.sizes_variance + other.sizes_variance,
         cells=tuple(map(added, noise.cells, other.cells)),
+        sizes=tuple(map(added, noise.sizes, other.sizes)),
         extra={},
     )

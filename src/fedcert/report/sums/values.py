@@ -11,7 +11,7 @@ from fedcert._schema.field_types import Enumerated, Flag, ListOf, ModelName, Num
 from fedcert._schema.record import Nested, Record
 from fedcert.errors import InvalidValue
 from fedcert.report import fields
-from fedcert.report.privacy import AddedNoise
+from fedcert.report.privacy import SIZE_RELEASES, AddedNoise
 from fedcert.report.report import SHARED, Report
 from fedcert.report.smoothing import Smoothing
 from fedcert.report.sums.moments import Moments
@@ -78,7 +78,8 @@ class Sums(Record):
         certified_counts: certified examples per radius, over all contributors.
         by_class: the same per class, where contributors gave that.
         moments: what BLUP needs beyond the totals; null where unknown.
-        design_effect: the largest of the contributors' at each radius; null where all examples are independent.
+        design_effect: the largest of the contributors' Σ m²/n over the sizes m of their groups of examples, at each
+            radius; null where all examples are independent.
         largest_group: examples in the largest group of any contributor, at most; null where unknown.
         alike: whether all contributors drew the same samples at the same failure probability.
         noise: the noise that was added for privacy, in words; null where the totals are exact.
@@ -143,6 +144,8 @@ class Sums(Record):
             fields.check_rows("spread.covariance", self.spread.covariance, radii, radii)
         if self.private is not None:
             fields.check_rows("private.cells", self.private.cells, classes, ("radii and one more", (*self.radii, None)))
+            releases = ("releases", range(SIZE_RELEASES))
+            fields.check_rows("private.sizes", self.private.sizes, releases, classes)
             if self.noise is None:
                 raise InvalidValue("noise", "words about the noise, as private has figures", None)
 

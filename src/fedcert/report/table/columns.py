@@ -32,7 +32,7 @@ class Table:
         certified_counts: rows x radii.
         has_class_counts: which rows disclose counts per class.
         class_rows: these counts, disclosing rows x classes x radii, in the smallest type that holds them.
-        design_effects: variance inflation, rows x radii, at least 1; None where all examples are independent.
+        design_effects: Σ m²/n over the sizes m of groups, rows x radii; None where all examples are independent.
         largest_groups: examples in each row's largest group, at most; None where all examples are independent.
     """
 

@@ -9,18 +9,40 @@ from typing import Any
 
 import numpy as np
 
-from fedcert._arrays import Floats
+from fedcert._arrays import Floats, Integers
 from fedcert.estimation.mix_forms import MixForms
 
-_NUMBERS, _TRIANGLES = "\x01f64", "\x01triangles"
+_NUMBERS, _TRIANGLES, _COUNTS = "\x01f64", "\x01triangles", "\x01u"
 """Marks of what is packed; no client and no class can have such a name."""
 
 
+_MOST = 2.0**53
+"""Whole numbers below it are exact as floats."""
+_DIGIT = 7
+"""Bits of a whole number in each of its bytes; the eighth says that another byte follows."""
+
+
 def packed(numbers: Floats | None) -> dict[str, str] | None:
-    """Numbers as the bytes of 64-bit floats, lowest byte first."""
+    """Numbers as bytes: whole ones in as few as each one needs, others as 64-bit floats, lowest byte first."""
     if numbers is None:
         return None
+    if numbers.size and np.all(numbers == np.rint(numbers)) and not np.signbit(numbers).any() and numbers.max() < _MOST:
+        return {_COUNTS: base64.b64encode(_in_few_bytes(numbers.ravel().astype(np.int64))).decode()}
     return {_NUMBERS: base64.b64encode(np.ascontiguousarray(numbers, dtype="<f8").tobytes()).decode()}
+
+
+def _in_few_bytes(counts: Integers) -> bytes:
+    """Seven bits of a count per byte, the lowest first; all of its bytes but the last have their eighth bit set."""
+    lengths = np.ones(len(counts), dtype=np.int64)
+    while np.any(longer := counts >> (_DIGIT * lengths) > 0):
+        lengths[longer] += 1
+    ends = np.cumsum(lengths)
+    result = np.zeros(int(ends[-1]), dtype=np.uint8)
+    for place in range(int(lengths.max())):
+        has, follows = lengths > place, lengths[lengths > place] > place + 1
+        digits = (counts[has] >> (_DIGIT * place)) & (2**_DIGIT - 1)
+        result[(ends - lengths)[has] + place] = digits + follows * 2**_DIGIT
+    return result.tobytes()
 
 
 def packed_forms(forms: Floats | None) -> dict[str, Any] | None:

@@ -14,18 +14,20 @@ from typing import Any
 
 import numpy as np
 
+from fedcert.estimation.diagnostics.checks import consistency
 from fedcert.estimation.result import CURVES, Estimate
 from fedcert.estimation.weights import heaviest
 from fedcert.report import write_whole
 from fedcert.report.provenance import SOFTWARE
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.packing import as_script, packed, packed_evaluator
-from fedcert.show.sentences import at_radius, default_radius, verdict
+from fedcert.show.sentences import at_radius, class_intervals, default_radius, relied_on, verdict
 
 SUFFIXES = (".html", ".htm")
 _SCRIPTS = (
-    "numbers.js", "minimax_solver.js", "mix_evaluator.js", "unpacking.js", "elements.js", "chart.js", "mix.js",
-    "tables.js", "card.js", "page.js",
+    "numbers.js", "minimax_solver.js", "bracket.js", "cells.js", "tilted_bound.js", "least_favourable.js",
+    "design_weights.js", "mix_evaluator.js", "unpacking.js", "elements.js", "chart.js", "mix.js", "tables.js",
+    "card.js", "page.js",
 )  # fmt: skip
 _MOST_WEIGHTS = 20_000
 """As many as clients are listed."""
@@ -94,8 +96,10 @@ def _data(contents: Contents, heading: str) -> dict[str, Any]:
         "estimates": [_estimate(estimate) for estimate in contents.estimates],
         "verdict": verdict(main)[0],
         "verdict_words": verdict(main)[1],
+        "contradicted": relied_on([consistency()])[1],
         "radius": default_radius(main),
         "by_class": _by_class(main),
+        "class_words": class_intervals(main),
         "failed": dict(contents.failed),
         "contributors": None if known is None else vars(known),
         "weights": _weights(main),

@@ -95,15 +95,22 @@ class Cells:
         return float(sum(examples.sum() for _, examples in self._parts()))
 
     @property
-    def same_weight(self) -> float | None:
-        """The weight of every example, where all weigh the same and are independent; None elsewhere."""
-        held = [(weights * (examples > 0))[examples > 0] for weights, examples in self._parts()]
-        values = np.concatenate(held) if held else np.zeros(0)
+    def rows(self) -> int:
+        """Rows of cells by client or by class, whichever are more."""
+        return max((len(examples) for _, examples in self._parts()), default=1)
+
+    @property
+    def equal_weights(self) -> tuple[float, int] | None:
+        """The weight of every example that has any, and their number, where all weigh the same and are independent."""
+        parts = [(np.broadcast_to(weights, examples.shape), examples) for weights, examples in self._parts()]
+        counted = [(weights != 0) & (examples > 0) for weights, examples in parts]
+        values = np.concatenate([weights[some] for (weights, _), some in zip(parts, counted, strict=True)] or [[]])
         smooth = self.classes is None or bool(self.classes.smooth.all())
         grouped = self.clients is not None and len(self.clients.low) < len(self.clients.weights)
-        if not len(values) or not smooth or grouped or not values[0] > 0:
+        if not len(values) or not smooth or grouped or not values[0] > 0 or np.ptp(values) > _SAME * values[0]:
             return None
-        return float(values[0]) if np.ptp(values) <= _SAME * values[0] else None
+        total = sum(float(examples[some].sum()) for (_, examples), some in zip(parts, counted, strict=True))
+        return float(values[0]), round(total)
 
     @property
     def means(self) -> Floats:
@@ -169,13 +176,13 @@ def _binned(weights: Floats, examples: Floats, smooth: npt.NDArray[np.bool_]) ->
         values, width = np.array([weights[0], weights[0]]), 1.0
     bins = np.clip(((weights - values[0]) / width).astype(np.int64), 0, len(values) - 2)
     above = np.clip((weights - values[bins]) / width, 0.0, 1.0)
-    nodes = _sums(bins, examples * (1 - above)[:, None], len(values))
-    nodes += _sums(bins + 1, examples * above[:, None], len(values))
+    count = len(values) - 1
+    nodes, squares = np.zeros((count + 1, examples.shape[1])), np.zeros((count, examples.shape[1]))
     alone = np.where(smooth, weights, 0.0)
-    squares = _sums(bins, examples * (alone**2)[:, None], len(values) - 1)
-    cubes = _sums(bins, (examples.sum(axis=1) * np.abs(alone) ** 3)[:, None], len(values) - 1)[:, 0]
-    return ClientRows(values, nodes, values[:-1], values[1:], squares, cubes)
-
-
-def _sums(bins: npt.NDArray[np.int64], rows: Floats, count: int) -> Floats:
-    return np.stack([np.bincount(bins, column, minlength=count).astype(np.float64) for column in rows.T], axis=1)
+    for index, column in enumerate(examples.T):
+        upper = np.bincount(bins, column * above, minlength=count)
+        nodes[:-1, index] += np.bincount(bins, column, minlength=count) - upper
+        nodes[1:, index] += upper
+        squares[:, index] = np.bincount(bins, column * alone**2, minlength=count)
+    cubes = np.bincount(bins, examples.sum(axis=1) * np.abs(alone) ** 3, minlength=count).astype(np.float64)
+    return ClientRows(values, np.maximum(nodes, 0.0), values[:-1], values[1:], squares, cubes)

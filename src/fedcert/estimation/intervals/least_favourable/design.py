@@ -30,7 +30,9 @@ _GROWTH = 20.0
 _MOST_STEPS = 60
 """Newton steps of a round; a dozen are typical."""
 _SETTLED, _SMALL = 1e-9, 0.05
-"""Newton decrements: below the first, one more step ends a round; below the second, steps are full ones."""
+"""Newton decrements: below the first the last round ends, below the second the others do and steps are full ones."""
+_SHORTEST_STEP = 1e-15
+"""A line search that comes to this has met rounding."""
 _REGULAR = 1e-14
 """Added to the scaled Hessian's unit diagonal, so that rounding does not make it singular."""
 
@@ -52,8 +54,9 @@ def design_coefficients(labels_labels: Floats, target: Floats, theta: float, dev
     sharpness = min(sharpest * _GAP, sharpest)
     point = np.append(np.full(classes, theta), theta)
     while True:
-        point = _centre(point, labels_labels, target, theta, budget, sharpness)
-        if sharpness >= sharpest:
+        last = sharpness >= sharpest  # before that, near the centre is enough
+        point = _centre(point, labels_labels, target, theta, budget, sharpness, _SETTLED if last else _SMALL)
+        if last:
             break
         sharpness = min(sharpness * _GROWTH, sharpest)
     direction = point[-1] - point[:-1]
@@ -61,7 +64,7 @@ def design_coefficients(labels_labels: Floats, target: Floats, theta: float, dev
 
 
 def _centre(
-    point: Floats, labels_labels: Floats, target: Floats, theta: float, budget: float, sharpness: float
+    point: Floats, labels_labels: Floats, target: Floats, theta: float, budget: float, sharpness: float, settled: float
 ) -> Floats:
     """Minimise -sharpness·μ - log(slacks) over (L, μ) with p(S)·L = θ, by damped Newton steps."""
     size = len(point) - 1
@@ -80,7 +83,8 @@ def _centre(
         scale = np.append(1 / np.sqrt(np.diag(system)[:-1]), 1.0)
         system[:size, -1] = system[-1, :size] = target
         right = np.append(-gradient, theta - float(target @ accuracy))
-        scaled = system * np.outer(scale, scale) + _REGULAR * np.eye(size + 2)
+        scaled = system * np.outer(scale, scale)
+        scaled[np.arange(size + 1), np.arange(size + 1)] += _REGULAR
         step = (scale * np.linalg.solve(scaled, scale * right))[:-1]
         decrease = float(-gradient @ step)
         if not np.isfinite(decrease):
@@ -88,8 +92,10 @@ def _centre(
         length = 1.0 if decrease < _SMALL else 1 / (1 + np.sqrt(decrease))
         while not _inside(point + length * step, labels_labels, budget):
             length /= 2
+            if length < _SHORTEST_STEP:
+                return point
         point = point + length * step
-        if not decrease > _SETTLED:
+        if not decrease > settled:
             break
     return point
 

@@ -10,7 +10,7 @@ from scipy import special
 
 from fedcert._arrays import Floats, Integers
 from fedcert.estimation.intervals.least_favourable.cells import Cells
-from fedcert.estimation.intervals.least_favourable.tilted import TiltedBound, tilted_bound
+from fedcert.estimation.intervals.least_favourable.tilted import TiltedBound, tilted_bounds
 
 _RATIO = 1.1
 """Between tilts: the best one of them lengthens intervals by 0.1% at most."""
@@ -116,13 +116,14 @@ def rejected_by_tilting(cells: Cells, values: Floats, level: float, enough: floa
     tilts = _tilts(cells, level)
     best = np.zeros(len(values))
     where = np.zeros(len(values), dtype=np.int64)
-    for index in range(0, len(tilts), _COARSE):
-        up_to = tilted_bound(cells, float(tilts[index]), with_bracket=False).rejected(values, level)
+    for step, bound in enumerate(tilted_bounds(cells, tilts[::_COARSE], with_bracket=False)):
+        up_to = bound.rejected(values, level)
         better = up_to > best
-        best[better], where[better] = up_to[better], index
-    for index in _near(where[best < enough], len(tilts)):
+        best[better], where[better] = up_to[better], step * _COARSE
+    beside = _near(where[best < enough], len(tilts))
+    for index, bound in zip(beside, tilted_bounds(cells, tilts[beside]), strict=True):
         near = (where - _BELOW <= index) & (index <= where + _ABOVE)
-        best[near] = np.maximum(best[near], tilted_bound(cells, float(tilts[index])).rejected(values[near], level))
+        best[near] = np.maximum(best[near], bound.rejected(values[near], level))
     return best
 
 
@@ -135,19 +136,19 @@ def critical_value(cells: Cells, level: float, low: Floats, high: Floats) -> Flo
     def threshold(bound: TiltedBound) -> Floats:
         return np.asarray((level + bound.largest(low, high)) / bound.tilt, dtype=np.float64)
 
-    for index in range(0, len(tilts), _COARSE):
-        at_most = threshold(tilted_bound(cells, float(tilts[index]), with_bracket=False))
+    for step, bound in enumerate(tilted_bounds(cells, tilts[::_COARSE], with_bracket=False)):
+        at_most = threshold(bound)
         better = at_most < best
-        best[better], where[better] = at_most[better], index
-    for index in _near(where, len(tilts)):
-        best = np.minimum(best, threshold(tilted_bound(cells, float(tilts[index]))))
+        best[better], where[better] = at_most[better], step * _COARSE
+    for bound in tilted_bounds(cells, tilts[_near(where, len(tilts))]):
+        best = np.minimum(best, threshold(bound))
     return best
 
 
-def _near(where: Integers, count: int) -> list[int]:
+def _near(where: Integers, count: int) -> Integers:
     """Indices of tilts beside Chernoff's best ones."""
     beside = where[:, None] + np.arange(-_BELOW, _ABOVE + 1)
-    return [int(index) for index in np.unique(beside[(beside >= 0) & (beside < count)])]
+    return np.unique(beside[(beside >= 0) & (beside < count)])
 
 
 def _tilts(cells: Cells, level: float) -> Floats:
@@ -164,10 +165,10 @@ def _binomial(cells: Cells, values: Floats, level: float) -> Floats:
     By Hoeffding (1956) the tail of certified examples is at most the binomial one from nθ + 1 on, which a probability
     of at most ¼ ensures; but for one example, which has the probability nθ at most.
     """
-    weight = cells.same_weight
-    if weight is None or level < _MOST_BINOMIAL or np.abs(cells.means - cells.target).max() > _SAME_WEIGHT:
+    equal = cells.equal_weights
+    if equal is None or level < _MOST_BINOMIAL or np.abs(cells.means - cells.target).max() > _SAME_WEIGHT:
         return np.full(len(values), -1.0)
-    examples = round(cells.examples)
+    weight, examples = equal
     counts = np.rint(values / weight)
     tail = np.exp(-level)
     at_least_two = special.betaincinv(np.maximum(counts, 1.0), np.maximum(examples - counts + 1, 1.0), tail)

@@ -129,14 +129,13 @@ def _of_rule(clients: Clients, target: Floats, rule: LinearWeights, statistics: 
     if isinstance(clients, ReportedClients):
         withholds = np.full(clients.count, curves_only) | ~clients.has_class_counts
         if withholds.any():
-            sizes, labels = clients.sizes[withholds], clients.label_counts[withholds]
-            each = clients.mixes[withholds] @ rule.coefficients
+            some = slice(None) if withholds.all() else withholds  # a million clients are not copied
+            sizes, labels = clients.sizes[some], clients.label_counts[some]
+            each = clients.mixes[some] @ rule.coefficients
             groups, whole = _part(_groups(clients), withholds), _part(_whole(clients), withholds)
             rows = client_rows(each, labels, groups, whole)
             effects = _part(clients.design_effects, withholds)
-            squares = squares + (each**2 * sizes) @ (
-                np.ones((len(sizes), len(squares))) if effects is None else effects
-            )
+            squares = squares + (float((each**2) @ sizes) if effects is None else (each**2 * sizes) @ effects)
     if not curves_only:
         classes = class_rows(clients, rule.coefficients)
         squares = squares + float(np.sum(classes.weights**2 * classes.examples))

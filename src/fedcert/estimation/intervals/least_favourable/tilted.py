@@ -10,14 +10,15 @@ rounding is all that can be lost, and that is allowed for.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from fedcert._arrays import Floats
-from fedcert.estimation.intervals.least_favourable.bracket import lines_above
-from fedcert.estimation.intervals.least_favourable.cells import Cells
+from fedcert.estimation.intervals.least_favourable.bracket import Lines, lines_above
+from fedcert.estimation.intervals.least_favourable.cells import Cells, ClassRows, ClientRows
 
 _STEPS = 36
 """Nodes of equal distance in arcsin √L, the scale of even variance: they lengthen intervals by 0.1%."""
@@ -25,6 +26,8 @@ _TAIL, _BELOW = 1.6, 0.02
 """Nodes beyond them are so many times closer to 0 or 1 each, down to so much of one example."""
 _MOST_MAGNITUDE = 40
 """Of more examples than 2 to this, nodes closer to 1 are the same as it in double precision."""
+_MOST_TABULATED = 200_000
+"""Numbers in a table of several tilts: a few MB, which stay in a cache."""
 MOST_SMOOTH = float(np.log(2))
 """The largest λ|u| of cells whose tilted variance is concave in L."""
 _ROUNDING = 1e-11
@@ -74,12 +77,31 @@ def tilted_bound(cells: Cells, tilt: float, with_bracket: bool = True) -> Tilted
 
     Guarantee: for every L in [0, 1], log P(T >= t) <= bound at θ = p(S)·L, less tilt·t.
     """
+    return next(tilted_bounds(cells, np.array([tilt]), with_bracket))
+
+
+def tilted_bounds(cells: Cells, tilts: Floats, with_bracket: bool = True) -> Iterator[TiltedBound]:
+    """The same for several tilts, of which a few are tabulated at once."""
     nodes = _nodes(min(int(np.ceil(np.log2(max(cells.examples, 2.0)))), _MOST_MAGNITUDE))
-    tables = _Tables.of(cells, tilt, nodes)
-    lines = lines_above(tables.largest, tables.cubes, tables.most) if with_bracket else None
+    rows = max(cells.rows, len(cells.target))
+    step = max(1, _MOST_TABULATED // (rows * len(nodes.values)))
+    rounding = _ROUNDING * cells.sum_sizes
+    for start in range(0, len(tilts), step):
+        some = tilts[start : start + step]
+        tables = _Tables.of(cells, some, nodes, with_bracket)
+        pieces = _pieces(tables, nodes)
+        for index, tilt in enumerate(some):
+            lines = None
+            if with_bracket:
+                lines = lines_above(*(float(each[index]) for each in (tables.largest, tables.cubes, tables.most)))
+            yield _sorted_bound(cells, float(tilt), lines, [part[index] for part in pieces], rounding * float(tilt))
+
+
+def _sorted_bound(cells: Cells, tilt: float, lines: Lines | None, pieces: list[Floats], rounding: float) -> TiltedBound:
+    """The pieces in the order of their gain per share of θ, on each line."""
+    gains, variances, widths = pieces
     heights = np.zeros(1) if lines is None else np.append(0.0, lines.heights)
     slopes = np.zeros(1) if lines is None else np.append(0.0, lines.slopes)
-    gains, variances, widths = _pieces(tables, nodes)
     free = cells.target <= 0
     if free.any():  # what adds to the bound without adding to θ
         heights = heights + _positive(gains[free], variances[free], slopes)
@@ -91,7 +113,7 @@ def tilted_bound(cells: Cells, tilt: float, with_bracket: bool = True) -> Tilted
     zero = np.zeros((len(slopes), 1))
     return TiltedBound(
         tilt,
-        heights + _ROUNDING * tilt * cells.sum_sizes,
+        heights + rounding,
         np.hstack([zero, np.cumsum(shares[order], axis=1)]),
         np.hstack([zero, np.cumsum(np.take_along_axis(gains, order, axis=1), axis=1)]),
     )
@@ -115,56 +137,68 @@ def _nodes(magnitude: int) -> _Nodes:
 
 @dataclass(frozen=True)
 class _Tables:
-    """Functions of L at the nodes, classes x nodes, and what the bracket needs of the smooth cells.
+    """Functions of L at the nodes, tilts x classes x nodes, and what the bracket needs of the smooth cells.
 
     Attributes:
         cumulants: Σ n log(1 + L(e^z - 1)) with z = λu.
         derivatives: of these by L.
         variances: a lower bound of Σ n z² L~(1 - L~) over the smooth cells.
-        largest: z, cubes: Σ n z³/8, most: Σ n z²/4, all of the smooth cells.
+        largest: z, cubes: Σ n z³/8, most: Σ n z²/4, all of the smooth cells, one per tilt.
     """
 
     cumulants: Floats
     derivatives: Floats
     variances: Floats
-    largest: float
-    cubes: float
-    most: float
+    largest: Floats
+    cubes: Floats
+    most: Floats
 
     @classmethod
-    def of(cls, cells: Cells, tilt: float, nodes: _Nodes) -> _Tables:
-        size = (len(cells.target), len(nodes.values))
-        cumulants, derivatives, variances = np.zeros(size), np.zeros(size), np.zeros(size)
-        largest = cubes = most = 0.0
+    def of(cls, cells: Cells, tilts: Floats, nodes: _Nodes, with_variances: bool) -> _Tables:
+        size = (len(tilts), len(cells.target), len(nodes.values))
+        tables = cls(np.zeros(size), np.zeros(size), np.zeros(size), *(np.zeros(len(tilts)) for _ in range(3)))
         if cells.clients is not None:
-            rows = cells.clients
-            values, slopes = _cumulants(tilt * rows.weights[:, None], nodes)
-            cumulants += rows.examples.T @ values
-            derivatives += rows.examples.T @ slopes
-            largest_tilted = tilt * np.maximum(np.abs(rows.low), np.abs(rows.high))
-            smooth = largest_tilted <= MOST_SMOOTH
-            if smooth.any():
-                low, high = tilt * rows.low[smooth, None], tilt * rows.high[smooth, None]
-                each = np.minimum(_variances(low, nodes), _variances(high, nodes))
-                squares = tilt**2 * rows.squares[smooth]
-                variances += squares.T @ each
-                largest = float(np.max(largest_tilted[smooth], where=squares.sum(axis=1) > 0, initial=0.0))
-                cubes, most = tilt**3 * float(rows.cubes[smooth].sum()) / 8, float(squares.sum()) / 4
+            tables.add_clients(cells.clients, tilts, nodes, with_variances)
         if cells.classes is not None:
-            for weights, examples, alone in zip(
-                cells.classes.weights, cells.classes.examples, cells.classes.smooth, strict=True
-            ):
-                z = tilt * np.where(examples > 0, weights, 0.0)[:, None]  # the weight of no example may be any number
-                values, slopes = _cumulants(z, nodes)
-                cumulants += examples[:, None] * values
-                derivatives += examples[:, None] * slopes
-                squares = np.where(alone & (np.abs(z[:, 0]) <= MOST_SMOOTH), examples * z[:, 0] ** 2, 0.0)
-                if squares.any():
-                    variances += squares[:, None] * _variances(np.clip(z, -MOST_SMOOTH, MOST_SMOOTH), nodes)
-                    largest = max(largest, float(np.abs(z[squares > 0]).max()))
-                    cubes += float(squares @ np.abs(z[:, 0])) / 8
-                    most += float(squares.sum()) / 4
-        return cls(cumulants, derivatives, variances, largest, cubes, most)
+            tables.add_classes(cells.classes, tilts, nodes, with_variances)
+        return tables
+
+    def add_clients(self, rows: ClientRows, tilts: Floats, nodes: _Nodes, with_variances: bool) -> None:
+        """Add cells whose weight depends on the client alone."""
+        values, slopes = _cumulants(np.multiply.outer(tilts, rows.weights)[:, :, None], nodes)
+        self.cumulants[:] += rows.examples.T @ values
+        self.derivatives[:] += rows.examples.T @ slopes
+        if not with_variances:
+            return
+        tilted = np.multiply.outer(tilts, np.maximum(np.abs(rows.low), np.abs(rows.high)))
+        smooth = tilted <= MOST_SMOOTH
+        low, high = (
+            np.where(smooth, np.multiply.outer(tilts, ends), 0.0)[:, :, None] for ends in (rows.low, rows.high)
+        )
+        each = np.minimum(_variances(low, nodes), _variances(high, nodes))
+        squares = np.where(smooth, (tilts**2)[:, None], 0.0)[:, :, None] * rows.squares
+        self.variances[:] += squares.transpose(0, 2, 1) @ each
+        held = smooth & (rows.squares.sum(axis=1) > 0)
+        np.maximum(self.largest, np.max(np.where(held, tilted, 0.0), axis=1, initial=0.0), out=self.largest)
+        self.cubes[:] += tilts**3 * (smooth @ rows.cubes) / 8
+        self.most[:] += squares.sum(axis=(1, 2)) / 4
+
+    def add_classes(self, rows: ClassRows, tilts: Floats, nodes: _Nodes, with_variances: bool) -> None:
+        """Add cells whose weight depends on the class."""
+        for weights, examples, alone in zip(rows.weights, rows.examples, rows.smooth, strict=True):
+            # The weight of no example may be any number.
+            z = np.multiply.outer(tilts, np.where(examples > 0, weights, 0.0))
+            values, slopes = _cumulants(z[:, :, None], nodes)
+            self.cumulants[:] += examples[:, None] * values
+            self.derivatives[:] += examples[:, None] * slopes
+            if not with_variances or not alone:
+                continue
+            z = np.where(np.abs(z) <= MOST_SMOOTH, z, 0.0)
+            squares = examples * z**2
+            self.variances[:] += squares[:, :, None] * _variances(z[:, :, None], nodes)
+            np.maximum(self.largest, np.abs(z).max(axis=1), out=self.largest)
+            self.cubes[:] += np.sum(squares * np.abs(z), axis=1) / 8
+            self.most[:] += squares.sum(axis=1) / 4
 
 
 def _cumulants(z: Floats, nodes: _Nodes) -> tuple[Floats, Floats]:
@@ -172,7 +206,9 @@ def _cumulants(z: Floats, nodes: _Nodes) -> tuple[Floats, Floats]:
     grown, change = np.exp(z), np.expm1(z)
     whole = nodes.complements + nodes.values * grown
     # Each form keeps its digits where the other one loses them.
-    values = np.where(change > -0.5, np.log1p(nodes.values * np.maximum(change, -0.5)), np.log(whole))
+    values = np.log1p(nodes.values * np.maximum(change, -0.5))
+    if change.size and change.min() <= -0.5:
+        values = np.where(change > -0.5, values, np.log(whole))
     return values, change / whole
 
 
@@ -184,20 +220,20 @@ def _variances(z: Floats, nodes: _Nodes) -> Floats:
 
 
 def _pieces(tables: _Tables, nodes: _Nodes) -> tuple[Floats, Floats, Floats]:
-    """The polylines' pieces, classes x pieces: gain of the cumulants, that of the variances, and width.
+    """The polylines' pieces, tilts x classes x pieces: gain of the cumulants, that of the variances, and width.
 
     Between two nodes the tangents of the cumulants meet; the piece before and the one after are theirs. Where they
     meet is known up to rounding: the larger of the two is taken there, so that the polyline stays above.
     """
     width = np.diff(nodes.values)
-    low, high = tables.cumulants[:, :-1], tables.cumulants[:, 1:]
-    rising, falling = tables.derivatives[:, :-1], tables.derivatives[:, 1:]
+    low, high = tables.cumulants[..., :-1], tables.cumulants[..., 1:]
+    rising, falling = tables.derivatives[..., :-1], tables.derivatives[..., 1:]
     bend = np.maximum(rising - falling, _LEAST)
     before = np.clip((high - low - falling * width) / bend, 0.0, width)
     after = width - before
     meeting = np.maximum(low + rising * before, high - falling * after)
-    slope = np.diff(tables.variances, axis=1) / width
-    shape = (len(low), -1)
+    slope = np.diff(tables.variances, axis=-1) / width
+    shape = (*low.shape[:-1], -1)
     return (
         np.stack([meeting - low, high - meeting], axis=-1).reshape(shape),
         np.stack([slope * before, slope * after], axis=-1).reshape(shape),

@@ -3,23 +3,51 @@
 
 const CLOSEST_TO_CERTAIN = 0.01;  // intervals/ingredients.py
 const FEWEST_FREEDOM = 2;  // intervals/cluster_robust.py
-const LEAST_VARIANCE = 1e-300;  // intervals/half_lengths.py
+const LEAST_VARIANCE = 1e-300, CROSSED = 1e-12;  // intervals/half_lengths.py
 // methods/linear_weights.py
 const PENALTIES = Array.from({ length: 29 }, (_, i) => Math.exp(Math.log(1e-6) + i * Math.log(1e14) / 28));
 
-const HALF_LENGTHS = { "finite-sample": finiteSample, asymptotic };  // kinds of intervals; others are errors
+// Kinds of intervals, by their ends at each radius; others are errors.
+const KINDS = { "finite-sample": finiteSample, hoeffding: aroundCentre(hoeffding), asymptotic: aroundCentre(asymptotic) };
+
+function* evaluationAt(evaluator, mix) {
+  // The estimate for a class mix, in parts: it pauses after each of them, and returns the whole.
+  const { point, uncertainty } = ingredientsAt(evaluator, mix);
+  if (evaluator.no_interval) return { point, lower: null, upper: null, why: evaluator.no_interval };
+  const kind = evaluator.settings.interval;
+  if (!Object.hasOwn(KINDS, kind)) throw new Error(`this page knows no interval “${kind}”`);
+  let ends = yield* KINDS[kind](evaluator, uncertainty, mix);
+  if (evaluator.client_effects) ends = allowingForEffects(evaluator, uncertainty, mix, ends);
+  const together = evaluator.settings.simultaneous;
+  const [lower, upper] = allowedEnds(ends, evaluator.failure_probability, together);
+  const [least, most] = allowedEnds(ends, 0, together);
+  return { point: point.map((value, r) => clip(clip(value, least[r], most[r]), 0, 1)), lower, upper, contradicted: contradicted(ends, together) };
+}
+
+function aroundCentre(halfLengths) {
+  return function* (evaluator, of, mix) {
+    const half = halfLengths(evaluator, of, mix);
+    return [half.map((value, r) => of.centre[r] - value), half.map((value, r) => of.centre[r] + value)];
+  };
+}
+
+function* finiteSample(evaluator, of, mix) {
+  // Hoeffding's interval where single cells are not known.
+  return yield* of.segments ? leastFavourable(evaluator, of.segments) : aroundCentre(hoeffding)(evaluator, of, mix);
+}
 
 function evaluateAt(evaluator, mix) {
-  const { point, uncertainty } = ingredientsAt(evaluator, mix);
-  if (!evaluator.interval) return { point, lower: null, upper: null };
-  const kind = evaluator.settings.interval;
-  if (!Object.hasOwn(HALF_LENGTHS, kind)) throw new Error(`this page knows no interval “${kind}”`);
-  let half = HALF_LENGTHS[kind](evaluator, uncertainty, mix);
-  if (evaluator.client_effects) half = allowingForEffects(evaluator, uncertainty, mix, half);
-  const together = evaluator.settings.simultaneous;
-  const [lower, upper] = endsOf(uncertainty.centre, half, evaluator.failure_probability, together);
-  const [least, most] = endsOf(uncertainty.centre, half, 0, together);
-  return { point: point.map((value, r) => clip(clip(value, least[r], most[r]), 0, 1)), lower, upper };
+  const evaluation = evaluationAt(evaluator, mix);
+  for (;;) {
+    const { done, value } = evaluation.next();
+    if (done) return value;
+  }
+}
+
+function pointAt(evaluator, mix) {
+  // The point by itself, which takes no time; with its interval, it is moved into that.
+  const point = evaluator.by_client ? pointOfClasses(evaluator, mix) : ingredientsAt(evaluator, mix).point;
+  return { point, lower: null, upper: null };
 }
 
 function ingredientsAt(evaluator, mix) {
@@ -29,55 +57,42 @@ function ingredientsAt(evaluator, mix) {
 }
 
 function byClass(evaluator, mix) {
-  const { labels, certified, factor, noise, fallback_curve: fallback } = evaluator.by_class;
-  const radii = evaluator.radii.length, centre = new Float64Array(radii), squares = new Float64Array(radii);
-  const point = new Float64Array(radii), varianceWeights = [], accuracy = [];
-  let missing = 0, square = 0, bias = 0, scaleSum = 0;
+  const { labels, certified, inflation, cells, sizes, fallback_curve: fallback } = evaluator.by_class;
+  const radii = evaluator.radii.length, centre = new Float64Array(radii), scaled = new Float64Array(mix.length);
+  const point = new Float64Array(radii), varianceWeights = [], exampleWeights = [], accuracy = [], spread = [];
+  let missing = 0, square = 0, weighted = 0;
   labels.forEach((count, j) => {
     const held = count > 0;
     if (!held) missing += mix[j];
-    const weight = held ? mix[j] ** 2 / count : 0;
+    scaled[j] = held ? mix[j] / count : 0;
+    const weight = held ? mix[j] ** 2 / count * inflation[j] : 0;
     square += weight;
-    scaleSum += held ? (mix[j] / count) ** 2 : 0;
-    bias += held ? mix[j] / count ** 2 : 0;
-    varianceWeights.push(factor.map((value) => weight * value));
-    const smooth = new Float64Array(radii);
+    if (held && sizes) weighted += mix[j] / sizes[j] * count;
+    varianceWeights.push(weight);
+    exampleWeights.push(scaled[j] * inflation[j]);
+    const smooth = new Float64Array(radii), shortfall = 1 - count / (count + 1) ** 2;
     for (let r = 0; r < radii; r++) {
       const k = certified[j * radii + r];
-      if (held) centre[r] += mix[j] * k / count;
+      if (held) centre[r] += mix[j] * k / (sizes ? sizes[j] : count);
       smooth[r] = (clip(k, 0, count) + 0.5) / (count + 1);
     }
     accuracy.push(smooth);
+    spread.push(smooth.map((value) => value * (1 - value) / shortfall));
   });
-  let variances = null;
-  if (noise) {
-    const inside = noise.subarray(0, radii), outside = noise.subarray(radii);
-    const most = new Float64Array(radii), seems = new Float64Array(radii);
-    for (let r = 0; r < radii; r++) {
-      most[r] = scaleSum * Math.max(inside[r], outside[r]);
-      labels.forEach((count, j) => {
-        const a = accuracy[j][r];
-        if (count > 0) seems[r] += (mix[j] / count) ** 2 * ((1 - a) ** 2 * inside[r] + a ** 2 * outside[r]);
-      });
-    }
-    variances = { most, seems };
-    bias *= noise.reduce((largest, value) => Math.max(largest, value), 0);
-  }
+  // From noisy sums it is one ratio of sums (methods/noisy_poststratified.py); their interval is not in this script.
+  if (weighted > 0) centre.forEach((value, r) => { centre[r] = (1 - missing) * value / weighted; });
+  const known = centre.slice(), squares = new Float64Array(radii).fill(square);
   for (let r = 0; r < radii; r++) {
     point[r] = centre[r] + missing * (fallback ? fallback[r] : 0.5);
     centre[r] += missing / 2;
-    squares[r] = square * factor[r];
   }
-  const uncertainty = { centre, bias: missing / 2 + (noise ? bias : 0), varianceWeights, squares, accuracy, noise: variances, parts: mix };
+  const segments = sizes ? null : () => classSegments(cells, scaled, mix, known);
+  const uncertainty = { centre, bias: missing / 2, varianceWeights, exampleWeights, squares, accuracy, spread, parts: mix, segments };
   return { point: decreasing(point), uncertainty };
 }
 
 function byClient(evaluator, mix) {
   const given = evaluator.by_client, radii = evaluator.radii.length, size = mix.length;
-  const point = new Float64Array(radii);
-  for (let j = 0; j < size; j++) {
-    for (let r = 0; r < radii; r++) point[r] += mix[j] * given.class_accuracy[j * radii + r];
-  }
   const chosen = ruleFor(given, mix);
   // Where clients are known, their weights add up to 1 in spite of rounding.
   const total = given.known ? dot(chosen, rowSums(given.labels_labels, size)) : 1;
@@ -86,23 +101,34 @@ function byClient(evaluator, mix) {
   const own = dot(coefficients, reached), sum = sizeOf(coefficients);
   const slack = given.known ? 0 : given.rounding * sum * (size + 1);
   const whole = given.known ? own : Math.max(own, 1 / given.examples) + given.rounding * sum ** 2;
+  const varianceWeights = given.labels ? Array.from(given.labels, (count, j) => coefficients[j] ** 2 * count * given.inflation[j]) : null;
+  const grouped = varianceWeights ? varianceWeights.reduce((all, value) => all + value, 0) : 0;
   const squares = Float64Array.from({ length: radii }, (_, r) =>
-    given.squares ? quadratic(given.squares[r], coefficients) : whole * given.factor[r]);
-  const centre = new Float64Array(radii);
-  for (let j = 0; j < size; j++) {
-    for (let r = 0; r < radii; r++) centre[r] += coefficients[j] * given.labels_certified[j * radii + r];
-  }
+    given.squares ? quadratic(given.squares[r], coefficients) : Math.max(whole * given.factor[r], grouped));
+  const centre = curveOf(given, coefficients, radii);
   const accuracy = Array.from({ length: size }, (_, j) => Float64Array.from({ length: radii }, (_, r) =>
     clip(given.class_accuracy[j * radii + r], CLOSEST_TO_CERTAIN, 1 - CLOSEST_TO_CERTAIN)));
-  const varianceWeights = given.labels
-    ? Array.from(given.labels, (count, j) => given.factor.map((value) => coefficients[j] ** 2 * count * value))
-    : null;
-  const variance = given.variance ? given.variance.map((form) => quadratic(form, coefficients)) : null;
-  const bias = worstBias(mix, reached) + slack;
+  const exampleWeights = given.labels ? coefficients.map((value, j) => value * given.inflation[j]) : null;
+  const [variance, asymmetry] = [given.variance, given.asymmetry].map((forms) =>
+    forms ? forms.map((form) => quadratic(form, coefficients)) : null);
+  const spread = accuracy.map((row) => row.map((value) => value * (1 - value)));
+  const bias = worstBias(mix, reached) + slack, cells = given.client_cells || given.class_cells;
+  const segments = cells ? (level) => ruleSegments(given, radii, mix, chosen, level) : null;
   return {
-    point: decreasing(point),
-    uncertainty: { centre, bias, varianceWeights, squares, accuracy, variance, noise: null, parts: coefficients },
+    point: pointOfClasses(evaluator, mix),
+    uncertainty: {
+      centre, bias, varianceWeights, exampleWeights, squares, accuracy, spread, variance, asymmetry, parts: coefficients,
+      segments,
+    },
   };
+}
+
+function pointOfClasses(evaluator, mix) {
+  const radii = evaluator.radii.length, accuracy = evaluator.by_client.class_accuracy, point = new Float64Array(radii);
+  for (let j = 0; j < mix.length; j++) {
+    for (let r = 0; r < radii; r++) point[r] += mix[j] * accuracy[j * radii + r];
+  }
+  return decreasing(point);
 }
 
 function rowSums(matrix, size) {
@@ -172,62 +198,80 @@ function ridgeRule(given, mix, along) {
   return best;
 }
 
-function finiteSample(evaluator, of) {
+function hoeffding(evaluator, of) {
   const { confidence, simultaneous, target_examples: set } = evaluator.settings;
   const radii = simultaneous ? evaluator.radii.length : 1;
   const deviations = Math.sqrt(Math.log(2 * radii / (1 - confidence)) / 2);
   return Array.from(of.squares, (square, r) =>
-    of.bias + deviations * Math.sqrt(square + (set ? 1 / set : 0) + (of.noise ? 4 * of.noise.most[r] : 0)));
+    of.bias + deviations * Math.sqrt(square + (set ? 1 / set : 0)));
 }
 
 function asymptotic(evaluator, of, mix) {
   const { confidence, simultaneous, target_examples: set } = evaluator.settings, radii = evaluator.radii.length;
-  const each = simultaneous ? 1 - (1 - confidence) / radii : confidence;
+  const each = simultaneous ? 1 - (1 - confidence) / radii : confidence, quantile = foldedQuantile(0, each, normalCdf);
   return Array.from({ length: radii }, (_, r) => {
-    let variance = 0;
+    const square = of.squares[r] + (set ? 1 / set : 0);
+    let variance = 0, lean = 0;
     if (of.varianceWeights || of.variance) {
-      if (of.variance) variance = of.variance[r];
+      if (of.variance) { variance = of.variance[r]; lean = of.squares[r] * of.asymmetry[r]; }
       of.accuracy.forEach((row, j) => {
-        const spread = row[r] * (1 - row[r]);
-        if (!of.variance) variance += of.varianceWeights[j][r] * spread;
-        if (set) variance += mix[j] / set * spread;
+        const spread = of.spread[j][r], lopsided = spread * (1 - 2 * row[r]);
+        if (!of.variance) {
+          variance += of.varianceWeights[j] * spread;
+          lean += of.varianceWeights[j] * of.exampleWeights[j] * lopsided;
+        }
+        if (set) { variance += mix[j] / set * spread; lean -= mix[j] / set ** 2 * lopsided; }
       });
-      if (of.noise) variance += of.noise.seems[r];
+      lean /= Math.max(variance, LEAST_VARIANCE);
     } else {
-      const largest = of.accuracy.reduce((most, row) => Math.max(most, row[r] * (1 - row[r])), 0);
-      variance = (of.squares[r] + (set ? 1 / set : 0)) * largest;
+      const largest = of.spread.reduce((most, row) => Math.max(most, row[r]), 0);
+      variance = square * largest;
+      lean = square * Math.sqrt(Math.max(1 - 4 * largest, 0));
     }
-    const error = Math.sqrt(Math.max(variance, LEAST_VARIANCE));
+    const few = quantile ** 2 * (square * variance + lean ** 2 / 2);
+    const error = Math.sqrt(Math.max(variance + few, LEAST_VARIANCE));
     return foldedQuantile(of.bias / error, each, normalCdf) * error;
   });
 }
 
-function allowingForEffects(evaluator, of, mix, least) {
+function allowingForEffects(evaluator, of, mix, [lower, upper]) {
   const given = evaluator.client_effects, { confidence, target_examples: set } = evaluator.settings;
-  return least.map((shortestHalf, r) => {
+  const half = of.centre.map((_, r) => {
     let extra = 0;
-    if (set) of.accuracy.forEach((row, j) => { extra += mix[j] * row[r] * (1 - row[r]) / set; });
+    if (set) of.spread.forEach((row, j) => { extra += mix[j] * row[r] / set; });
     const moved = quadratic(given.moved[r], of.parts);
     const model = quadratic(given.noise[r], of.parts) + given.variance[r] * moved;
     const freedom = Math.max(2 * model ** 2 / Math.max(moved ** 2 * given.variance_error[r], LEAST_VARIANCE), FEWEST_FREEDOM);
     const byModel = Math.sqrt(Math.max(model + extra, LEAST_VARIANCE));
     const byClients = Math.sqrt(Math.max(quadratic(given.scores[r], of.parts), LEAST_VARIANCE) + extra);
     return Math.max(
-      shortestHalf,
       foldedQuantile(of.bias / byModel, confidence, (t) => studentCdf(t, freedom)) * byModel,
       foldedQuantile(of.bias / byClients, confidence, normalCdf) * byClients,
     );
   });
+  return [half.map((value, r) => Math.min(lower[r], of.centre[r] - value)), half.map((value, r) => Math.max(upper[r], of.centre[r] + value))];
 }
 
-function endsOf(centre, half, failure, monotone) {
-  let lower = Array.from(centre, (value, r) => value - half[r] - failure);
-  let upper = Array.from(centre, (value, r) => value + half[r]);
+function allowedEnds(ends, failure, monotone) {
+  let lower = Array.from(ends[0], (value) => value - failure), upper = Array.from(ends[1]);
   if (monotone) {
-    const highest = lower.slice(), lowest = upper.slice();
-    for (let r = lower.length - 2; r >= 0; r--) highest[r] = Math.max(highest[r], highest[r + 1]);
-    for (let r = 1; r < upper.length; r++) lowest[r] = Math.min(lowest[r], lowest[r - 1]);
+    const [highest, lowest] = fallingEnds(lower, upper);
     if (highest.every((value, r) => value <= lowest[r])) { lower = highest; upper = lowest; }
   }
   return [lower.map((value) => clip(value, 0, 1)), upper.map((value) => clip(value, 0, 1))];
+}
+
+function contradicted(ends, monotone) {
+  // Whether no accuracies that fall with the radius, from 1 to 0, lie within an interval.
+  let lower = Array.from(ends[0], (value) => Math.max(value, 0)), upper = Array.from(ends[1], (value) => Math.min(value, 1));
+  if (monotone) [lower, upper] = fallingEnds(lower, upper);
+  return lower.some((value, r) => value > upper[r] + CROSSED);
+}
+
+function fallingEnds(lower, upper) {
+  // Ends of curves that fall with the radius, within these.
+  const highest = lower.slice(), lowest = upper.slice();
+  for (let r = lower.length - 2; r >= 0; r--) highest[r] = Math.max(highest[r], highest[r + 1]);
+  for (let r = 1; r < upper.length; r++) lowest[r] = Math.min(lowest[r], lowest[r - 1]);
+  return [highest, lowest];
 }

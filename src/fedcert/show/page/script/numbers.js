@@ -20,6 +20,14 @@ function normalCdf(x) {
   return 0.5 * erfc(-x / Math.SQRT2);
 }
 
+function normalHazard(x) {
+  // φ(x)/(1 - Φ(x))
+  if (x < 3) return Math.exp(-0.5 * x * x) / Math.sqrt(2 * Math.PI) / normalCdf(-x);
+  let fraction = 0;  // Laplace's continued fraction, where both vanish
+  for (let n = 120; n > 0; n--) fraction = n / (x + fraction);
+  return x + fraction;
+}
+
 function normalQuantile(probability) {
   let low = -40, high = 40;
   for (let step = 0; step < 120; step++) {
@@ -62,6 +70,15 @@ function incompleteBeta(x, a, b) {
     if (n > 0 && Math.abs(1 - c * d) < 1e-15) break;
   }
   return front * (value - 1);
+}
+
+function betaQuantile(probability, a, b) {
+  let low = 0, high = 1;
+  for (let step = 0; step < 80 && high - low > 1e-16 * high; step++) {
+    const middle = (low + high) / 2;
+    if (incompleteBeta(middle, a, b) < probability) low = middle; else high = middle;
+  }
+  return (low + high) / 2;
 }
 
 function studentCdf(t, freedom) {

@@ -14,11 +14,16 @@ function asEstimated() {
   };
 }
 
-function forMix(panel) {
-  const evaluator = data.evaluators[panel.method];
-  if (panel.preset === 0 && panel.method === (data.evaluators[usedMethod] ? usedMethod : data.method)) return asEstimated();
-  const evaluated = evaluateAt(evaluator, panel.mix), preset = panel.preset === null ? null : presets[panel.preset];
-  return { ...evaluated, name: preset ? preset.said : "another class mix", method: panel.method, guarantee: evaluator.guarantee, own: false };
+function isAsEstimated(panel) {
+  return panel.preset === 0 && panel.method === (data.evaluators[usedMethod] ? usedMethod : data.method);
+}
+
+function described(evaluated, panel) {
+  const preset = panel.preset === null ? null : presets[panel.preset];
+  return {
+    ...evaluated, name: preset ? preset.said : "another class mix", method: panel.method,
+    guarantee: data.evaluators[panel.method].guarantee, own: false,
+  };
 }
 
 function sentenceFor(shown, index) {
@@ -37,6 +42,7 @@ function showAnswer() {
   byId("radius-value").textContent = short(data.radii[index]);
   const label = `Certified accuracy falls from ${percent(shown.point[0])} at radius ${short(data.radii[0])} to ${percent(shown.point[shown.point.length - 1])} at radius ${short(data.radii[data.radii.length - 1])}.`;
   const place = byId("curve");
+  place.setAttribute("aria-busy", String(Boolean(shown.pending)));
   replaced(place, chart(place, {
     radii: data.radii, series: [{ values: shown.point }], band: shown.lower ? shown : null, before: shown.own ? null : main.certified_accuracy,
     cap: data.largest_radius, cursor: index, label, picked: (at) => { view.radius = at; show(); }, norm: data.smoothing.norm,
@@ -48,7 +54,7 @@ function showAnswer() {
 
 function captionFor(shown) {
   const caption = [legend([{ name: `${shown.name}, by ${shown.method}`, look: "" }, ...(shown.own ? [] : [{ name: `as estimated: ${main.target}`, look: "before" }])])];
-  const band = shown.lower ? `The band is the ${surely(main.confidence)} interval. ` : "There is no interval for this here, and the curve is not moved into it; fedcert what-if gives both. ";
+  const band = shown.lower ? `The band is the ${surely(main.confidence)} interval. ` : shown.pending ? "The interval is being computed. " : `There is no interval for this here, and the curve is not moved into it. ${shown.why ? `${shown.why} ` : ""}The command under “The same from the command line” gives both. `;
   const cap = data.largest_radius < data.radii[data.radii.length - 1] ? `No radius above ${Number(data.largest_radius.toPrecision(4))} can be certified with these samples. ` : `The largest radius that these samples can certify is ${Number(data.largest_radius.toPrecision(4))}. `;
   const worst = shown.own ? main.worst_case : null;
   if (worst) {
@@ -59,16 +65,17 @@ function captionFor(shown) {
 }
 
 function showVerdict() {
-  // The checks are about the target as it was estimated; of another mix the page knows which classes no client has.
+  // The checks are about the target as it was estimated; of another mix the page knows which classes no client has, and
+  // whether any accuracies explain the interval.
   const place = byId("verdict"), mix = view.panel ? view.panel.mix : main.mix;
   let [grade, words] = [data.verdict, data.verdict_words];
   if (!view.shown.own) {
     const unknown = data.labels ? data.classes.filter((_, j) => !data.labels[j] && mix[j] > 0) : [];
     const share = data.classes.reduce((sum, _, j) => sum + (data.labels && !data.labels[j] ? mix[j] : 0), 0);
-    grade = unknown.length ? "wrong" : "look";
+    grade = unknown.length || view.shown.contradicted ? "wrong" : "look";
     words = unknown.length
       ? `Do not rely on it: no client has test examples of ${unknown.slice(0, 5).join(", ")}${unknown.length > 5 ? "…" : ""}, ${percent(share)} of this mix.`
-      : "The checks below were made for the target as estimated, not for this mix.";
+      : view.shown.contradicted ? data.contradicted : "The checks below were made for the target as estimated, not for this mix.";
   }
   view.verdict = words;
   place.textContent = words;
@@ -97,7 +104,7 @@ function showClasses() {
     return [named(data.classes[j]), known ? exactly(point) : "unknown", `${percent(lower)} to ${percent(upper)}`, intervalBar(known ? point : null, lower, upper), percent(mix[j]), data.labels ? counted(data.labels[j]) : "–"];
   };
   const open = place.querySelector("input[type=search]"), query = open ? open.value : "";
-  replaced(place, heading, element("p", { class: "soft" }, `At radius ${short(data.radii[index])}, the weakest class first. Each interval holds for its class by itself.`),
+  replaced(place, heading, element("p", { class: "soft" }, `At radius ${short(data.radii[index])}, the weakest class first. ${data.class_words}`),
     ...longTable("Certified accuracy of each class", heads, count, cells, (i) => data.classes[order[i]]));
   const field = place.querySelector("input[type=search]");
   if (field && query) { field.value = query; field.dispatchEvent(new Event("input")); }
@@ -181,7 +188,57 @@ const presets = [
   { id: "uniform", name: "All classes alike", said: "all classes alike", mix: uniform },
   ...(anyEvaluator ? [{ id: "pool", name: "As the clients have them", said: "the clients' own mix", mix: anyEvaluator.pooled_mix }] : []),
 ];
-let waiting = false;
+// Milliseconds: an interval that takes longer than the first is computed when the mix has rested for the second, with a
+// pause for the browser after each part of about the third; the point is shown at once.
+const MOST_AT_ONCE = 150, REST = 80, PART = 40;
+const asked = { waiting: false, timer: null, slow: data.classes.length > 30 };
+
+function mixChanged(panel) {
+  clearTimeout(asked.timer);
+  if (asked.waiting) return;
+  asked.waiting = true;
+  requestAnimationFrame(() => {
+    asked.waiting = false;
+    if (isAsEstimated(panel)) {
+      showEvaluated(asEstimated());
+    } else if (!asked.slow || data.evaluators[panel.method].no_interval) {
+      const start = performance.now(), evaluated = evaluateAt(data.evaluators[panel.method], panel.mix);
+      timed(performance.now() - start);
+      showEvaluated(described(evaluated, panel));
+    } else {
+      showEvaluated({ ...described(pointAt(data.evaluators[panel.method], panel.mix), panel), pending: true });
+      const evaluation = evaluationAt(data.evaluators[panel.method], panel.mix);
+      asked.timer = setTimeout(() => evaluateInParts(evaluation, panel, 0), REST);
+    }
+  });
+}
+
+function evaluateInParts(evaluation, panel, before) {
+  // A change of the mix stops the timer, and with it the evaluation.
+  const start = performance.now();
+  for (;;) {
+    const { done, value } = evaluation.next(), taken = performance.now() - start;
+    if (done) {
+      timed(before + taken);
+      showEvaluated(described(value, panel));
+      return;
+    }
+    if (taken < PART) continue;
+    asked.timer = setTimeout(() => evaluateInParts(evaluation, panel, before + taken), 0);
+    return;
+  }
+}
+
+function timed(duration) {
+  asked.slow = duration > MOST_AT_ONCE;
+  performance.clearMeasures("evaluated");
+  performance.measure("evaluated", { start: 0, duration });  // for benchmarks/page.py
+}
+
+function showEvaluated(shown) {
+  view.shown = shown;
+  show();
+}
 
 function begin() {
   const slide = byId("radius"), dark = matchMedia("(prefers-color-scheme: dark)"), theme = byId("theme");
@@ -199,15 +256,7 @@ function begin() {
   view.shown = asEstimated();
   view.panel = mixPanel(byId("mix"), {
     classes: data.classes, presets, evaluators: data.evaluators, method: data.method, note: data.no_evaluator, screen: main.settings.screen,
-    changed: (panel) => {
-      if (waiting) return;
-      waiting = true;
-      requestAnimationFrame(() => {
-        waiting = false;
-        view.shown = forMix(panel);
-        show();
-      });
-    },
+    changed: mixChanged,
   });
   showChecks();
   showClients();
