@@ -96,10 +96,10 @@ function designCriterion(given, coefficients, target, theta, deviations) {
   // About the critical value less θ: the largest bias with p(S)·L <= θ, and what chance costs.
   const reached = times(given.labels_labels, coefficients), sum = sizeOf(coefficients), held = [];
   const squares = Math.max(dot(coefficients, reached), 1 / given.examples) + given.rounding * sum ** 2;
-  let bias = 0, left = theta;
+  let bias = -theta, left = theta;  // E T at its largest, less θ
   target.forEach((share, j) => {
-    const excess = Math.max(reached[j] - share, 0);
-    if (share > 0) held.push({ share, ratio: excess / share }); else bias += excess;
+    const most = Math.max(reached[j], 0);
+    if (share > 0) held.push({ share, ratio: most / share }); else bias += most;
   });
   for (const { share, ratio } of held.sort((a, b) => b.ratio - a.ratio)) {
     const taken = Math.min(share, Math.max(left, 0));
