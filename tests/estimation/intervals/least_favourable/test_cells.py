@@ -72,7 +72,10 @@ def test_clients_of_one_weight_are_one_row() -> None:
     rows = client_rows(np.full(1_000, 1 / labels.sum()), labels)
     assert rows.weights.shape == (1,)
     assert rows.examples[0] == pytest.approx(labels.sum(axis=0))
-    assert Cells(labels.sum(axis=0) / labels.sum(), rows).equal_weights == (pytest.approx(1 / labels.sum()), labels.sum())
+    assert Cells(labels.sum(axis=0) / labels.sum(), rows).equal_weights == (
+        pytest.approx(1 / labels.sum()),
+        labels.sum(),
+    )
 
 
 def test_groups_are_fewer_and_heavier_and_not_smooth() -> None:
