@@ -50,7 +50,8 @@ def estimate(
         threshold: examples below which a client is small (τ; GA).
         seed: of the draws.
         confidence: of the interval.
-        interval: "finite-sample" (holds for any number of examples) or "asymptotic" (shorter, right for many).
+        interval: "finite-sample" (holds for any number of examples), "hoeffding" (too, and longer) or "asymptotic"
+            (right for many examples).
         simultaneous: an interval for all radii at once, rather than for each.
         target_examples: the target is a finite set of so many examples, rather than the population they come from.
         non_negative: keep the weights of minimax and BLUP at or above 0.
