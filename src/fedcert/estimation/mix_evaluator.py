@@ -96,7 +96,8 @@ class MixEvaluator:
         """What all of its intervals say of themselves, but for those of a mix that a second sum was made for."""
         clients, settings = self.prepared.clients, self.prepared.settings
         uncertainty = self.method.estimator()(clients, pooled_mix(clients), settings).uncertainty
-        single_cells = uncertainty is None or uncertainty.segments is not None
+        known = uncertainty is None or uncertainty.segments is not None
+        single_cells = known or clients.noisy_totals is not None
         return interval_statement(clients, settings, self.prepared.clients_differ, single_cells)
 
 

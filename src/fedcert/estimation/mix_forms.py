@@ -75,6 +75,23 @@ class ClientCells:
 
 
 @dataclass(frozen=True)
+class NoiseForms:
+    """Noise for privacy in the classes' counts: see `NoisyTotals`, of which this is all but the counts themselves.
+
+    Attributes:
+        sizes: those that choose and weigh classes; 0 where a class is not held.
+        sizes_variance, labels_variance: of the noise in these sizes, and in the examples of each class.
+        certified_variance, covariance: of the noise in certified examples, and of both counts' noise, at each radius.
+    """
+
+    sizes: Floats
+    sizes_variance: float
+    labels_variance: float
+    certified_variance: Floats
+    covariance: Floats
+
+
+@dataclass(frozen=True)
 class ByClass:
     """For estimates that weigh classes.
 
@@ -82,16 +99,16 @@ class ByClass:
         labels: examples of each class.
         certified: certified ones, classes x radii.
         inflation: how much groups inflate the variance of each class.
-        cells: of the least-favourable interval.
-        sizes: those that choose and weigh noisy classes, see `NoisyTotals`; None without noise.
+        cells: of the least-favourable interval; None with noise for privacy, which has an interval of its own.
+        noise: that noise; None where counts are exact.
         fallback_curve: see `Clients.fallback_curve`.
     """
 
     labels: Floats
     certified: Floats
     inflation: Floats
-    cells: ClassCells
-    sizes: Floats | None
+    cells: ClassCells | None
+    noise: NoiseForms | None
     fallback_curve: Floats | None
 
 
@@ -212,8 +229,6 @@ def _forms(prepared: PreparedClients, method: str) -> MixForms | None:
 def _no_interval(prepared: PreparedClients, by_client: ByClient | None) -> str | None:
     """Why the interval does not follow from the arrays; None where it does."""
     kind, clients = interval_kind(prepared.settings.interval), prepared.clients
-    if clients.noisy_totals is not None:
-        return "The page's script does not have the interval of sums with noise for privacy."
     if not kind.scripted:
         return f"The page's script does not have the interval {kind.title!r}."
     if by_client is not None and isinstance(clients, ReportedClients):
@@ -228,7 +243,7 @@ def _no_interval(prepared: PreparedClients, by_client: ByClient | None) -> str |
                 "does not know."
             )
     by_variance = by_client is None or by_client.known or by_client.labels is not None
-    simulated = kind.simulated and by_variance
+    simulated = kind.simulated and by_variance and clients.noisy_totals is None
     if prepared.settings.simultaneous and (simulated or prepared.clients_differ):
         return "For all radii at once its quantiles are simulated, which the page's script does not do."
     return None
@@ -236,9 +251,13 @@ def _no_interval(prepared: PreparedClients, by_client: ByClient | None) -> str |
 
 def _by_class(clients: Clients) -> ByClass:
     assert clients.class_totals is not None  # noqa: S101
-    sizes = None if clients.noisy_totals is None else clients.noisy_totals.sizes
-    inflation, cells = ingredients.class_inflation(clients), _class_cells(clients)
-    return ByClass(*clients.class_totals, inflation, cells, sizes, clients.fallback_curve)
+    inflation, noisy = ingredients.class_inflation(clients), clients.noisy_totals
+    if noisy is None:
+        return ByClass(*clients.class_totals, inflation, _class_cells(clients), None, clients.fallback_curve)
+    noise = NoiseForms(
+        noisy.sizes, noisy.sizes_variance, noisy.labels_variance, noisy.certified_variance, noisy.covariance
+    )
+    return ByClass(noisy.labels, noisy.certified, inflation, None, noise, clients.fallback_curve)
 
 
 def _class_cells(clients: Clients) -> ClassCells:

@@ -15,7 +15,10 @@ from fedcert.estimation.clients.aggregated import AggregatedClients
 from fedcert.estimation.clients.noisy_totals import NoisyTotals
 from fedcert.estimation.intervals.noisy_sums import _End, _Side, noisy_interval
 from fedcert.estimation.intervals.statement import make_interval
-from fedcert.estimation.methods.registry import estimator
+from fedcert.estimation.methods.registry import METHODS, estimator
+from fedcert.estimation.mix_evaluator import MixEvaluator
+from fedcert.estimation.mix_forms import poststratified_forms
+from fedcert.estimation.prepared import PreparedClients
 from fedcert.estimation.settings import Settings
 from fedcert.report.privacy import AddedNoise, PrivacyBudget
 from fedcert.report.sums.algebra import noisy_sums
@@ -141,7 +144,7 @@ def test_the_bound_is_at_most_that_of_the_best_tilt_and_hardly_less(accuracy: fl
         assert bound >= brute_force(counts, target, 0.01) - 0.005
 
 
-@pytest.mark.parametrize("target_examples", [None, 50])
+@pytest.mark.parametrize("target_examples", [None, 50, 10])
 def test_lines_bound_the_exponent_of_all_accuracies_in_the_ranges(target_examples: int | None) -> None:
     """With noise as large as the counts too, where the exponent is not concave, and with negative counts."""
     generator, tried = np.random.default_rng(3), 0
@@ -207,6 +210,35 @@ def test_classes_that_are_not_held_may_have_any_accuracy() -> None:
     assert (nothing[0][0], nothing[1][0]) == (0.0, 1.0)
     alone = noisy_interval(totals, np.array([1.0, 0.0, 0.0]), 0.95, False, None, np.ones(1))
     assert (0.97 < alone[0][0] < 1, alone[1][0]) == (True, 1.0)
+
+
+@pytest.mark.parametrize("target_examples", [3, 12])
+def test_small_target_sets_are_covered(target_examples: int) -> None:
+    """Sets much smaller than the classes, for which tilts are large; 100 replications at each of three accuracies."""
+    generator, labels, target = np.random.default_rng(target_examples), np.array([2000, 300, 900]), np.full(3, 1 / 3)
+    count = 0
+    for accuracy in (0.01, 0.5, 0.99):
+        for _ in range(100):
+            certified = generator.binomial(labels, accuracy)[:, None]
+            totals = NoisyTotals.of(released(cells_of_counts(labels, certified), 1.0, generator))
+            lower, upper = noisy_interval(totals, target, 0.95, False, target_examples, np.ones(1))
+            truth = generator.binomial(target_examples // 3, accuracy, 3).sum() / target_examples
+            count += int(lower[0] <= truth <= upper[0])
+            assert accuracy == 0.5 or upper[0] - lower[0] < 1, "something is said of what is nearly certain"
+    assert stats.binomtest(count, 300, 0.95, alternative="less").pvalue > 0.001
+
+
+@pytest.mark.parametrize("interval", ["finite-sample", "hoeffding", "asymptotic"])
+def test_what_the_page_says_of_the_interval_is_what_the_interval_says(interval: str) -> None:
+    labels = np.array([900, 700, 800])
+    private = released(cells_of_counts(labels, labels[:, None] // 2), 4.0, np.random.default_rng(1))
+    prepared = PreparedClients.of(clients_of_noise(private), Settings(interval=interval))
+    made = MixEvaluator(prepared, METHODS["poststratified"]).at(np.array([0.5, 0.3, 0.2])).interval
+    forms = poststratified_forms(prepared)
+    assert made is not None
+    assert forms is not None
+    assert (forms.no_interval, forms.kind, forms.guarantee) == (None, interval, made.statement.guarantee)
+    assert made.statement.kind == interval
 
 
 def cells_at(labels: np.ndarray, certified: np.ndarray, radii: int) -> np.ndarray:

@@ -38,6 +38,8 @@ _SAME_TILT = 1.1
 """Neighbouring segments whose tilts differ by less are one: a tilt that is off by so much costs half a percent."""
 _LARGEST_EXPONENT = 300.0
 """Of tilts times weights, so that no exponential overflows."""
+_LARGEST_EXPONENT_OF_SET = 30.0
+"""Of tilts over the size of a finite set: larger ones gain nothing but for accuracies within 1e-13 of 1."""
 _NARROW = 1e-15
 """Cells narrower than this count as none: rounding is as large."""
 _AT_ONCE = 2**21
@@ -230,6 +232,8 @@ class _End:
         variance = variance + np.sum(weights**2) * self.side.counts.noise_variance(accuracy)
         tilts = _tilts(variance, squares * factor / whole, log)
         tilts = np.minimum(tilts, _LARGEST_EXPONENT / (factor * float(weights.max())))
+        if target_examples:
+            tilts = np.minimum(tilts, _LARGEST_EXPONENT_OF_SET * target_examples)
         for before, tilt in pairwise(tilts):
             same = (tilt < before * _SAME_TILT) & (before < tilt * _SAME_TILT)
             tilt[same] = before[same]
@@ -278,9 +282,8 @@ class _End:
         left = np.where(chord > 0, chord * steepness[..., :-1], falling)
         right = np.where(chord > 0, chord * steepness[..., 1:], falling)
         if target_examples:
-            step = np.expm1(-tilts / target_examples)[:, None, None]
-            value = value + target_examples * shares * np.log1p(accuracy * step)
-            slope = target_examples * shares * step / (1 + accuracy * step)
+            logarithm, slope = _bernoulli_logarithm(accuracy, -tilts[:, None, None] / target_examples)
+            value, slope = value + target_examples * shares * logarithm, target_examples * shares * slope
             left, right, gain = left + slope[..., :-1], right + slope[..., 1:], np.diff(value)
         place = np.divide(gain - right * width, left - right, out=width / 2, where=left > right)
         place = np.clip(place, 0.0, width)
@@ -291,6 +294,12 @@ class _End:
         order = np.argsort(-steepest, axis=1)
         parts, gains = (np.take_along_axis(each, order, axis=1) for each in (parts, gains))
         return value[..., 0].sum(axis=1), parts, gains
+
+
+def _bernoulli_logarithm(accuracy: Floats, exponent: Floats) -> tuple[Floats, Floats]:
+    """log(1 + L(e^z - 1)) for z < 0, and its derivative by L: exact next to L = 1 too, where e^z alone is left."""
+    step, whole = np.expm1(exponent), (1 - accuracy) + accuracy * np.exp(exponent)
+    return np.where(step > -0.5, np.log1p(accuracy * np.maximum(step, -0.5)), np.log(whole)), step / whole
 
 
 def _cumulated(pieces: Floats) -> Floats:

@@ -8,7 +8,7 @@ const LEAST_VARIANCE = 1e-300, CROSSED = 1e-12;  // intervals/half_lengths.py
 const PENALTIES = Array.from({ length: 29 }, (_, i) => Math.exp(Math.log(1e-6) + i * Math.log(1e14) / 28));
 
 // Kinds of intervals, by their ends at each radius; others are errors.
-const KINDS = { "finite-sample": finiteSample, hoeffding: aroundCentre(hoeffding), asymptotic: aroundCentre(asymptotic) };
+const KINDS = { "finite-sample": unlessNoisy(finiteSample), hoeffding: unlessNoisy(aroundCentre(hoeffding)), asymptotic: aroundCentre(asymptotic) };
 
 function* evaluationAt(evaluator, mix) {
   // The estimate for a class mix, in parts: it pauses after each of them, and returns the whole.
@@ -31,6 +31,11 @@ function aroundCentre(halfLengths) {
   };
 }
 
+function unlessNoisy(kind) {
+  // Noise for privacy has one interval for all kinds that do not rest on standard errors.
+  return (evaluator, of, mix) => (evaluator.by_class?.noise ? noisyEnds(evaluator, mix) : kind(evaluator, of, mix));
+}
+
 function* finiteSample(evaluator, of, mix) {
   // Hoeffding's interval where single cells are not known.
   return yield* of.segments ? leastFavourable(evaluator, of.segments) : aroundCentre(hoeffding)(evaluator, of, mix);
@@ -51,42 +56,39 @@ function pointAt(evaluator, mix) {
 }
 
 function ingredientsAt(evaluator, mix) {
-  if (evaluator.by_class) return byClass(evaluator, mix);
+  if (evaluator.by_class) return evaluator.by_class.noise ? byNoisyClass(evaluator, mix) : byClass(evaluator, mix);
   if (evaluator.by_client) return byClient(evaluator, mix);
   throw new Error(`this page knows no way to evaluate “${evaluator.method}”`);
 }
 
 function byClass(evaluator, mix) {
-  const { labels, certified, inflation, cells, sizes, fallback_curve: fallback } = evaluator.by_class;
+  const { labels, certified, inflation, cells, fallback_curve: fallback } = evaluator.by_class;
   const radii = evaluator.radii.length, centre = new Float64Array(radii), scaled = new Float64Array(mix.length);
   const point = new Float64Array(radii), varianceWeights = [], exampleWeights = [], accuracy = [], spread = [];
-  let missing = 0, square = 0, weighted = 0;
+  let missing = 0, square = 0;
   labels.forEach((count, j) => {
     const held = count > 0;
     if (!held) missing += mix[j];
     scaled[j] = held ? mix[j] / count : 0;
     const weight = held ? mix[j] ** 2 / count * inflation[j] : 0;
     square += weight;
-    if (held && sizes) weighted += mix[j] / sizes[j] * count;
     varianceWeights.push(weight);
     exampleWeights.push(scaled[j] * inflation[j]);
     const smooth = new Float64Array(radii), shortfall = 1 - count / (count + 1) ** 2;
     for (let r = 0; r < radii; r++) {
       const k = certified[j * radii + r];
-      if (held) centre[r] += mix[j] * k / (sizes ? sizes[j] : count);
+      if (held) centre[r] += mix[j] * k / count;
       smooth[r] = (clip(k, 0, count) + 0.5) / (count + 1);
     }
     accuracy.push(smooth);
     spread.push(smooth.map((value) => value * (1 - value) / shortfall));
   });
-  // From noisy sums it is one ratio of sums (methods/noisy_poststratified.py); their interval is not in this script.
-  if (weighted > 0) centre.forEach((value, r) => { centre[r] = (1 - missing) * value / weighted; });
   const known = centre.slice(), squares = new Float64Array(radii).fill(square);
   for (let r = 0; r < radii; r++) {
     point[r] = centre[r] + missing * (fallback ? fallback[r] : 0.5);
     centre[r] += missing / 2;
   }
-  const segments = sizes ? null : () => classSegments(cells, scaled, mix, known);
+  const segments = () => classSegments(cells, scaled, mix, known);
   const uncertainty = { centre, bias: missing / 2, varianceWeights, exampleWeights, squares, accuracy, spread, parts: mix, segments };
   return { point: decreasing(point), uncertainty };
 }
@@ -211,14 +213,14 @@ function asymptotic(evaluator, of, mix) {
   const each = simultaneous ? 1 - (1 - confidence) / radii : confidence, quantile = foldedQuantile(0, each, normalCdf);
   return Array.from({ length: radii }, (_, r) => {
     const square = of.squares[r] + (set ? 1 / set : 0);
-    let variance = 0, lean = 0;
+    let variance = of.noise ? of.noise[r] : 0, lean = 0;
     if (of.varianceWeights || of.variance) {
       if (of.variance) { variance = of.variance[r]; lean = of.squares[r] * of.asymmetry[r]; }
       of.accuracy.forEach((row, j) => {
         const spread = of.spread[j][r], lopsided = spread * (1 - 2 * row[r]);
         if (!of.variance) {
           variance += of.varianceWeights[j] * spread;
-          lean += of.varianceWeights[j] * of.exampleWeights[j] * lopsided;
+          lean += of.varianceWeights[j] * (of.exampleWeights ? of.exampleWeights[j] : of.squares[r]) * lopsided;
         }
         if (set) { variance += mix[j] / set * spread; lean -= mix[j] / set ** 2 * lopsided; }
       });
