@@ -308,3 +308,24 @@ def test_small_and_plain_federations(mode: str, method: str, options: dict[str, 
     result = estimate(made, "uniform", method, **options)
     for lower, point, upper in zip(result.lower or (), result.certified_accuracy, result.upper or (), strict=True):
         assert 0 <= lower <= point <= upper <= 1
+
+
+def test_a_share_that_is_next_to_nothing_is_none() -> None:
+    """Pieces of a class without a share cost nothing: dropping them would shorten the interval at will."""
+    reports = [report("a", [500, 500], [500]), report("b", [505, 495], [495])]  # accuracies 0 and 1
+    for share in (0.0, 5e-324, 1e-300, 1e-250, 1e-100):
+        for options in ({}, {"target_examples": 100}):
+            made = estimate(reports, [1.0, share], "minimax", **options)  # type: ignore[arg-type]
+            assert made.lower is not None
+            assert made.lower[0] < 0.01
+
+
+def test_rounded_shares_move_no_end_far() -> None:
+    """All examples weigh about the same: so does the binomial test."""
+    reports = [report("a", [10, 10, 10], [1]), report("b", [10, 10, 10], [0])]
+    exact, rounded, thirds = (
+        estimate(reports, shares, "minimax").upper for shares in ([1, 1, 1], [1, 1, 1 + 1e-11], [0.333, 0.333, 0.334])
+    )
+    assert exact is not None
+    assert rounded == pytest.approx(exact, abs=1e-9)
+    assert thirds == pytest.approx(exact, abs=2e-3)

@@ -73,9 +73,9 @@ def _show_accuracies(rows: tuple[AccuracyPlan, ...]) -> None:
     for title in (
         "if so much is certified",
         "without counts per class",
-        "no method below",
+        "information bound",
         "with them",
-        "no method below",
+        "information bound",
     ):
         table.add_column(title, justify="right")
     for row in rows:
@@ -86,14 +86,15 @@ def _show_accuracies(rows: tuple[AccuracyPlan, ...]) -> None:
     print_result(
         f"That is {longest.half_length / max(longest.least_half_length, _TINY):.1f} and "
         f"{longest.class_half_length / max(longest.class_least_half_length, _TINY):.1f} times the information bound at "
-        f"{longest.accuracy:.0%}: on average, no valid interval is shorter than that with many examples."
+        f"{longest.accuracy:.0%}: with many examples, no valid interval is shorter than that on average."
     )
 
 
 def _show(precision: PrecisionPlan, confidence: float, wanted: float | None) -> None:
     examples, halves = precision.examples, (precision.half_length, precision.class_half_length)
     print_result(f"With {examples:,} test examples, an interval of {confidence:.0%} confidence at one radius would be")
-    print_result(f"  ±{halves[0]:.3f} at most without counts per class, ±{halves[1]:.3f} with them from everyone.")
+    print_result(f"  about ±{halves[0]:.3f} without counts per class, ±{halves[1]:.3f} with them from everyone,")
+    print_result("  if half of every class is certified; where classes differ it can be longer or shorter.")
     _show_accuracies(precision.accuracies)
     if precision.missing:
         named = ", ".join(f"{name} ({share:.1%})" for name, share in list(precision.missing.items())[:10])

@@ -20,7 +20,7 @@ from fedcert.estimation.settings import Settings
 from fedcert.report import Smoothing
 
 ACCURACIES = (0.5, 0.1, 0.01)
-"""Accuracies that are planned for: the one of the longest interval, and two that large radii have."""
+"""Accuracies that are planned for: the one of the largest variance, and two that large radii have."""
 _LARGEST_GROWTH = 1e6
 """More than any client will grow."""
 _BISECTIONS, _CLOSE_ENOUGH = 40, 1.005
@@ -37,7 +37,8 @@ class AccuracyPlan:
         accuracy: the certified accuracy.
         half_length: without counts per class.
         class_half_length: with counts per class from all clients (post-stratified).
-        least_half_length: what no valid interval is below on average without counts per class, with many examples.
+        least_half_length: the information bound without counts per class: with many examples, no valid interval is
+            shorter on average.
         class_least_half_length: the same with counts per class.
     """
 
@@ -53,7 +54,7 @@ class PrecisionPlan:
     """What to expect of the finite-sample interval.
 
     Attributes:
-        half_length: without counts per class, at an accuracy of ½, where intervals are longest.
+        half_length: without counts per class, where half of every class is certified.
         class_half_length: with counts per class from all clients (post-stratified), missing classes included.
         accuracies: the same at several accuracies, beside the information bound.
         clients: client -> about how much of the half-length 1% more examples of its mix would take off.

@@ -135,7 +135,7 @@ def _largest_deviation(variance_weights: Floats, accuracy: Floats, confidence: f
 
 
 def allowed_ends(lower: Floats, upper: Floats, failure_probability: float, monotone: bool) -> tuple[Floats, Floats]:
-    """Ends that allow for certificates that fail, within [0, 1], the lower one never above the upper one.
+    """Ends that allow for certificates that fail, within [0, 1].
 
     Each certificate is wrong with probability at most the failure probability, so the true robust accuracy is at least
     the expected certified accuracy less that: the lower end is lowered by it, for weights of any sign.

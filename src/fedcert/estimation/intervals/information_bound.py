@@ -28,8 +28,10 @@ stopping early makes the bound smaller, not wrong."""
 def shortest_expected_length(labels_labels: Floats, target: Floats, accuracy: float, confidence: float) -> float:
     """A lower bound of the expected length of any valid interval, where all classes have this accuracy.
 
-    Guarantee: in the limit of many examples, no interval that covers p(S)·L with the stated confidence for all L in
-    [0, 1] is shorter on average, whatever it is computed from as long as the clients disclose what A describes.
+    Guarantee: to leading order in many examples, where the clients' mixes determine p(S)·L, no interval that covers it
+    with the stated confidence for all L in [0, 1] is shorter on average, whatever it is computed from as long as the
+    clients disclose what A describes. Where they do not determine it, accuracies far from this one matter, whose
+    variances differ, and it is an approximation.
 
     Args:
         labels_labels: A = Σ l lᵀ/n over the clients that disclose curves, or the diagonal matrix of the classes'
@@ -39,7 +41,7 @@ def shortest_expected_length(labels_labels: Floats, target: Floats, accuracy: fl
         confidence: above 0, below 1.
     """
     z = float(stats.norm.ppf(confidence))
-    distances = np.linspace(0.0, z + _FARTHEST, _STEPS + 1)
+    distances = np.linspace(0.0, max(z, 0.0) + _FARTHEST, _STEPS + 1)
     moduli = np.zeros(len(distances))
     for index, distance in enumerate(distances[1:], start=1):
         budget = distance**2 * accuracy * (1 - accuracy)

@@ -72,10 +72,8 @@ def test_clients_of_one_weight_are_one_row() -> None:
     rows = client_rows(np.full(1_000, 1 / labels.sum()), labels)
     assert rows.weights.shape == (1,)
     assert rows.examples[0] == pytest.approx(labels.sum(axis=0))
-    assert Cells(labels.sum(axis=0) / labels.sum(), rows).equal_weights == (
-        pytest.approx(1 / labels.sum()),
-        labels.sum(),
-    )
+    each = pytest.approx(1 / labels.sum())
+    assert Cells(labels.sum(axis=0) / labels.sum(), rows).positive_weights == (each, each, labels.sum())
 
 
 def test_groups_are_fewer_and_heavier_and_not_smooth() -> None:
@@ -87,7 +85,8 @@ def test_groups_are_fewer_and_heavier_and_not_smooth() -> None:
     assert grouped.clients.examples[0] == pytest.approx([6.0, 2.0])
     assert grouped.means == pytest.approx(plain.means)
     assert len(grouped.clients.low) == 1
-    assert grouped.equal_weights is None
+    assert plain.positive_weights == (0.01, 0.015, 80)
+    assert grouped.positive_weights is None
 
 
 def test_a_group_of_alike_examples_has_no_larger_cumulant_function_than_its_cells() -> None:

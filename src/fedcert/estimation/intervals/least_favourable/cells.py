@@ -100,17 +100,20 @@ class Cells:
         return max((len(examples) for _, examples in self._parts()), default=1)
 
     @property
-    def equal_weights(self) -> tuple[float, int] | None:
-        """The weight of every example that has any, and their number, where all weigh the same and are independent."""
+    def positive_weights(self) -> tuple[float, float, int] | None:
+        """The least and the largest weight of examples that have any, and their number; None unless all are positive.
+
+        None, too, where examples are not all independent.
+        """
         parts = [(np.broadcast_to(weights, examples.shape), examples) for weights, examples in self._parts()]
         counted = [(weights != 0) & (examples > 0) for weights, examples in parts]
         values = np.concatenate([weights[some] for (weights, _), some in zip(parts, counted, strict=True)] or [[]])
         smooth = self.classes is None or bool(self.classes.smooth.all())
         grouped = self.clients is not None and len(self.clients.low) < len(self.clients.weights)
-        if not len(values) or not smooth or grouped or not values[0] > 0 or np.ptp(values) > _SAME * values[0]:
+        if not len(values) or not smooth or grouped or not values.min() > 0:
             return None
         total = sum(float(examples[some].sum()) for (_, examples), some in zip(parts, counted, strict=True))
-        return float(values[0]), round(total)
+        return float(values.min()), float(values.max()), round(total)
 
     @property
     def means(self) -> Floats:

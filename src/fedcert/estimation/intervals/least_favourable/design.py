@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedcert._arrays import Floats
+from fedcert.estimation.intervals.least_favourable.tilted import LEAST_TARGET
 
 DESIGNS = (0.01, 0.04, 0.12, 0.28, 0.5, 0.72, 0.88, 0.97)
 """Values of θ that have weights of their own: with twice as many, intervals are less than 2% shorter."""
@@ -117,7 +118,7 @@ def criterion(reached: Floats, target: Floats, squares: float, theta: float, dev
     """
     # E T at its largest, less θ: near 1 hardly any accuracies are left to choose, and the bias vanishes as near 0.
     most = np.maximum(reached, 0.0)
-    free = target <= 0
+    free = target <= LEAST_TARGET
     order = np.argsort(-most[~free] / target[~free])
     shares = np.minimum(np.cumsum(target[~free][order]), theta)
     taken = np.diff(np.append(0.0, shares)) / target[~free][order]

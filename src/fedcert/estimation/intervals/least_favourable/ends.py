@@ -24,8 +24,8 @@ _BELOW, _ABOVE = 4, 2
 """Tilts with the bracket are tried from so many below Chernoff's best to so many above."""
 _MOST_BINOMIAL = float(np.log(4))
 """Levels from here on allow the binomial test: it needs a probability of at most ¼."""
-_SAME_WEIGHT = 1e-12
-"""Relative difference of weights that are the same but for rounding."""
+_COUNT_ROUNDING = 1e-9
+"""A count this little above a whole number is that number, but for rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,16 +160,19 @@ def _tilts(cells: Cells, level: float) -> Floats:
 
 
 def _binomial(cells: Cells, values: Floats, level: float) -> Floats:
-    """The largest θ that an exact binomial test rejects, where all examples weigh the same and have the target's mix.
+    """The largest θ that an exact binomial test of the number certified rejects, where all weights are positive.
 
-    By Hoeffding (1956) the tail of certified examples is at most the binomial one from nθ + 1 on, which a probability
-    of at most ¼ ensures; but for one example, which has the probability nθ at most.
+    With weights from u to v, at least T/v examples are certified, and (θ + excess)/u are expected at most. By Hoeffding
+    (1956) the tail is at most the binomial one from one above the expectation on, which a probability of at most ¼
+    ensures; but for one example, whose probability is at most the expectation. It is sharp for equal weights.
     """
-    equal = cells.equal_weights
-    if equal is None or level < _MOST_BINOMIAL or np.abs(cells.means - cells.target).max() > _SAME_WEIGHT:
+    known = cells.positive_weights
+    if known is None or level < _MOST_BINOMIAL:
         return np.full(len(values), -1.0)
-    weight, examples = equal
-    counts = np.rint(values / weight)
+    least, most, examples = known
+    excess = float(np.maximum(cells.means - cells.target, 0.0).sum())
+    counts = np.clip(np.ceil(values / most - _COUNT_ROUNDING), 0, examples)
     tail = np.exp(-level)
-    at_least_two = special.betaincinv(np.maximum(counts, 1.0), np.maximum(examples - counts + 1, 1.0), tail)
-    return np.where(counts < 1, -1.0, np.where(counts == 1, tail / examples, at_least_two))
+    at_least_two = special.betaincinv(np.maximum(counts, 1.0), examples - np.maximum(counts, 1.0) + 1, tail)
+    rejected = np.where(counts == 1, tail / examples, at_least_two) * examples * least - excess
+    return np.where(counts < 1, -1.0, rejected)

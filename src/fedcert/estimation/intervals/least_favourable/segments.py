@@ -26,7 +26,7 @@ Kind = TypeVar("Kind", bound=np.generic)
 _BASE_SHARE = 0.2
 """Share of the error for the shortest honest interval's weights where other weights are used beside them: with many
 examples tilting at a fifth of the error is still as sharp as Hoeffding's inequality at all of it."""
-_CHECKED = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+_CHECKED = (0.005, 0.01, *(step / 50 for step in range(1, 50)), 0.99, 0.995)
 """Values of θ at which that is checked."""
 _MOST_SIZES, _GROUP_RATIO = 16, 1.25
 """Where clients' largest groups have more sizes than this, they are rounded up to powers of the ratio."""

@@ -26,6 +26,8 @@ _TAIL, _BELOW = 1.6, 0.02
 """Nodes beyond them are so many times closer to 0 or 1 each, down to so much of one example."""
 _MOST_MAGNITUDE = 40
 """Of more examples than 2 to this, nodes closer to 1 are the same as it in double precision."""
+LEAST_TARGET = 1e-200
+"""Classes of smaller shares count as if they had none, which can only lengthen: divisions by such shares overflow."""
 _MOST_TABULATED = 200_000
 """Numbers in a table of several tilts: a few MB, which stay in a cache."""
 MOST_SMOOTH = float(np.log(2))
@@ -33,7 +35,7 @@ MOST_SMOOTH = float(np.log(2))
 _ROUNDING = 1e-11
 """Relative to λ·Σ n|u|: more than sums over a million pieces lose."""
 _LEAST = 1e-300
-"""Keeps divisions by shares and widths defined."""
+"""Keeps divisions by bends defined."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +104,11 @@ def _sorted_bound(cells: Cells, tilt: float, lines: Lines | None, pieces: list[F
     gains, variances, widths = pieces
     heights = np.zeros(1) if lines is None else np.append(0.0, lines.heights)
     slopes = np.zeros(1) if lines is None else np.append(0.0, lines.slopes)
-    free = cells.target <= 0
-    if free.any():  # what adds to the bound without adding to θ
+    free = cells.target <= LEAST_TARGET
+    if free.any():  # what adds to the bound without adding to θ, or hardly anything
         heights = heights + _positive(gains[free], variances[free], slopes)
     shares = (cells.target[:, None] * widths)[~free].ravel()
-    some = shares > _LEAST
+    some = shares > 0  # pieces without a width
     shares = shares[some]
     gains = gains[~free].ravel()[some] - slopes[:, None] * variances[~free].ravel()[some]
     order = np.argsort(-gains / shares, axis=1)

@@ -5,7 +5,7 @@ const MOST_ROWS = 256, BINS = 64, SAME_WEIGHT = 1e-12;  // intervals/least_favou
 
 function cellsOf(target, clients, classes) {
   // With what tests need of all cells together: Σ u n by class and in all, Σ n u², Σ n |u|, Σ n, the largest |u|, and
-  // the weight of every example that has any and their number, where all weigh the same and are independent.
+  // the number of examples that have a weight and these weights' limits, where all are positive and independent.
   const size = target.length, means = new Float64Array(size);
   let totalWeight = 0, sumSquares = 0, sumSizes = 0, examples = 0, largest = 0, least = Infinity, most = -Infinity, weighed = 0;
   const add = (j, count, weight) => {
@@ -28,8 +28,8 @@ function cellsOf(target, clients, classes) {
   }
   if (classes) classes.examples.forEach((count, i) => add(i % size, count, classes.weights[i]));
   const independent = (!classes || classes.smooth.every((value) => value)) && (!clients || clients.first.length >= clients.weights.length);
-  const equal = independent && least > 0 && most >= least && most - least <= SAME_WEIGHT * least ? { weight: least, count: Math.round(weighed) } : null;
-  return { target, clients, classes, means, totalWeight, sumSquares, sumSizes, examples, largest, equal };
+  const positive = independent && weighed > 0 && least > 0 ? { least, most, count: Math.round(weighed) } : null;
+  return { target, clients, classes, means, totalWeight, sumSquares, sumSizes, examples, largest, positive };
 }
 
 function withTargetSet(cells, count) {

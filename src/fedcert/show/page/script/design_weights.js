@@ -5,7 +5,7 @@
 const DESIGNS = [0.01, 0.04, 0.12, 0.28, 0.5, 0.72, 0.88, 0.97], DESIGN_ENDS = [0.02, 0.07, 0.19, 0.38, 0.62, 0.81, 0.94, 1];
 const CHANCE = 0.81, WORTHWHILE = 0.9, DESIGN_GAP = 0.01, DESIGN_GROWTH = 20, DESIGN_STEPS = 60;
 // intervals/least_favourable/segments.py
-const BASE_SHARE = 0.2, CHECKED = [0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98];
+const BASE_SHARE = 0.2, CHECKED = [0.005, 0.01, ...Array.from({ length: 49 }, (_, i) => (i + 1) / 50), 0.99, 0.995];
 const DESIGN_SETTLED = 1e-9, DESIGN_SMALL = 0.05, DESIGN_REGULAR = 1e-14;
 
 function* classSegments(cells, weights, target, values) {
@@ -99,7 +99,7 @@ function designCriterion(given, coefficients, target, theta, deviations) {
   let bias = -theta, left = theta;  // E T at its largest, less θ
   target.forEach((share, j) => {
     const most = Math.max(reached[j], 0);
-    if (share > 0) held.push({ share, ratio: most / share }); else bias += most;
+    if (share > LEAST_TARGET) held.push({ share, ratio: most / share }); else bias += most;
   });
   for (const { share, ratio } of held.sort((a, b) => b.ratio - a.ratio)) {
     const taken = Math.min(share, Math.max(left, 0));

@@ -3,7 +3,7 @@
 // done in parts: the functions are generators, which pause after each of them.
 
 // intervals/least_favourable/ends.py
-const TILT_RATIO = 1.1, COARSE = 3, LEAST_TILT = 0.45, MOST_TILT = 10, MOST_EXPONENT = 600, TILTS_BELOW = 4, TILTS_ABOVE = 2;
+const TILT_RATIO = 1.1, COARSE = 3, LEAST_TILT = 0.45, MOST_TILT = 10, MOST_EXPONENT = 600, TILTS_BELOW = 4, TILTS_ABOVE = 2, COUNT_ROUNDING = 1e-9;
 const FIRST_SHARE = 0.1;  // intervals/finite_sample.py
 
 function* leastFavourable(evaluator, segmentsAt) {
@@ -75,8 +75,8 @@ function* largestRejected({ values: curve, cells, squares }, testing, level, eno
     const rejected = value - excess - Math.sqrt(level / 2 * Math.min(squares[testing[k] % radii], cells.sumSquares));
     return rejected >= whole ? Infinity : rejected;
   });
-  if (hasBinomialTest(cells, level)) {
-    values.forEach((value, i) => { best[i] = Math.max(best[i], rejectedByBinomial(cells, value, level)); });
+  if (cells.positive && level >= Math.log(4)) {
+    values.forEach((value, i) => { best[i] = Math.max(best[i], rejectedByBinomial(cells.positive, excess, value, level)); });
   }
   const others = Array.from(best, (_, i) => i).filter((i) => best[i] < enough);
   if (others.length && cells.sumSquares > 0) {
@@ -135,13 +135,9 @@ function tiltsFor(cells, level) {
   return Float64Array.from({ length: steps + 1 }, (_, i) => least * TILT_RATIO ** i);
 }
 
-function hasBinomialTest(cells, level) {
-  // Where all examples weigh the same and have the target's mix, at a probability of at most ¼.
-  return cells.equal !== null && level >= Math.log(4) && cells.means.every((value, j) => Math.abs(value - cells.target[j]) <= SAME_WEIGHT);
-}
-
-function rejectedByBinomial(cells, value, level) {
-  const { weight, count: examples } = cells.equal, count = Math.round(value / weight), tail = Math.exp(-level);
+function rejectedByBinomial({ least, most, count: examples }, excess, value, level) {
+  // The largest θ that an exact binomial test of the number certified rejects, where all weights are positive.
+  const count = clip(Math.ceil(value / most - COUNT_ROUNDING), 0, examples), tail = Math.exp(-level);
   if (count < 1) return -1;
-  return count === 1 ? tail / examples : betaQuantile(tail, count, Math.max(examples - count + 1, 1));
+  return (count === 1 ? tail / examples : betaQuantile(tail, count, examples - count + 1)) * examples * least - excess;
 }

@@ -2,7 +2,7 @@
 // `intervals/least_favourable/tilted.py`, where the bound is stated. Lines are sorted only when they are asked for.
 
 // intervals/least_favourable/tilted.py
-const MOST_MAGNITUDE = 40, NODE_STEPS = 36, NODE_TAIL = 1.6, NODE_BELOW = 0.02, MOST_SMOOTH = Math.log(2), TILT_ROUNDING = 1e-11, LEAST_SHARE = 1e-300;
+const MOST_MAGNITUDE = 40, NODE_STEPS = 36, NODE_TAIL = 1.6, NODE_BELOW = 0.02, MOST_SMOOTH = Math.log(2), TILT_ROUNDING = 1e-11, LEAST_BEND = 1e-300, LEAST_TARGET = 1e-200;
 
 const nodesByMagnitude = new Map();
 
@@ -123,7 +123,7 @@ function tiltedBound(cells, tilt, withBracket) {
   const bends = lines ? new Float64Array(most) : null;
   let pieces = 0;
   const add = (gain, bend, share) => {
-    if (!(share > LEAST_SHARE)) return;
+    if (!(share > 0)) return;
     gains[pieces] = gain;
     if (bends) bends[pieces] = bend;
     shares[pieces++] = share;
@@ -134,13 +134,13 @@ function tiltedBound(cells, tilt, withBracket) {
       // The tangents of the cumulants meet between two nodes; the piece before and the one after are theirs.
       const width = nodes.values[i + 1] - nodes.values[i], low = cumulants[place], high = cumulants[place + 1];
       const rising = derivatives[place], falling = derivatives[place + 1];
-      const before = clip((high - low - falling * width) / Math.max(rising - falling, LEAST_SHARE), 0, width), after = width - before;
+      const before = clip((high - low - falling * width) / Math.max(rising - falling, LEAST_BEND), 0, width), after = width - before;
       const meeting = Math.max(low + rising * before, high - falling * after);
       const slope = bends ? (variances[place + 1] - variances[place]) / width : 0;
-      if (target > 0) {
+      if (target > LEAST_TARGET) {
         add(meeting - low, slope * before, target * before);
         add(high - meeting, slope * after, target * after);
-      } else {  // what adds to the bound without adding to θ
+      } else {  // what adds to the bound without adding to θ, or hardly anything
         for (let line = 0; line < slopes.length; line++) {
           heights[line] += Math.max(meeting - low - slopes[line] * slope * before, 0) + Math.max(high - meeting - slopes[line] * slope * after, 0);
         }
