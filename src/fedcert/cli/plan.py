@@ -92,7 +92,8 @@ def _show_accuracies(rows: tuple[AccuracyPlan, ...]) -> None:
 
 def _show(precision: PrecisionPlan, confidence: float, wanted: float | None) -> None:
     examples, halves = precision.examples, (precision.half_length, precision.class_half_length)
-    print_result(f"With {examples:,} test examples, an interval of {confidence:.0%} confidence at one radius would be")
+    noun = "example" if examples == 1 else "examples"
+    print_result(f"With {examples:,} test {noun}, an interval of {confidence:.0%} confidence at one radius would be")
     print_result(f"  about ±{halves[0]:.3f} without counts per class, ±{halves[1]:.3f} with them from everyone,")
     print_result("  if half of every class is certified; where classes differ it can be longer or shorter.")
     _show_accuracies(precision.accuracies)

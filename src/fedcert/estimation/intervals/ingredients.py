@@ -91,7 +91,7 @@ def of_weights(
     fitted = fitted or fit(federation.statistics)
     scaled = weights**2 / federation.sizes
     if federation.design_effects is None:
-        by_class = np.repeat((federation.mixes.T @ scaled)[:, None], len(federation.radii), axis=1)
+        by_class = at_all_radii(federation, federation.mixes.T @ scaled)
     else:
         by_class = federation.mixes.T @ (scaled[:, None] * federation.design_effects)
     mix = weights @ federation.mixes
@@ -123,8 +123,8 @@ def of_rule(
     by_class = known = example_weights = None
     if weighs_classes_alone(clients, statistics):
         inflation = class_inflation(clients)
-        by_class = _at_all_radii(clients, rule.coefficients**2 * statistics.labels * inflation)
-        example_weights = _at_all_radii(clients, rule.coefficients * inflation)
+        by_class = at_all_radii(clients, rule.coefficients**2 * statistics.labels * inflation)
+        example_weights = at_all_radii(clients, rule.coefficients * inflation)
     if isinstance(clients, ReportedClients) or by_class is not None:
         known = partial(segments.of_rules, clients, target, rule, statistics)
     return Uncertainty(
@@ -134,7 +134,8 @@ def of_rule(
     )  # fmt: skip
 
 
-def _at_all_radii(clients: Clients, values: Floats) -> Floats:
+def at_all_radii(clients: Clients, values: Floats) -> Floats:
+    """Values of the classes, the same at each radius: classes x radii."""
     return np.repeat(values[:, None], len(clients.radii), axis=1)
 
 

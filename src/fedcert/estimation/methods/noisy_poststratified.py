@@ -8,7 +8,7 @@ from fedcert._arrays import Floats
 from fedcert.estimation.clients import Clients
 from fedcert.estimation.clients.noisy_totals import NoisyTotals
 from fedcert.estimation.intervals.half_lengths import LEAST_VARIANCE
-from fedcert.estimation.intervals.ingredients import Uncertainty, away_from_certain, class_inflation
+from fedcert.estimation.intervals.ingredients import Uncertainty, at_all_radii, away_from_certain, class_inflation
 from fedcert.estimation.methods.linear_model import decreasing
 from fedcert.estimation.methods.point_estimate import PointEstimate
 from fedcert.estimation.settings import Settings
@@ -35,7 +35,7 @@ def noisy_poststratified(clients: Clients, totals: NoisyTotals, target: Floats, 
     fallback = clients.fallback_curve
     assert fallback is not None  # noqa: S101
     centre = (1 - missing) * mean + missing / 2
-    by_class = (squares * class_inflation(clients))[:, None].repeat(len(clients.radii), axis=1)
+    by_class = at_all_radii(clients, squares * class_inflation(clients))
     # Of all accuracies with this mean, equal ones have the largest variance; single classes' are noisy.
     accuracy = away_from_certain(_ratio(squares / sizes, totals))
     each = np.clip(totals.certified / np.maximum(totals.labels, _LEAST_EXAMPLES)[:, None], 0.0, 1.0)

@@ -9,7 +9,7 @@ import numpy as np
 from fedcert._arrays import Floats
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.clients import Clients, all_disclose
-from fedcert.estimation.intervals.ingredients import Uncertainty, class_inflation
+from fedcert.estimation.intervals.ingredients import Uncertainty, at_all_radii, class_inflation
 from fedcert.estimation.intervals.least_favourable.ends import Segment
 from fedcert.estimation.intervals.least_favourable.segments import of_class_totals
 from fedcert.estimation.methods.blup import blup
@@ -48,7 +48,7 @@ def poststratified(clients: Clients, target: Floats, settings: Settings) -> Poin
     missing = float(target[~held].sum())
     accuracy = np.divide(certified, labels[:, None], out=np.zeros_like(certified), where=held[:, None])
     centre = target @ accuracy + missing / 2
-    by_class = (target**2 / examples * class_inflation(clients))[:, None].repeat(len(clients.radii), axis=1)
+    by_class = at_all_radii(clients, target**2 / examples * class_inflation(clients))
     smooth = (np.clip(certified, 0.0, labels[:, None]) + 0.5) / (labels[:, None] + 1)
 
     def statistics(_level: float) -> tuple[Segment, ...]:
@@ -57,7 +57,7 @@ def poststratified(clients: Clients, target: Floats, settings: Settings) -> Poin
     uncertainty = Uncertainty(
         centre, missing / 2, by_class, by_class.sum(axis=0), smooth, segments=statistics,
         class_variance=_class_variance(smooth, labels),
-        example_weights=(target / examples * class_inflation(clients))[:, None].repeat(len(clients.radii), axis=1),
+        example_weights=at_all_radii(clients, target / examples * class_inflation(clients)),
     )  # fmt: skip
     return PointEstimate(
         decreasing(centre), None, weights_note="classes are weighted, not clients", uncertainty=uncertainty,

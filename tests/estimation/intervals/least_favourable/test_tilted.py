@@ -10,7 +10,8 @@ from scipy import optimize
 
 from fedcert.estimation.intervals.least_favourable.bracket import BERRY_ESSEEN, tail_factor
 from fedcert.estimation.intervals.least_favourable.cells import Cells, ClassRows, client_rows
-from fedcert.estimation.intervals.least_favourable.tilted import MOST_SMOOTH, TiltedBound, tilted_bound
+from fedcert.estimation.intervals.least_favourable.tilted import MOST_SMOOTH, TiltedBound
+from replications import tilted_bound
 
 
 def value_at(bound: TiltedBound, theta: float) -> float:

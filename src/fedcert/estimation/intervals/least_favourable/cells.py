@@ -95,6 +95,11 @@ class Cells:
         return float(sum(examples.sum() for _, examples in self._parts()))
 
     @property
+    def excess(self) -> float:
+        """The most that E T can be above θ, whatever L."""
+        return float(np.maximum(self.means - self.target, 0.0).sum())
+
+    @property
     def rows(self) -> int:
         """Rows of cells by client or by class, whichever are more."""
         return max((len(examples) for _, examples in self._parts()), default=1)

@@ -48,9 +48,8 @@ class Statistic:
         Every test has a critical value that looks at no accuracies, so that the smallest of them keeps its level.
         """
         cells = self.cells
-        excess = float(np.maximum(cells.means - cells.target, 0.0).sum())
         squares = np.minimum(self.squares, cells.sum_squares)[radii]
-        by_hoeffding = values - excess - np.sqrt(level / 2 * squares)
+        by_hoeffding = values - cells.excess - np.sqrt(level / 2 * squares)
         best = np.where(by_hoeffding >= cells.target.sum(), np.inf, by_hoeffding)
         best = np.maximum(best, _binomial(cells, values, level))
         others = best < enough
@@ -170,9 +169,8 @@ def _binomial(cells: Cells, values: Floats, level: float) -> Floats:
     if known is None or level < _MOST_BINOMIAL:
         return np.full(len(values), -1.0)
     least, most, examples = known
-    excess = float(np.maximum(cells.means - cells.target, 0.0).sum())
     counts = np.clip(np.ceil(values / most - _COUNT_ROUNDING), 0, examples)
     tail = np.exp(-level)
     at_least_two = special.betaincinv(np.maximum(counts, 1.0), examples - np.maximum(counts, 1.0) + 1, tail)
-    rejected = np.where(counts == 1, tail / examples, at_least_two) * examples * least - excess
+    rejected = np.where(counts == 1, tail / examples, at_least_two) * examples * least - cells.excess
     return np.where(counts < 1, -1.0, rejected)

@@ -115,9 +115,8 @@ def _own_rules(
 def _still_shorter(statistic: Statistic, level: float) -> bool:
     """Whether a share of the error leaves the statistic's interval within Hoeffding's, for all θ."""
     cells = statistic.cells
-    excess = float(np.maximum(cells.means - cells.target, 0.0).sum())
     theta = np.array(_CHECKED)
-    critical = theta + excess + np.sqrt(level / 2 * min(float(statistic.squares.min()), cells.sum_squares))
+    critical = theta + cells.excess + np.sqrt(level / 2 * min(float(statistic.squares.min()), cells.sum_squares))
     return bool(np.all(rejected_by_tilting(cells, critical, level - np.log(_BASE_SHARE)) >= theta))
 
 

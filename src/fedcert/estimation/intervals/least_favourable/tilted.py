@@ -74,16 +74,11 @@ class TiltedBound:
         return np.asarray(np.minimum(values[0], values[1:].max(axis=0)) if len(values) > 1 else values[0])
 
 
-def tilted_bound(cells: Cells, tilt: float, with_bracket: bool = True) -> TiltedBound:
-    """The bound for one tilt, by Chernoff alone or with the bracket where that helps.
+def tilted_bounds(cells: Cells, tilts: Floats, with_bracket: bool = True) -> Iterator[TiltedBound]:
+    """The bound for each tilt, by Chernoff alone or with the bracket where that helps.
 
     Guarantee: for every L in [0, 1], log P(T >= t) <= bound at θ = p(S)·L, less tilt·t.
     """
-    return next(tilted_bounds(cells, np.array([tilt]), with_bracket))
-
-
-def tilted_bounds(cells: Cells, tilts: Floats, with_bracket: bool = True) -> Iterator[TiltedBound]:
-    """The same for several tilts, of which a few are tabulated at once."""
     nodes = _nodes(min(int(np.ceil(np.log2(max(cells.examples, 2.0)))), _MOST_MAGNITUDE))
     rows = max(cells.rows, len(cells.target))
     step = max(1, _MOST_TABULATED // (rows * len(nodes.values)))
