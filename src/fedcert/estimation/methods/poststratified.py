@@ -51,8 +51,8 @@ def poststratified(clients: Clients, target: Floats, settings: Settings) -> Poin
     by_class = at_all_radii(clients, target**2 / examples * class_inflation(clients))
     smooth = (np.clip(certified, 0.0, labels[:, None]) + 0.5) / (labels[:, None] + 1)
 
-    def statistics(_level: float) -> tuple[Segment, ...]:
-        return of_class_totals(clients, target, target / examples, target @ accuracy)
+    def statistics(level: float) -> tuple[Segment, ...]:
+        return of_class_totals(clients, target, target / examples, target @ accuracy, level)
 
     uncertainty = Uncertainty(
         centre, missing / 2, by_class, by_class.sum(axis=0), smooth, segments=statistics,

@@ -25,7 +25,7 @@ from fedcert.show.sentences import at_radius, class_intervals, default_radius, r
 
 SUFFIXES = (".html", ".htm")
 _SCRIPTS = (
-    "numbers.js", "minimax_solver.js", "bracket.js", "cells.js", "tilted_bound.js", "least_favourable.js",
+    "numbers.js", "minimax_solver.js", "bracket.js", "cells.js", "tilted_bound.js", "ranges.js", "least_favourable.js",
     "noisy_sums.js", "design_weights.js", "mix_evaluator.js", "unpacking.js", "elements.js", "chart.js", "mix.js",
     "tables.js", "card.js", "page.js",
 )  # fmt: skip

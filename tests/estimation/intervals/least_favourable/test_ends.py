@@ -39,7 +39,7 @@ def by_chernoff(cells: Cells, values: np.ndarray, level: float) -> np.ndarray:
 
 def whole_test(cells: Cells, values: np.ndarray, level: float) -> np.ndarray:
     statistic = Statistic(values, cells, np.full(len(values), cells.sum_squares))
-    return statistic.rejected(values, np.arange(len(values)), level)
+    return statistic.rejected(np.arange(len(values)), level)
 
 
 @cache

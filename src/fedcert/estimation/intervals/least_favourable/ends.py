@@ -10,6 +10,7 @@ from scipy import special
 
 from fedcert._arrays import Floats, Integers
 from fedcert.estimation.intervals.least_favourable.cells import Cells
+from fedcert.estimation.intervals.least_favourable.ranges import RANGE_SHARE, Ranges, class_ranges, rejected_within
 from fedcert.estimation.intervals.least_favourable.tilted import TiltedBound, tilted_bounds
 
 _RATIO = 1.1
@@ -26,6 +27,8 @@ _MOST_BINOMIAL = float(np.log(4))
 """Levels from here on allow the binomial test: it needs a probability of at most ¼."""
 _COUNT_ROUNDING = 1e-9
 """A count this little above a whole number is that number, but for rounding."""
+_STEEPER = (0, 3, 6, 9)
+"""Within ranges of the classes' accuracies the best tilt is so many times larger, at most: variances are smaller."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,26 +39,50 @@ class Statistic:
         values: T at each radius.
         cells: of T.
         squares: an upper bound of Σ n u² at each radius, with design effects where examples come in groups.
+        certified: certified examples of each class, classes x radii, where the worst case is sought within ranges of
+            the classes' accuracies; the cells are then one row by class, of independent examples.
     """
 
     values: Floats
     cells: Cells
     squares: Floats
+    certified: Floats | None = None
 
-    def rejected(self, values: Floats, radii: Integers, level: float, enough: float = 1.0) -> Floats:
-        """The largest θ that each value of T rejects, by any of the tests of T; any from `enough` on will do.
+    def rejected(self, places: Integers, level: float, enough: float = 1.0) -> Floats:
+        """The largest θ that values of T reject, by any of the tests of T; any from `enough` on will do.
 
-        Every test has a critical value that looks at no accuracies, so that the smallest of them keeps its level.
+        Every test has a critical value that looks at no accuracies, or at none but the true ones, so that the smallest
+        of them keeps its level. Ranges that do not hold are another error: at both ends together they have a share of
+        2·exp(-level), which the tests leave them.
+
+        Args:
+            places: of radii; with their number added, of the value W - T of uncertified examples.
+            level: of the tests.
+            enough: see above.
         """
-        cells = self.cells
-        squares = np.minimum(self.squares, cells.sum_squares)[radii]
+        cells, radii = self.cells, len(self.values)
+        values = np.concatenate([self.values, cells.total_weight - self.values])[places]
+        ranges = None
+        if self.certified is not None:
+            ranges = self._ranges(self.certified, float(np.exp(-level)))[places]
+            level = level - float(np.log(1 - RANGE_SHARE))
+        squares = np.minimum(self.squares, cells.sum_squares)[places % radii]
         by_hoeffding = values - cells.excess - np.sqrt(level / 2 * squares)
         best = np.where(by_hoeffding >= cells.target.sum(), np.inf, by_hoeffding)
         best = np.maximum(best, _binomial(cells, values, level))
         others = best < enough
         if others.any() and cells.sum_squares > 0:
-            best[others] = np.maximum(best[others], rejected_by_tilting(cells, values[others], level, enough))
+            part = None if ranges is None else ranges[others]
+            best[others] = np.maximum(best[others], rejected_by_tilting(cells, values[others], level, enough, part))
         return best
+
+    def _ranges(self, certified: Floats, error: float) -> Ranges:
+        """Ranges at every radius, then of uncertified examples; the error is that of one end of the interval."""
+        assert self.cells.classes is not None  # noqa: S101
+        examples = self.cells.classes.examples[0]
+        low, high = class_ranges(certified, examples, error * RANGE_SHARE / max(int(np.sum(examples > 0)), 1))
+        low, high = np.hstack([low, 1 - high]).T, np.hstack([high, 1 - low]).T
+        return Ranges(low, high, low @ self.cells.target)
 
 
 @dataclass(frozen=True)
@@ -73,7 +100,7 @@ class Segment:
 
 
 def least_favourable_ends(segments: Sequence[Segment], level: float) -> tuple[Floats, Floats]:
-    """Lower and upper end at each radius, each of them wrong with probability at most exp(-level).
+    """Lower and upper end at each radius, one of them wrong with probability at most 2·exp(-level).
 
     The upper end is the lower one of uncertified examples: W - T has the same cells, with 1 - L and 1 - θ. A lower end
     of infinity or an upper one of minus infinity means that no accuracies explain T.
@@ -88,15 +115,13 @@ def least_favourable_ends(segments: Sequence[Segment], level: float) -> tuple[Fl
     for segment in segments:  # one that is rejected up to its end leaves the next one to be tested
         rejected = np.full(len(testing), -1.0)
         for statistic, share in segment.statistics:
-            both = np.concatenate([statistic.values, statistic.cells.total_weight - statistic.values])
             place = (id(statistic), share)
             if statistic is segments[-1].statistics[-1][0]:
                 if place not in known:
-                    known[place] = statistic.rejected(both, np.arange(2 * radii) % radii, level - np.log(share))
+                    known[place] = statistic.rejected(np.arange(2 * radii), level - np.log(share))
                 rejected = np.maximum(rejected, known[place][testing])
             else:
-                values, at = both[testing], testing % radii
-                rejected = np.maximum(rejected, statistic.rejected(values, at, level - np.log(share), segment.end))
+                rejected = np.maximum(rejected, statistic.rejected(testing, level - np.log(share), segment.end))
         last = segment.end >= 1
         lower[testing] = np.maximum(rejected, start) if last else np.clip(rejected, start, segment.end)
         testing = testing[rejected >= segment.end]
@@ -106,24 +131,49 @@ def least_favourable_ends(segments: Sequence[Segment], level: float) -> tuple[Fl
     return lower[:radii], 1 - lower[radii:]
 
 
-def rejected_by_tilting(cells: Cells, values: Floats, level: float, enough: float = 1.0) -> Floats:
+def rejected_by_tilting(
+    cells: Cells, values: Floats, level: float, enough: float = 1.0, ranges: Ranges | None = None
+) -> Floats:
     """The largest θ that each value of T rejects; any that is at least `enough` will do.
 
     Guarantee: if p(S)·L <= θ, T takes a value that rejects θ with probability at most exp(-level), whichever tilts are
-    tried: a tilt that rejects shows that T is above the smallest critical value of all tilts, which is fixed.
+    tried: a tilt that rejects shows that T is above the smallest critical value of all tilts, which is fixed. With
+    ranges, that is so if L lies within them.
     """
     tilts = _tilts(cells, level)
-    best = np.zeros(len(values))
+    best = np.zeros(len(values)) if ranges is None else np.maximum(ranges.least, 0.0)
     where = np.zeros(len(values), dtype=np.int64)
-    for step, bound in enumerate(tilted_bounds(cells, tilts[::_COARSE], with_bracket=False)):
+    coarse = tilted_bounds(cells, tilts[::_COARSE], with_bracket=False)
+    bounds = [] if ranges is None else list(coarse)
+    for step, bound in enumerate(bounds or coarse):
         up_to = bound.rejected(values, level)
         better = up_to > best
         best[better], where[better] = up_to[better], step * _COARSE
+    if ranges is not None:
+        where = _raise_within(bounds, values, level, ranges, best, where)
     beside = _near(where[best < enough], len(tilts))
     for index, bound in zip(beside, tilted_bounds(cells, tilts[beside]), strict=True):
         near = (where - _BELOW <= index) & (index <= where + _ABOVE)
-        best[near] = np.maximum(best[near], bound.rejected(values[near], level))
+        if ranges is None:
+            up_to = bound.rejected(values[near], level)
+        else:
+            up_to = rejected_within(bound, values[near], level, ranges[near])
+        best[near] = np.maximum(best[near], up_to)
     return best
+
+
+def _raise_within(
+    bounds: list[TiltedBound], values: Floats, level: float, ranges: Ranges, best: Floats, where: Integers
+) -> Integers:
+    """Raise `best` to what Chernoff's bound rejects within ranges; gives the tilts that do."""
+    started, where = where // _COARSE, where.copy()
+    for step, bound in enumerate(bounds):
+        near = np.flatnonzero(np.isin(step - started, np.array(_STEEPER) // _COARSE))
+        if len(near):
+            up_to = rejected_within(bound, values[near], level, ranges[near])
+            better = up_to > best[near]
+            best[near[better]], where[near[better]] = up_to[better], step * _COARSE
+    return where
 
 
 def critical_value(cells: Cells, level: float, low: Floats, high: Floats) -> Floats:

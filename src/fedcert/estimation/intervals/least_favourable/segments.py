@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from fedcert.estimation.intervals.least_favourable.design import (
     design_coefficients,
 )
 from fedcert.estimation.intervals.least_favourable.ends import Segment, Statistic, rejected_by_tilting
+from fedcert.estimation.intervals.least_favourable.ranges import MOST_RANGED, RANGE_SHARE
 from fedcert.estimation.methods.linear_weights import LinearWeights
 
 Kind = TypeVar("Kind", bound=np.generic)
@@ -71,7 +73,7 @@ def of_rules(
     if statistics.clients < 2 or not shortest.cells.sum_squares > 0:
         return _alone(shortest)
     own = _own_rules(target, base, statistics, CHANCE * float(np.sqrt(2 * level)))
-    if not any(own) or not _still_shorter(shortest, level):
+    if not any(own) or not _still_shorter(shortest, level, _BASE_SHARE):
         return _alone(shortest)
     segments: list[Segment] = []
     for end, rule in zip(ENDS, own, strict=True):
@@ -112,12 +114,12 @@ def _own_rules(
     return rules
 
 
-def _still_shorter(statistic: Statistic, level: float) -> bool:
-    """Whether a share of the error leaves the statistic's interval within Hoeffding's, for all θ."""
+def _still_shorter(statistic: Statistic, level: float, share: float) -> bool:
+    """Whether this share of the error leaves the statistic's interval within Hoeffding's, for all θ."""
     cells = statistic.cells
     theta = np.array(_CHECKED)
     critical = theta + cells.excess + np.sqrt(level / 2 * min(float(statistic.squares.min()), cells.sum_squares))
-    return bool(np.all(rejected_by_tilting(cells, critical, level - np.log(_BASE_SHARE)) >= theta))
+    return bool(np.all(rejected_by_tilting(cells, critical, level - np.log(share)) >= theta))
 
 
 def _of_rule(clients: Clients, target: Floats, rule: LinearWeights, statistics: SufficientStatistics) -> Statistic:
@@ -141,11 +143,21 @@ def _of_rule(clients: Clients, target: Floats, rule: LinearWeights, statistics: 
     return Statistic(rule.curve(statistics), Cells(target, rows, classes), squares)
 
 
-def of_class_totals(clients: Clients, target: Floats, weights: Floats, values: Floats) -> tuple[Segment, ...]:
-    """One statistic for all θ: classes' totals, each example of class j weighing weights[j]."""
+def of_class_totals(
+    clients: Clients, target: Floats, weights: Floats, values: Floats, level: float
+) -> tuple[Segment, ...]:
+    """One statistic for all θ: classes' totals, each example of class j weighing weights[j].
+
+    Of independent examples the classes' accuracies have ranges, where the labels say that what is left of the error is
+    enough for an interval within Hoeffding's.
+    """
     rows = class_rows(clients, weights)
     squares = np.full(len(values), float(np.sum(rows.weights**2 * rows.examples)))
-    return _alone(Statistic(values, Cells(target, None, rows), squares))
+    statistic = Statistic(values, Cells(target, None, rows), squares)
+    ranged = 1 < np.count_nonzero(weights) and len(target) <= MOST_RANGED and len(rows.smooth) == 1 and rows.smooth[0]
+    if ranged and clients.class_totals is not None and _still_shorter(statistic, level, 1 - RANGE_SHARE):
+        statistic = replace(statistic, certified=clients.class_totals[1])
+    return _alone(statistic)
 
 
 def of_pool(clients: Clients, target: Floats, values: Floats, squares: Floats) -> tuple[Segment, ...]:

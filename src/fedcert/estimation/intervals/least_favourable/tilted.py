@@ -2,10 +2,10 @@
 
 For a tilt λ the bound's logarithm is Σ_j h_j(L_j) - slope·Σ_j s_j(L_j) + height on each of the bracket's lines, with
 h_j the cumulant function of a class's cells, concave in L, and s_j their tilted variance times λ², concave where
-|λu| <= log 2. Between nodes h_j is below its tangents and s_j above its chord, so a polyline is above the sum. The
-pieces of all classes' polylines, taken in the order of gain per share of θ, give an upper bound of the largest sum with
-p(S)·L <= θ: pieces of a class that come out of order only make it larger. Nothing is solved and nothing is searched, so
-rounding is all that can be lost, and that is allowed for.
+|λu| <= log 2. h_j is below its tangents at the nodes, and s_j above its chords, so that polylines are above the sum;
+they are made concave. The pieces of all classes' polylines, taken in the order of gain per share of θ, give the largest
+sum with p(S)·L <= θ. Nothing is solved and nothing is searched, so rounding is all that can be lost, and that is
+allowed for.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
-from fedcert._arrays import Floats
+from fedcert._arrays import Floats, Integers
 from fedcert.estimation.intervals.least_favourable.bracket import Lines, lines_above
 from fedcert.estimation.intervals.least_favourable.cells import Cells, ClassRows, ClientRows
 
@@ -36,6 +37,25 @@ _ROUNDING = 1e-11
 """Relative to λ·Σ n|u|: more than sums over a million pieces lose."""
 _LEAST = 1e-300
 """Keeps divisions by bends defined."""
+_STEEPEST = 1e90
+"""The fall of a piece without a width, which is never gone down; divided by the least share it does not overflow."""
+
+
+@dataclass(frozen=True)
+class Polylines:
+    """Concave polylines above each class's part of the bound, for classes that are in the target.
+
+    Attributes:
+        held: which classes these are.
+        ends: accuracies at the ends of the pieces, classes x (pieces + 1), from 0 to 1.
+        slopes: of the pieces on each line, lines x classes x pieces, falling.
+        order: the pieces of all classes in the order of gain per share of θ, lines x pieces.
+    """
+
+    held: npt.NDArray[np.bool_]
+    ends: Floats
+    slopes: Floats
+    order: Integers
 
 
 @dataclass(frozen=True)
@@ -44,26 +64,34 @@ class TiltedBound:
 
     Attributes:
         tilt: λ.
+        target: p(S).
         heights: of each polyline at θ = 0.
         shares: θ at the polylines' nodes, lines x nodes.
         gains: the polylines above their heights, lines x nodes. The first line is Chernoff's bound; of that and the
             largest of the others, the smaller counts.
+        classes: the polylines that these are sums of.
     """
 
     tilt: float
+    target: Floats
     heights: Floats
     shares: Floats
     gains: Floats
+    classes: Polylines
 
     def rejected(self, values: Floats, level: float) -> Floats:
         """The largest θ that each value of T rejects at exp(-level); -1 where it rejects none, infinity where all."""
+        return best_of_lines(self.rejected_by_line(values, level))
+
+    def rejected_by_line(self, values: Floats, level: float) -> Floats:
+        """The same by each line alone, lines x values."""
         room = self.tilt * values - level
         ends = np.empty((len(self.heights), len(values)))
         for index, (height, shares, gains) in enumerate(zip(self.heights, self.shares, self.gains, strict=True)):
             rising = np.maximum.accumulate(gains)
             inside = np.interp(room - height, rising, shares)
             ends[index] = np.where(room < height, -1.0, np.where(room - height >= rising[-1], np.inf, inside))
-        return np.asarray(np.maximum(ends[0], ends[1:].min(axis=0)) if len(ends) > 1 else ends[0], dtype=np.float64)
+        return ends
 
     def largest(self, low: Floats, high: Floats) -> Floats:
         """The bound's logarithm at its largest over low <= θ <= high."""
@@ -94,25 +122,37 @@ def tilted_bounds(cells: Cells, tilts: Floats, with_bracket: bool = True) -> Ite
             yield _sorted_bound(cells, float(tilt), lines, [part[index] for part in pieces], rounding * float(tilt))
 
 
+def best_of_lines(ends: Floats) -> Floats:
+    """The largest θ that is rejected by Chernoff's line, the first, or by all of the others."""
+    return np.asarray(np.maximum(ends[0], ends[1:].min(axis=0)) if len(ends) > 1 else ends[0], dtype=np.float64)
+
+
 def _sorted_bound(cells: Cells, tilt: float, lines: Lines | None, pieces: list[Floats], rounding: float) -> TiltedBound:
     """The pieces in the order of their gain per share of θ, on each line."""
-    gains, variances, widths = pieces
+    gains, variances, ends = pieces
     heights = np.zeros(1) if lines is None else np.append(0.0, lines.heights)
     slopes = np.zeros(1) if lines is None else np.append(0.0, lines.slopes)
-    free = cells.target <= LEAST_TARGET
-    if free.any():  # what adds to the bound without adding to θ, or hardly anything
-        heights = heights + _positive(gains[free], variances[free], slopes)
-    shares = (cells.target[:, None] * widths)[~free].ravel()
-    some = shares > 0  # pieces without a width
-    shares = shares[some]
-    gains = gains[~free].ravel()[some] - slopes[:, None] * variances[~free].ravel()[some]
-    order = np.argsort(-gains / shares, axis=1)
+    held = cells.target > LEAST_TARGET
+    if not held.all():  # what adds to the bound without adding to θ, or hardly anything
+        heights = heights + _positive(gains[~held], variances[~held], slopes)
+        gains, variances, ends = gains[held], variances[held], ends[held]
+    widths = np.diff(ends)
+    each = gains - slopes[:, None, None] * variances
+    each = np.divide(each, widths, out=np.full(each.shape, -_STEEPEST), where=widths > 0)
+    # From the last piece back, each at least as steep as those after it: above what it replaces, and concave.
+    each = np.maximum.accumulate(each[..., ::-1], axis=-1)[..., ::-1]
+    shape = (len(slopes), -1)
+    order = np.argsort(-(each / cells.target[held, None]).reshape(shape), axis=1, kind="stable")
+    shares = (cells.target[held, None] * widths).ravel()
     zero = np.zeros((len(slopes), 1))
+    rises = np.take_along_axis((each * widths).reshape(shape), order, axis=1)
     return TiltedBound(
         tilt,
+        cells.target,
         heights + rounding,
         np.hstack([zero, np.cumsum(shares[order], axis=1)]),
-        np.hstack([zero, np.cumsum(np.take_along_axis(gains, order, axis=1), axis=1)]),
+        np.hstack([zero, np.cumsum(rises, axis=1)]),
+        Polylines(held, ends, each, order),
     )
 
 
@@ -217,24 +257,28 @@ def _variances(z: Floats, nodes: _Nodes) -> Floats:
 
 
 def _pieces(tables: _Tables, nodes: _Nodes) -> tuple[Floats, Floats, Floats]:
-    """The polylines' pieces, tilts x classes x pieces: gain of the cumulants, that of the variances, and width.
+    """The polylines' pieces, tilts x classes x pieces: gain of the cumulants, that of the variances, and their ends.
 
-    Between two nodes the tangents of the cumulants meet; the piece before and the one after are theirs. Where they
-    meet is known up to rounding: the larger of the two is taken there, so that the polyline stays above.
+    A piece is the tangent of the cumulants at a node, from where it meets that of the node before to where it meets
+    that of the node after. Where they meet is known up to rounding: the larger of the two is taken there, so that the
+    polyline stays above. The chord of the variances between nodes is known there, and a chord between these values is
+    below it.
     """
     width = np.diff(nodes.values)
     low, high = tables.cumulants[..., :-1], tables.cumulants[..., 1:]
     rising, falling = tables.derivatives[..., :-1], tables.derivatives[..., 1:]
     bend = np.maximum(rising - falling, _LEAST)
     before = np.clip((high - low - falling * width) / bend, 0.0, width)
-    after = width - before
-    meeting = np.maximum(low + rising * before, high - falling * after)
-    slope = np.diff(tables.variances, axis=-1) / width
-    shape = (*low.shape[:-1], -1)
+    meeting = np.maximum(low + rising * before, high - falling * (width - before))
+    variances = tables.variances[..., :-1] + np.diff(tables.variances, axis=-1) * (before / width)
+
+    def at_ends(first: Floats, between: Floats, last: Floats) -> Floats:
+        return np.concatenate([first[..., :1], between, last[..., -1:]], axis=-1)
+
     return (
-        np.stack([meeting - low, high - meeting], axis=-1).reshape(shape),
-        np.stack([slope * before, slope * after], axis=-1).reshape(shape),
-        np.stack([before, after], axis=-1).reshape(shape),
+        np.diff(at_ends(tables.cumulants, meeting, tables.cumulants), axis=-1),
+        np.diff(at_ends(tables.variances, variances, tables.variances), axis=-1),
+        at_ends(np.zeros_like(before), np.minimum(nodes.values[:-1] + before, nodes.values[1:]), np.ones_like(before)),
     )
 
 

@@ -8,10 +8,21 @@ const CHANCE = 0.81, WORTHWHILE = 0.9, DESIGN_GAP = 0.01, DESIGN_GROWTH = 20, DE
 const BASE_SHARE = 0.2, CHECKED = [0.005, 0.01, ...Array.from({ length: 49 }, (_, i) => (i + 1) / 50), 0.99, 0.995];
 const DESIGN_SETTLED = 1e-9, DESIGN_SMALL = 0.05, DESIGN_REGULAR = 1e-14;
 
-function* classSegments(cells, weights, target, values) {
-  // One statistic for all θ: classes' totals, each example of class j weighing weights[j].
-  const whole = cellsOf(target, null, classRows(cells, weights));
-  return alone({ values, cells: whole, squares: new Float64Array(values.length).fill(whole.sumSquares) });
+function* classSegments(given, weights, target, values, level) {
+  // One statistic for all θ: classes' totals, each example of class j weighing weights[j]. Of independent examples the
+  // classes' accuracies have ranges, where what is left of the error is enough for an interval within Hoeffding's.
+  const { cells: rows, labels, certified } = given, radii = values.length, cells = cellsOf(target, null, classRows(rows, weights));
+  const statistic = { values, cells, squares: new Float64Array(radii).fill(cells.sumSquares) };
+  const weighed = weights.reduce((sum, value) => sum + (value !== 0), 0), held = labels.reduce((sum, count) => sum + (count > 0), 0);
+  const ranged = weighed > 1 && target.length <= MOST_RANGED && rows.smooth.length === 1 && rows.smooth[0] === 1;
+  if (ranged && (yield* stillShorter(statistic, level, 1 - RANGE_SHARE))) {
+    given.ranges ??= new Map();  // they do not depend on the mix
+    statistic.rangesAt = (tested) => {
+      if (!given.ranges.has(tested)) given.ranges.set(tested, classRanges(certified, labels, radii, Math.exp(-tested) * RANGE_SHARE / held));
+      return given.ranges.get(tested);
+    };
+  }
+  return alone(statistic);
 }
 
 function* ruleSegments(given, radii, target, base, level) {
@@ -19,7 +30,7 @@ function* ruleSegments(given, radii, target, base, level) {
   const shortest = statisticOf(given, radii, target, base);
   if (given.clients < 2 || !(shortest.cells.sumSquares > 0)) return alone(shortest);
   const own = yield* ownRules(given, target, base, CHANCE * Math.sqrt(2 * level));
-  if (own.every((rule) => rule === null) || !(yield* stillShorter(shortest, level))) return alone(shortest);
+  if (own.every((rule) => rule === null) || !(yield* stillShorter(shortest, level, BASE_SHARE))) return alone(shortest);
   const segments = [];
   own.forEach((rule, i) => {
     const beside = rule ? [{ statistic: statisticOf(given, radii, target, rule), share: 1 - BASE_SHARE }] : [];
@@ -50,11 +61,11 @@ function* ownRules(given, target, base, deviations) {
   return rules;
 }
 
-function* stillShorter({ cells, squares }, level) {
-  // Whether a share of the error leaves the statistic's interval within Hoeffding's, for all θ.
+function* stillShorter({ cells, squares }, level, part) {
+  // Whether this share of the error leaves the statistic's interval within Hoeffding's, for all θ.
   const excess = cells.target.reduce((sum, share, j) => sum + Math.max(cells.means[j] - share, 0), 0);
   const chance = Math.sqrt(level / 2 * Math.min(cells.sumSquares, ...squares));
-  const rejected = yield* rejectedByTilting(cells, Float64Array.from(CHECKED, (theta) => theta + excess + chance), level - Math.log(BASE_SHARE), 1);
+  const rejected = yield* rejectedByTilting(cells, Float64Array.from(CHECKED, (theta) => theta + excess + chance), level - Math.log(part), 1);
   return CHECKED.every((theta, i) => rejected[i] >= theta);
 }
 

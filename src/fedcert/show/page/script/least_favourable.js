@@ -4,6 +4,7 @@
 
 // intervals/least_favourable/ends.py
 const TILT_RATIO = 1.1, COARSE = 3, LEAST_TILT = 0.45, MOST_TILT = 10, MOST_EXPONENT = 600, TILTS_BELOW = 4, TILTS_ABOVE = 2, COUNT_ROUNDING = 1e-9;
+const STEEPER = [0, 3, 6, 9];  // intervals/least_favourable/ends.py
 const FIRST_SHARE = 0.1;  // intervals/finite_sample.py
 
 function* leastFavourable(evaluator, segmentsAt) {
@@ -63,8 +64,10 @@ function* testedEnds(segments, level) {
   return [lower.subarray(0, radii), lower.subarray(radii).map((value) => 1 - value)];
 }
 
-function* largestRejected({ values: curve, cells, squares }, testing, level, enough) {
+function* largestRejected({ values: curve, cells, squares, rangesAt }, testing, level, enough) {
   // The largest θ that values of T reject, by any of the tests of T: of the radii, then of their mirrored values.
+  const ranges = rangesAt ? rangesAt(level) : null;
+  if (ranges) level -= Math.log(1 - RANGE_SHARE);
   const radii = curve.length, values = Float64Array.from(testing, (i) => (i < radii ? curve[i] : cells.totalWeight - curve[i - radii]));
   let excess = 0, whole = 0;
   cells.target.forEach((share, j) => {
@@ -80,27 +83,40 @@ function* largestRejected({ values: curve, cells, squares }, testing, level, eno
   }
   const others = Array.from(best, (_, i) => i).filter((i) => best[i] < enough);
   if (others.length && cells.sumSquares > 0) {
-    const tilted = yield* rejectedByTilting(cells, values.filter((_, i) => best[i] < enough), level, enough);
+    const within = ranges ? { ranges, places: others.map((i) => testing[i]) } : null;
+    const tilted = yield* rejectedByTilting(cells, values.filter((_, i) => best[i] < enough), level, enough, within);
     others.forEach((i, k) => { best[i] = Math.max(best[i], tilted[k]); });
   }
   return best;
 }
 
-function* rejectedByTilting(cells, values, level, enough) {
-  // The largest θ that each value of T rejects; any that is at least `enough` will do.
-  const tilts = tiltsFor(cells, level), best = new Float64Array(values.length), where = new Int32Array(values.length);
-  const all = Array.from(values, (_, i) => i);
-  for (let index = 0; index < tilts.length; index += COARSE) {
+function* rejectedByTilting(cells, values, level, enough, within) {
+  // The largest θ that each value of T rejects; any that is at least `enough` will do. `within`: ranges of the accuracies,
+  // and the place of each value's.
+  const tilts = tiltsFor(cells, level), where = new Int32Array(values.length), all = Array.from(values, (_, i) => i);
+  const best = Float64Array.from(values, (_, i) => (within ? leastWithin(within.ranges, cells.target, within.places[i]) : 0));
+  const coarse = [];
+  const raise = (index, bound, chosen, ranged) => {
     const before = best.slice();
-    raiseRejected(tiltedBound(cells, tilts[index], false), values, level, best, all);
-    for (const i of all) if (best[i] > before[i]) where[i] = index;
+    raiseRejected(bound, values, level, best, chosen, ranged);
+    for (const i of chosen) if (best[i] > before[i]) where[i] = index;
+  };
+  for (let index = 0; index < tilts.length; index += COARSE) {
+    const bound = tiltedBound(cells, tilts[index], false);
+    raise(index, bound, all, null);
+    if (within) coarse.push(bound);
+    yield;
+  }
+  const started = where.slice();
+  for (const [step, bound] of coarse.entries()) {  // within ranges, the best tilts are larger
+    raise(step * COARSE, bound, all.filter((i) => STEEPER.includes(step * COARSE - started[i])), within);
     yield;
   }
   const open = all.filter((i) => best[i] < enough);
   for (let index = 0; index < tilts.length; index++) {
     const near = open.filter((i) => where[i] - TILTS_BELOW <= index && index <= where[i] + TILTS_ABOVE);
     if (!near.length) continue;
-    raiseRejected(tiltedBound(cells, tilts[index], true), values, level, best, near);
+    raiseRejected(tiltedBound(cells, tilts[index], true), values, level, best, near, within);
     yield;
   }
   return best;

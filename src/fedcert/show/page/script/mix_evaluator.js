@@ -62,7 +62,7 @@ function ingredientsAt(evaluator, mix) {
 }
 
 function byClass(evaluator, mix) {
-  const { labels, certified, inflation, cells, fallback_curve: fallback } = evaluator.by_class;
+  const { labels, certified, inflation, fallback_curve: fallback } = evaluator.by_class;
   const radii = evaluator.radii.length, centre = new Float64Array(radii), scaled = new Float64Array(mix.length);
   const point = new Float64Array(radii), varianceWeights = [], exampleWeights = [], accuracy = [], spread = [];
   let missing = 0, square = 0;
@@ -88,7 +88,7 @@ function byClass(evaluator, mix) {
     point[r] = centre[r] + missing * (fallback ? fallback[r] : 0.5);
     centre[r] += missing / 2;
   }
-  const segments = () => classSegments(cells, scaled, mix, known);
+  const segments = (level) => classSegments(evaluator.by_class, scaled, mix, known, level);
   const uncertainty = { centre, bias: missing / 2, varianceWeights, exampleWeights, squares, accuracy, spread, parts: mix, segments };
   return { point: decreasing(point), uncertainty };
 }

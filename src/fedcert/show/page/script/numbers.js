@@ -73,12 +73,18 @@ function incompleteBeta(x, a, b) {
 }
 
 function betaQuantile(probability, a, b) {
-  let low = 0, high = 1;
-  for (let step = 0; step < 80 && high - low > 1e-16 * high; step++) {
-    const middle = (low + high) / 2;
-    if (incompleteBeta(middle, a, b) < probability) low = middle; else high = middle;
+  // The logarithm of the distribution function is concave for a, b >= 1: from below, Newton's steps do not overshoot.
+  const front = logGamma(a + b) - logGamma(a) - logGamma(b), wanted = Math.log(probability);
+  let low = 0, high = 1, x = a / (a + b);
+  for (let step = 0; step < 200 && high - low > 1e-16 * high; step++) {
+    const below = incompleteBeta(x, a, b), density = Math.exp(front + (a - 1) * Math.log(x) + (b - 1) * Math.log1p(-x));
+    if (below < probability) low = x; else high = x;
+    let next = x + (wanted - Math.log(below)) * below / density;
+    if (!(next > low && next < high)) next = (low + high) / 2;
+    if (Math.abs(next - x) <= 1e-15 * x) return next;
+    x = next;
   }
-  return (low + high) / 2;
+  return x;
 }
 
 function studentCdf(t, freedom) {

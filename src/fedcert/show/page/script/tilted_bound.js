@@ -2,7 +2,7 @@
 // `intervals/least_favourable/tilted.py`, where the bound is stated. Lines are sorted only when they are asked for.
 
 // intervals/least_favourable/tilted.py
-const MOST_MAGNITUDE = 40, NODE_STEPS = 36, NODE_TAIL = 1.6, NODE_BELOW = 0.02, MOST_SMOOTH = Math.log(2), TILT_ROUNDING = 1e-11, LEAST_BEND = 1e-300, LEAST_TARGET = 1e-200;
+const MOST_MAGNITUDE = 40, NODE_STEPS = 36, NODE_TAIL = 1.6, NODE_BELOW = 0.02, MOST_SMOOTH = Math.log(2), TILT_ROUNDING = 1e-11, LEAST_BEND = 1e-300, LEAST_TARGET = 1e-200, NEVER_STEEPER = 1e90;
 
 const nodesByMagnitude = new Map();
 
@@ -114,61 +114,73 @@ function addClientVariances(rows, tilt, nodes, size, tables) {
 }
 
 function tiltedBound(cells, tilt, withBracket) {
-  // The bound's logarithm as a function of θ: of Chernoff's line, the first, and the largest of the others, the smaller.
+  // The bound's logarithm as a function of θ: of Chernoff's line, the first, and the largest of the others, the smaller. Each
+  // class's part is below a polyline, whose pieces' ends, gains and bends are kept for classes that are in the target.
   const nodes = nodesFor(cells.examples), tables = tablesAt(cells, tilt, nodes, withBracket);
   const lines = withBracket ? linesAbove(tables.largest, tables.cubes, tables.most) : null;
   const heights = [0, ...(lines ? lines.heights : [])], slopes = [0, ...(lines ? lines.slopes : [])];
-  const size = cells.target.length, count = nodes.values.length, { cumulants, derivatives, variances } = tables;
-  const most = 2 * size * (count - 1), gains = new Float64Array(most), shares = new Float64Array(most);
-  const bends = lines ? new Float64Array(most) : null;
-  let pieces = 0;
-  const add = (gain, bend, share) => {
-    if (!(share > 0)) return;
-    gains[pieces] = gain;
-    if (bends) bends[pieces] = bend;
-    shares[pieces++] = share;
-  };
-  for (let j = 0; j < size; j++) {
-    const target = cells.target[j];
-    for (let i = 0, place = j * count; i < count - 1; i++, place++) {
-      // The tangents of the cumulants meet between two nodes; the piece before and the one after are theirs.
+  const held = Array.from(cells.target, (_, j) => j).filter((j) => cells.target[j] > LEAST_TARGET), count = nodes.values.length;
+  const ends = new Float64Array(held.length * (count + 1)), gains = new Float64Array(held.length * count);
+  const bends = lines ? new Float64Array(gains.length) : null;
+  held.forEach((j, k) => classPieces(tables, nodes, j, k, ends, gains, bends));
+  for (let j = 0; j < cells.target.length; j++) {
+    if (cells.target[j] > LEAST_TARGET) continue;  // what adds to the bound without adding to θ, or hardly anything
+    const gain = new Float64Array(count), bend = lines ? gain.slice() : null;
+    classPieces(tables, nodes, j, 0, new Float64Array(count + 1), gain, bend);
+    slopes.forEach((slope, line) => gain.forEach((value, i) => { heights[line] += Math.max(slope ? value - slope * bend[i] : value, 0); }));
+  }
+  const rounding = TILT_ROUNDING * tilt * cells.sumSizes, target = Float64Array.from(held, (j) => cells.target[j]);
+  return { tilt, heights: heights.map((height) => height + rounding), slopes, held, target, count, ends, gains, bends, sorted: [] };
+}
+
+function classPieces({ cumulants, derivatives, variances }, nodes, j, k, ends, gains, bends) {
+  // A piece is the tangent of the cumulants at a node, between where it meets those of the nodes beside it; the variances'
+  // chords are known there.
+  const count = nodes.values.length, first = k * count;
+  let start = 0, value = cumulants[j * count], variance = bends ? variances[j * count] : 0;
+  for (let i = 0, place = j * count; i < count; i++, place++) {
+    const before = [value, variance, start];
+    if (i < count - 1) {
       const width = nodes.values[i + 1] - nodes.values[i], low = cumulants[place], high = cumulants[place + 1];
       const rising = derivatives[place], falling = derivatives[place + 1];
-      const before = clip((high - low - falling * width) / Math.max(rising - falling, LEAST_BEND), 0, width), after = width - before;
-      const meeting = Math.max(low + rising * before, high - falling * after);
-      const slope = bends ? (variances[place + 1] - variances[place]) / width : 0;
-      if (target > LEAST_TARGET) {
-        add(meeting - low, slope * before, target * before);
-        add(high - meeting, slope * after, target * after);
-      } else {  // what adds to the bound without adding to θ, or hardly anything
-        for (let line = 0; line < slopes.length; line++) {
-          heights[line] += Math.max(meeting - low - slopes[line] * slope * before, 0) + Math.max(high - meeting - slopes[line] * slope * after, 0);
-        }
-      }
+      const part = clip((high - low - falling * width) / Math.max(rising - falling, LEAST_BEND), 0, width);
+      value = Math.max(low + rising * part, high - falling * (width - part));
+      if (bends) variance = variances[place] + (variances[place + 1] - variances[place]) * (part / width);
+      start = Math.min(nodes.values[i] + part, nodes.values[i + 1]);
+    } else {
+      value = cumulants[place];
+      if (bends) variance = variances[place];
+      start = 1;
     }
+    gains[first + i] = value - before[0];
+    if (bends) bends[first + i] = variance - before[1];
+    ends[first + k + i + 1] = start;
   }
-  const rounding = TILT_ROUNDING * tilt * cells.sumSizes;
-  return { tilt, heights: heights.map((height) => height + rounding), slopes, gains, bends, shares, pieces };
 }
 
 function polylineOf(bound, line, risingOnly) {
   // The pieces in the order of gain per share, added up from the origin; those that fall are left out where only the
-  // rise matters.
-  const { gains, bends, shares, pieces } = bound, slope = bound.slopes[line];
-  const ratios = new Float64Array(pieces), chosen = new Float64Array(pieces), numbers = new Uint32Array(pieces);
-  let count = 0;
-  for (let i = 0; i < pieces; i++) {
-    chosen[i] = slope ? gains[i] - slope * bends[i] : gains[i];
-    if (risingOnly && !(chosen[i] > 0)) continue;
-    ratios[i] = chosen[i] / shares[i];
-    numbers[count++] = i;
+  // rise matters. Each piece is at least as steep as those of its class after it: above what it replaces, and concave.
+  if (bound.sorted[line]?.risingOnly === risingOnly) return bound.sorted[line];
+  const { gains, bends, ends, count, target } = bound, slope = bound.slopes[line], pieces = gains.length;
+  const ratios = new Float64Array(pieces), steep = new Float64Array(pieces), numbers = new Uint32Array(pieces);
+  for (let k = target.length - 1, i = pieces - 1; k >= 0; k--) {
+    for (let after = -NEVER_STEEPER, c = count - 1; c >= 0; c--, i--) {
+      const width = ends[i + k + 1] - ends[i + k];
+      if (width > 0) after = Math.max(after, (slope ? gains[i] - slope * bends[i] : gains[i]) / width);
+      steep[i] = after;
+      ratios[i] = after / target[k];
+    }
   }
-  const order = fallingOrder(ratios, numbers.subarray(0, count)), x = new Float64Array(count + 1), y = new Float64Array(count + 1);
-  for (let k = 0; k < count; k++) {
-    x[k + 1] = x[k] + shares[order[k]];
-    y[k + 1] = y[k] + chosen[order[k]];
+  let chosen = 0;
+  for (let i = 0; i < pieces; i++) if (!risingOnly || steep[i] > 0) numbers[chosen++] = i;
+  const order = fallingOrder(ratios, numbers.subarray(0, chosen)), x = new Float64Array(chosen + 1), y = new Float64Array(chosen + 1);
+  for (let n = 0; n < chosen; n++) {
+    const i = order[n], k = Math.floor(i / count), width = ends[i + k + 1] - ends[i + k];
+    x[n + 1] = x[n] + target[k] * width;
+    y[n + 1] = y[n] + steep[i] * width;
   }
-  return { shares: x, gains: y };
+  return bound.sorted[line] = { risingOnly, steep, order, shares: x, gains: y };
 }
 
 function fallingOrder(values, numbers) {
@@ -215,25 +227,27 @@ function interpolated(at, x, y) {
   return y[low] + (y[high] - y[low]) / (x[high] - x[low]) * (at - x[low]);
 }
 
-function raiseRejected(bound, values, level, best, chosen) {
+function rejectedByLine(bound, line, value, level) {
+  // The largest θ that a value of T rejects by one line: -1 where it rejects none, infinity where all.
+  const { shares, gains } = polylineOf(bound, line, true), room = bound.tilt * value - level - bound.heights[line];
+  return room < 0 ? -1 : room >= gains[gains.length - 1] ? Infinity : interpolated(room, gains, shares);
+}
+
+function raiseRejected(bound, values, level, best, chosen, within) {
   // Raise best[i] of the chosen values to the largest θ that each rejects at exp(-level): infinity where all are. Lines
-  // other than Chernoff's are looked at until one of them shows that no value gains.
-  const at = (line, polyline, i) => {
-    const room = bound.tilt * values[i] - level - bound.heights[line], { shares, gains } = polyline;
-    return room < 0 ? -1 : room >= gains[gains.length - 1] ? Infinity : interpolated(room, gains, shares);
-  };
+  // other than Chernoff's are looked at until one of them shows that no value gains. `within`: as in `rejectedWithin`.
+  const at = (line, i) => (within ? rejectedWithin(bound, line, values[i], level, within, i) : rejectedByLine(bound, line, values[i], level));
   const ends = new Float64Array(chosen.length).fill(bound.slopes.length > 1 ? Infinity : -1);
   for (let line = 1; line < bound.slopes.length; line++) {
-    const polyline = polylineOf(bound, line, true);
     let gaining = false;
     chosen.forEach((i, k) => {
-      if (ends[k] > best[i]) ends[k] = Math.min(ends[k], at(line, polyline, i));
+      // Ranges only raise what a line rejects: where another line rejects less, this one does not matter.
+      if (ends[k] > best[i] && (!within || rejectedByLine(bound, line, values[i], level) < ends[k])) ends[k] = Math.min(ends[k], at(line, i));
       gaining = gaining || ends[k] > best[i];
     });
     if (!gaining) break;
   }
-  const chernoff = polylineOf(bound, 0, true);
-  chosen.forEach((i, k) => { best[i] = Math.max(best[i], ends[k], at(0, chernoff, i)); });
+  chosen.forEach((i, k) => { best[i] = Math.max(best[i], ends[k], at(0, i)); });
 }
 
 function largestBetween(bound, low, high) {
