@@ -66,13 +66,15 @@ class Setting:
     draw: Callable[[np.random.Generator], Case]
 
 
+FAR_APART = "classes far apart"
 WORLDS: dict[str, tuple[float, tuple[float, float], tuple[float, float]]] = {
     "steep": (3.0, (0.35, 0.75), (0.4, 0.95)),
     "gradual": (1.5, (0.2, 0.6), (0.4, 0.95)),
-    "classes far apart": (3.0, (0.1, 0.7), (0.6, 1.0)),
+    FAR_APART: (3.0, (0.1, 0.7), (0.6, 1.0)),
 }
 """How fast classes' accuracies fall: the power of the radius, and the ranges of its scale and of the accuracy at 0. In
-each, the truth is below 0.1 at 30 to 40% of the radii; the variances of examples differ."""
+each, the truth is below 0.1 at 30 to 40% of the radii; the variances of examples differ. In the last, which the table
+of widths has, the oracle's widths are 0.42 to 0.46 of Hoeffding's with ten classes."""
 
 
 def falling(classes: int, generator: np.random.Generator, world: str) -> World:
@@ -83,7 +85,7 @@ def falling(classes: int, generator: np.random.Generator, world: str) -> World:
 
 
 def made_up(
-    classes: int, clients: int, beta: float, distance: float | None, world: str = "steep"
+    classes: int, clients: int, beta: float, distance: float | None, world: str = FAR_APART
 ) -> Callable[[np.random.Generator], Case]:
     """Dirichlet shares; the target is uniform, or at a distance from the pool's mix."""
 

@@ -14,8 +14,6 @@ from scipy import stats
 
 from fedcert import Smoothing
 from fedcert.estimation.clients.reported import ReportedClients
-from fedcert.estimation.intervals.least_favourable.cells import Cells
-from fedcert.estimation.intervals.least_favourable.tilted import TiltedBound, tilted_bounds
 from fedcert.estimation.intervals.registry import INTERVALS
 from fedcert.estimation.methods.registry import estimator
 from fedcert.estimation.settings import Settings
@@ -146,8 +144,3 @@ def check_ends(
         p_value = stats.binomtest(count, len(lower), allowed, alternative="greater").pvalue
         assert p_value > SIGNIFICANCE, (about, wrong, len(lower))
     return wrong[0] / len(lower), wrong[1] / len(lower)
-
-
-def tilted_bound(cells: Cells, tilt: float, with_bracket: bool = True) -> TiltedBound:
-    """The bound for one tilt."""
-    return next(tilted_bounds(cells, np.array([tilt]), with_bracket))

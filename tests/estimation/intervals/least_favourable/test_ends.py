@@ -15,7 +15,7 @@ from fedcert.estimation.intervals.least_favourable.ends import (
     least_favourable_ends,
     rejected_by_tilting,
 )
-from replications import tilted_bound
+from tail_bounds import tilted_bound
 
 ALPHA = 0.025
 LEVEL = float(np.log(1 / ALPHA))

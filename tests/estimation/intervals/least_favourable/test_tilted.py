@@ -8,47 +8,14 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from fedcert.estimation.intervals.least_favourable.bracket import BERRY_ESSEEN, tail_factor
 from fedcert.estimation.intervals.least_favourable.cells import Cells, ClassRows, client_rows
 from fedcert.estimation.intervals.least_favourable.tilted import MOST_SMOOTH, TiltedBound
-from replications import tilted_bound
+from tail_bounds import exact, tilted_bound
 
 
 def value_at(bound: TiltedBound, theta: float) -> float:
     """The bound's logarithm for p(S)·L = θ: Chernoff's or the bracket's, whichever is smaller."""
     return float(bound.largest(np.array([theta]), np.array([theta]))[0])
-
-
-def entries(cells: Cells) -> list[tuple[float, int, float, bool]]:
-    """Weight, class, examples, and whether smooth, of every cell that is not empty."""
-    rows = []
-    if cells.clients is not None:
-        smooth = len(cells.clients.low) == len(cells.clients.weights)
-        for weight, counts in zip(cells.clients.weights, cells.clients.examples, strict=True):
-            rows += [(float(weight), label, float(count), smooth) for label, count in enumerate(counts) if count]
-    if cells.classes is not None:
-        for weights, counts, smooth in zip(
-            cells.classes.weights, cells.classes.examples, cells.classes.smooth, strict=True
-        ):
-            rows += [(float(weights[label]), label, float(n), bool(smooth)) for label, n in enumerate(counts) if n]
-    return rows
-
-
-def exact(cells: Cells, tilt: float, accuracy: np.ndarray) -> float:
-    """K + log(min(1, H + 2·C·B)) at these accuracies, B with the tilted third moments' bounds."""
-    cumulant = variance = largest = cubes = 0.0
-    for weight, label, examples, smooth in entries(cells):
-        z, chance = tilt * weight, accuracy[label]
-        cumulant += examples * float(np.log1p(chance * np.expm1(z)))
-        if smooth and abs(z) <= MOST_SMOOTH:
-            tilted = chance * np.exp(z) / (1 + chance * np.expm1(z))
-            variance += examples * z**2 * tilted * (1 - tilted)
-            largest, cubes = max(largest, abs(z)), cubes + examples * abs(z) ** 3 / 8
-    if variance <= 0:
-        return cumulant
-    lyapunov = min(largest / np.sqrt(variance), cubes / variance**1.5)
-    factor = float(tail_factor(np.array([np.sqrt(variance)]))[0]) + 2 * BERRY_ESSEEN * lyapunov
-    return cumulant + min(0.0, float(np.log(factor)))
 
 
 def random_cells(generator: np.random.Generator) -> Cells:

@@ -10,7 +10,13 @@ from scipy import special
 
 from fedcert._arrays import Floats, Integers
 from fedcert.estimation.intervals.least_favourable.cells import Cells
-from fedcert.estimation.intervals.least_favourable.ranges import RANGE_SHARE, Ranges, class_ranges, rejected_within
+from fedcert.estimation.intervals.least_favourable.ranges import (
+    RANGE_SHARE,
+    Ranges,
+    class_ranges,
+    range_error,
+    rejected_within,
+)
 from fedcert.estimation.intervals.least_favourable.tilted import TiltedBound, tilted_bounds
 
 _RATIO = 1.1
@@ -64,7 +70,7 @@ class Statistic:
         values = np.concatenate([self.values, cells.total_weight - self.values])[places]
         ranges = None
         if self.certified is not None:
-            ranges = self._ranges(self.certified, float(np.exp(-level)))[places]
+            ranges = self._ranges(self.certified, level).of(places)
             level = level - float(np.log(1 - RANGE_SHARE))
         squares = np.minimum(self.squares, cells.sum_squares)[places % radii]
         by_hoeffding = values - cells.excess - np.sqrt(level / 2 * squares)
@@ -72,15 +78,15 @@ class Statistic:
         best = np.maximum(best, _binomial(cells, values, level))
         others = best < enough
         if others.any() and cells.sum_squares > 0:
-            part = None if ranges is None else ranges[others]
+            part = None if ranges is None else ranges.of(others)
             best[others] = np.maximum(best[others], rejected_by_tilting(cells, values[others], level, enough, part))
         return best
 
-    def _ranges(self, certified: Floats, error: float) -> Ranges:
-        """Ranges at every radius, then of uncertified examples; the error is that of one end of the interval."""
+    def _ranges(self, certified: Floats, level: float) -> Ranges:
+        """Ranges at every radius, then of uncertified examples."""
         assert self.cells.classes is not None  # noqa: S101
         examples = self.cells.classes.examples[0]
-        low, high = class_ranges(certified, examples, error * RANGE_SHARE / max(int(np.sum(examples > 0)), 1))
+        low, high = class_ranges(certified, examples, range_error(examples, level))
         low, high = np.hstack([low, 1 - high]).T, np.hstack([high, 1 - low]).T
         return Ranges(low, high, low @ self.cells.target)
 
@@ -157,7 +163,7 @@ def rejected_by_tilting(
         if ranges is None:
             up_to = bound.rejected(values[near], level)
         else:
-            up_to = rejected_within(bound, values[near], level, ranges[near])
+            up_to = rejected_within(bound, values[near], level, ranges.of(near))
         best[near] = np.maximum(best[near], up_to)
     return best
 
@@ -170,7 +176,7 @@ def _raise_within(
     for step, bound in enumerate(bounds):
         near = np.flatnonzero(np.isin(step - started, np.array(_STEEPER) // _COARSE))
         if len(near):
-            up_to = rejected_within(bound, values[near], level, ranges[near])
+            up_to = rejected_within(bound, values[near], level, ranges.of(near))
             better = up_to > best[near]
             best[near[better]], where[near[better]] = up_to[better], step * _COARSE
     return where

@@ -20,7 +20,7 @@ from fedcert.estimation.intervals.least_favourable.design import (
     design_coefficients,
 )
 from fedcert.estimation.intervals.least_favourable.ends import Segment, Statistic, rejected_by_tilting
-from fedcert.estimation.intervals.least_favourable.ranges import MOST_RANGED, RANGE_SHARE
+from fedcert.estimation.intervals.least_favourable.ranges import RANGE_SHARE, worth_ranges
 from fedcert.estimation.methods.linear_weights import LinearWeights
 
 Kind = TypeVar("Kind", bound=np.generic)
@@ -154,8 +154,13 @@ def of_class_totals(
     rows = class_rows(clients, weights)
     squares = np.full(len(values), float(np.sum(rows.weights**2 * rows.examples)))
     statistic = Statistic(values, Cells(target, None, rows), squares)
-    ranged = 1 < np.count_nonzero(weights) and len(target) <= MOST_RANGED and len(rows.smooth) == 1 and rows.smooth[0]
-    if ranged and clients.class_totals is not None and _still_shorter(statistic, level, 1 - RANGE_SHARE):
+    independent = len(rows.smooth) == 1 and bool(rows.smooth[0])
+    if (
+        independent
+        and clients.class_totals is not None
+        and worth_ranges(target, rows.examples[0], level)
+        and _still_shorter(statistic, level, 1 - RANGE_SHARE)
+    ):
         statistic = replace(statistic, certified=clients.class_totals[1])
     return _alone(statistic)
 

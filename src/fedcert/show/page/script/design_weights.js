@@ -13,12 +13,11 @@ function* classSegments(given, weights, target, values, level) {
   // classes' accuracies have ranges, where what is left of the error is enough for an interval within Hoeffding's.
   const { cells: rows, labels, certified } = given, radii = values.length, cells = cellsOf(target, null, classRows(rows, weights));
   const statistic = { values, cells, squares: new Float64Array(radii).fill(cells.sumSquares) };
-  const weighed = weights.reduce((sum, value) => sum + (value !== 0), 0), held = labels.reduce((sum, count) => sum + (count > 0), 0);
-  const ranged = weighed > 1 && target.length <= MOST_RANGED && rows.smooth.length === 1 && rows.smooth[0] === 1;
-  if (ranged && (yield* stillShorter(statistic, level, 1 - RANGE_SHARE))) {
+  const independent = rows.smooth.length === 1 && rows.smooth[0] === 1;
+  if (independent && worthRanges(target, labels, level) && (yield* stillShorter(statistic, level, 1 - RANGE_SHARE))) {
     given.ranges ??= new Map();  // they do not depend on the mix
     statistic.rangesAt = (tested) => {
-      if (!given.ranges.has(tested)) given.ranges.set(tested, classRanges(certified, labels, radii, Math.exp(-tested) * RANGE_SHARE / held));
+      if (!given.ranges.has(tested)) given.ranges.set(tested, classRanges(certified, labels, radii, rangeError(labels, tested)));
       return given.ranges.get(tested);
     };
   }

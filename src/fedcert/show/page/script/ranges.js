@@ -1,7 +1,24 @@
 // Ranges of single classes' accuracies, within which the worst case of a test is sought: a port of
 // `intervals/least_favourable/ranges.py`.
 
-const RANGE_SHARE = 0.03, MOST_RANGED = 200;  // intervals/least_favourable/ranges.py
+const RANGE_SHARE = 0.03, MOST_RANGED = 200, LONGEST_RANGES = 0.08;  // intervals/least_favourable/ranges.py
+
+function worthRanges(target, examples, level) {
+  // Whether ranges exclude enough to be worth their error and their time, as far as the labels say.
+  const error = rangeError(examples, level);
+  let weighed = 0, whole = 0, length = 0;
+  examples.forEach((count, j) => {
+    if (!(count > 0 && target[j] > 0)) return;
+    weighed++;
+    whole += target[j];
+    length -= target[j] * Math.expm1(Math.log(error) / count);
+  });
+  return weighed > 1 && target.length <= MOST_RANGED && length <= LONGEST_RANGES * whole;
+}
+
+function rangeError(examples, level) {
+  return Math.exp(-level) * RANGE_SHARE / examples.reduce((sum, count) => sum + (count > 0), 0);
+}
 
 function classRanges(certified, examples, radii, error) {
   // Clopper and Pearson's intervals of the classes, each end wrong with probability at most `error`: at each radius, then of

@@ -236,18 +236,20 @@ function rejectedByLine(bound, line, value, level) {
 function raiseRejected(bound, values, level, best, chosen, within) {
   // Raise best[i] of the chosen values to the largest θ that each rejects at exp(-level): infinity where all are. Lines
   // other than Chernoff's are looked at until one of them shows that no value gains. `within`: as in `rejectedWithin`.
-  const at = (line, i) => (within ? rejectedWithin(bound, line, values[i], level, within, i) : rejectedByLine(bound, line, values[i], level));
-  const ends = new Float64Array(chosen.length).fill(bound.slopes.length > 1 ? Infinity : -1);
+  const everywhere = (line, i) => rejectedByLine(bound, line, values[i], level);
+  const at = within ? (line, i) => rejectedWithin(bound, line, values[i], level, within, i) : everywhere;
+  const alone = bound.slopes.length === 1;
+  const ends = new Float64Array(chosen.length).fill(alone ? -1 : Infinity);
   for (let line = 1; line < bound.slopes.length; line++) {
     let gaining = false;
     chosen.forEach((i, k) => {
       // Ranges only raise what a line rejects: where another line rejects less, this one does not matter.
-      if (ends[k] > best[i] && (!within || rejectedByLine(bound, line, values[i], level) < ends[k])) ends[k] = Math.min(ends[k], at(line, i));
+      if (ends[k] > best[i] && (!within || everywhere(line, i) < ends[k])) ends[k] = Math.min(ends[k], at(line, i));
       gaining = gaining || ends[k] > best[i];
     });
     if (!gaining) break;
   }
-  chosen.forEach((i, k) => { best[i] = Math.max(best[i], ends[k], at(0, i)); });
+  chosen.forEach((i, k) => { best[i] = Math.max(best[i], ends[k], (alone ? at : everywhere)(0, i)); });
 }
 
 function largestBetween(bound, low, high) {
