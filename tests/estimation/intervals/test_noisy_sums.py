@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from fedcert import Sums
-from fedcert.estimation.clients.aggregated import AggregatedClients
 from fedcert.estimation.clients.noisy_totals import NoisyTotals
 from fedcert.estimation.intervals.noisy_sums import _End, _Side, noisy_interval
 from fedcert.estimation.intervals.statement import make_interval
@@ -20,47 +16,16 @@ from fedcert.estimation.mix_evaluator import MixEvaluator
 from fedcert.estimation.mix_forms import poststratified_forms
 from fedcert.estimation.prepared import PreparedClients
 from fedcert.estimation.settings import Settings
-from fedcert.report.privacy import AddedNoise, PrivacyBudget
-from fedcert.report.sums.algebra import noisy_sums
-
-CELLS, SIZES = 0.7, 0.15  # the parts of the budget
-
-
-@lru_cache(maxsize=16)
-def discrete_gaussian(variance: float) -> tuple[np.ndarray, np.ndarray]:
-    values = np.arange(-int(9 * variance**0.5) - 2, int(9 * variance**0.5) + 3)
-    weights = np.exp(-(values**2) / (2 * variance))
-    return values, np.cumsum(weights / weights.sum())
-
-
-def noise(generator: np.random.Generator, variance: float, shape: tuple[int, ...]) -> np.ndarray:
-    values, below = discrete_gaussian(variance)
-    return values[np.searchsorted(below, generator.random(shape)).clip(max=len(values) - 1)]
-
-
-def released(cells: np.ndarray, variance: float, generator: np.random.Generator) -> AddedNoise:
-    """What is released of cells: the variance is that of cells to which the whole budget went."""
-    of_cells, of_sizes = variance / CELLS, variance / SIZES
-    sizes = np.tile(cells.sum(axis=1), (2, 1))
-    return AddedNoise(
-        budget=PrivacyBudget(epsilon=1.0), rho=0.1, variance=of_cells, sizes_variance=of_sizes,
-        cells=(cells + noise(generator, of_cells, cells.shape)).tolist(),
-        sizes=(sizes + noise(generator, of_sizes, sizes.shape)).tolist(),
-    )  # fmt: skip
-
-
-def cells_of_counts(labels: np.ndarray, certified: np.ndarray) -> np.ndarray:
-    return np.column_stack([labels - certified[:, 0], -np.diff(certified, axis=1), certified[:, -1]])
-
-
-def clients_of_noise(private: AddedNoise) -> AggregatedClients:
-    classes, radii = len(private.cells), len(private.cells[0]) - 1
-    like = Sums(
-        model="m", smoothing={"sigma": 0.5}, radii=tuple(range(radii)), contributors=100,  # type: ignore[arg-type]
-        classes=tuple(f"class {index}" for index in range(classes)), label_counts=(0,) * classes,
-        certified_counts=(0,) * radii, noise="noise", private=private,
-    )  # fmt: skip
-    return AggregatedClients(noisy_sums(like, private, 100, "noise"))
+from noisy_replications import (
+    CELLS,
+    SIZES,
+    cells_at,
+    cells_of_counts,
+    clients_of_noise,
+    covered_among_held,
+    noise,
+    released,
+)
 
 
 def test_adjusted_counts_are_unbiased_add_up_and_have_the_noise_that_they_say() -> None:
@@ -241,11 +206,6 @@ def test_what_the_page_says_of_the_interval_is_what_the_interval_says(interval: 
     assert made.statement.kind == interval
 
 
-def cells_at(labels: np.ndarray, certified: np.ndarray, radii: int) -> np.ndarray:
-    """Cells of examples that are certified to all radii or to none."""
-    return cells_of_counts(labels, np.tile(certified[:, None], (1, radii)))
-
-
 def covered(
     labels: np.ndarray, accuracy: np.ndarray, variance: float, runs: int, radii: int = 1, **settings: int
 ) -> dict[str, int]:
@@ -293,23 +253,10 @@ def test_classes_at_the_threshold_of_the_noise_are_covered(classes: int, runs: i
 def test_what_was_held_by_chance_is_covered(classes: int, runs: int, accuracy: float) -> None:
     """The same with a target of the held classes alone, so that no ignorance of others makes it easy.
 
-    Which these are is up to the sizes that choose, of which the target may be a function.
+    `make coverage` does 4,000 replications of each setting.
     """
-    generator = np.random.default_rng([classes, int(100 * accuracy)])
-    labels, of_cells, of_sizes, counts = np.full(classes, 45), 16 / CELLS, 16 / SIZES, np.zeros(2, dtype=np.int64)
-    for _ in range(runs):
-        cells = cells_at(labels, generator.binomial(labels, accuracy), 7)
-        noisy = SimpleNamespace(  # unchecked, which is several times as fast
-            scale=1, variance=of_cells, sizes_variance=of_sizes, cells=cells + noise(generator, of_cells, cells.shape),
-            sizes=labels + noise(generator, of_sizes, (2, classes)),
-        )  # fmt: skip
-        totals = NoisyTotals.of(noisy)  # type: ignore[arg-type]
-        held = totals.sizes > 0
-        first_and_last = totals.among(held, slice(0, None, 6))
-        target = np.full(held.sum(), 1 / held.sum())
-        lower, upper = noisy_interval(first_and_last, target, 0.95, False, None, np.ones(2))
-        counts += (lower <= accuracy) & (accuracy <= upper)
-    assert stats.binomtest(int(counts.min()), runs, 0.95, alternative="less").pvalue > 0.001
+    count = covered_among_held(classes, accuracy, runs)
+    assert stats.binomtest(count, runs, 0.95, alternative="less").pvalue > 0.001
 
 
 @pytest.mark.slow

@@ -230,7 +230,10 @@ class _End:
         of_set = whole / target_examples if target_examples else 0.0
         variance = (squares * factor + of_set) * accuracy * (1 - accuracy)
         variance = variance + np.sum(weights**2) * self.side.counts.noise_variance(accuracy)
-        tilts = _tilts(variance, squares * factor / whole, log)
+        unit = np.broadcast_to(squares * factor / whole, variance.shape)
+        if target_examples:  # the set's terms are the larger ones; towards 1, few of them are missing
+            unit = np.maximum(unit, np.maximum(2 * accuracy - 1, 0.0) / target_examples)
+        tilts = _tilts(variance, unit, log)
         tilts = np.minimum(tilts, _LARGEST_EXPONENT / (factor * float(weights.max())))
         if target_examples:
             tilts = np.minimum(tilts, _LARGEST_EXPONENT_OF_SET * target_examples)

@@ -158,7 +158,8 @@ function tiltedSegments({ sizes, shares, weights, factor, noise }, log, set) {
   for (let s = 0; s + 1 < ends.length; s++) {
     const accuracy = (ends[s] + ends[s + 1]) / 2, before = tilts[s - 1];
     const variance = (squares * factor + (set ? whole / set : 0)) * accuracy * (1 - accuracy) + weightSquares * noiseVariance(noise, accuracy);
-    const tilt = Math.min(tiltFor(variance, squares * factor / whole, log), most);
+    const unit = Math.max(squares * factor / whole, set ? Math.max(2 * accuracy - 1, 0) / set : 0);
+    const tilt = Math.min(tiltFor(variance, unit, log), most);
     tilts.push(s && tilt < before * SAME_TILT && before < tilt * SAME_TILT ? before : tilt);
   }
   return { ends: ends.map((end) => end * whole), tilts };
