@@ -163,6 +163,12 @@ def test_classes_of_one_weight_have_the_exact_test_for_any_accuracies() -> None:
                 assert chances[largest > cells.target @ accuracy].sum() <= ALPHA + ROUNDING
 
 
+@pytest.mark.parametrize("examples", SIZES)
+def test_no_tilt_rejects_more_than_the_exact_test(examples: int) -> None:
+    """Which is why none is tried where weights are equal and the mix is the target's."""
+    assert np.all(rejected_up_to("tilting", examples) <= np.maximum(rejected_up_to("whole", examples), 0.0) + 1e-9)
+
+
 def test_levels_above_a_quarter_do_without_the_binomial_test() -> None:
     """At 0.3 the binomial tail can be below the true one: mean 1.4 of 2 examples, say."""
     cells = equal_weights(np.ones(2))

@@ -11,7 +11,7 @@ from fedcert._arrays import Floats
 
 MOST_ROWS = 256
 """Clients whose weights are kept as they are; of more, weights are spread over `_BINS` + 1 values."""
-_SAME = 1e-12
+SAME_WEIGHT = 1e-12
 """Relative difference of weights that are the same but for rounding."""
 _BINS = 64
 """Their bins: intervals are then 0.3% longer where the largest weight is five times the typical one."""
@@ -166,7 +166,7 @@ def client_rows(
     sizes = np.ones(len(weights)) if groups is None else groups
     heavy, few = weights * sizes, examples / sizes[:, None]
     smooth = sizes == 1 if whole is None else (sizes == 1) & whole
-    if smooth.all() and np.ptp(weights) <= _SAME * np.abs(weights).max():  # one row says the same
+    if smooth.all() and np.ptp(weights) <= SAME_WEIGHT * np.abs(weights).max():  # one row says the same
         weights, smooth = weights[:1], smooth[:1]
         examples = few = examples.sum(axis=0, keepdims=True)
         heavy = weights

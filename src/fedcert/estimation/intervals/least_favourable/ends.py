@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from fedcert._arrays import Floats, Integers
-from fedcert.estimation.intervals.least_favourable.cells import Cells
+from fedcert.estimation.intervals.least_favourable.cells import SAME_WEIGHT, Cells
 from fedcert.estimation.intervals.least_favourable.ranges import (
     RANGE_SHARE,
     Ranges,
@@ -76,6 +76,8 @@ class Statistic:
         by_hoeffding = values - cells.excess - np.sqrt(level / 2 * squares)
         best = np.where(by_hoeffding >= cells.target.sum(), np.inf, by_hoeffding)
         best = np.maximum(best, _binomial(cells, values, level))
+        if ranges is None and _binomial_is_sharp(cells, level):
+            return best
         others = best < enough
         if others.any() and cells.sum_squares > 0:
             part = None if ranges is None else ranges.of(others)
@@ -212,6 +214,18 @@ def _tilts(cells: Cells, level: float) -> Floats:
     typical = cells.sum_squares / cells.sum_sizes
     most = max(min(_MOST_TILT / typical, _OVERFLOW / cells.largest_weight), least)
     return np.asarray(least * _RATIO ** np.arange(int(np.ceil(np.log(most / least) / np.log(_RATIO))) + 1))
+
+
+def _binomial_is_sharp(cells: Cells, level: float) -> bool:
+    """Whether no test that holds for all accuracies rejects more than the binomial one.
+
+    With equal weights and the target's mix the binomial tail is reached, where all accuracies are equal.
+    """
+    known = cells.positive_weights
+    if known is None or level < _MOST_BINOMIAL:
+        return False
+    least, most, _ = known
+    return most - least <= SAME_WEIGHT * most and cells.excess <= SAME_WEIGHT
 
 
 def _binomial(cells: Cells, values: Floats, level: float) -> Floats:

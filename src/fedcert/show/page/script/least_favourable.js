@@ -80,6 +80,8 @@ function* largestRejected({ values: curve, cells, squares, rangesAt }, testing, 
   });
   if (cells.positive && level >= Math.log(4)) {
     values.forEach((value, i) => { best[i] = Math.max(best[i], rejectedByBinomial(cells.positive, excess, value, level)); });
+    const { least, most } = cells.positive;  // equal weights and the target's mix: no test rejects more
+    if (!ranges && most - least <= SAME_WEIGHT * most && excess <= SAME_WEIGHT) return best;
   }
   const others = Array.from(best, (_, i) => i).filter((i) => best[i] < enough);
   if (others.length && cells.sumSquares > 0) {
