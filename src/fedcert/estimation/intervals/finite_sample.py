@@ -20,8 +20,8 @@ def finite_sample(
     """Ends of the least-favourable interval; Hoeffding's where single cells are not known (curves from sums).
 
     Guarantee: conditional on the labels, for any accuracies in [0, 1] and any number of examples, it covers with at
-    least the stated confidence, at each radius or at all of them at once. With one statistic for all θ it is never
-    longer than Hoeffding's interval. It needs weights that were chosen without looking at the accuracies, and
+    least the stated confidence, at each radius or at all of them at once. It is not longer than Hoeffding's interval,
+    which is checked from the labels at some values of θ where tests have shares of the error. It needs weights that were chosen without looking at the accuracies, and
     independent examples and noise; for a finite target set, its class counts and none of the clients' examples in it.
 
     Args:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedcert.estimation.intervals.least_favourable.cells import Cells, client_rows
+from fedcert.estimation.intervals.least_favourable.cells import Cells, ClassRows, client_rows
 from fedcert.estimation.intervals.least_favourable.ends import (
     Segment,
     Statistic,
@@ -167,6 +167,25 @@ def test_classes_of_one_weight_have_the_exact_test_for_any_accuracies() -> None:
 def test_no_tilt_rejects_more_than_the_exact_test(examples: int) -> None:
     """Which is why none is tried where weights are equal and the mix is the target's."""
     assert np.all(rejected_up_to("tilting", examples) <= np.maximum(rejected_up_to("whole", examples), 0.0) + 1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.025, 0.005])
+@pytest.mark.parametrize("each", [100, 3 * 10**6, 10**7, 10**9, 10**11])
+@pytest.mark.parametrize("classes", [2, 3, 5, 10])
+def test_counts_of_many_examples_are_not_misread(classes: int, each: int, alpha: float) -> None:
+    """Few examples that are not certified, of very many: their number is exact in spite of rounded weights."""
+    examples, few = np.full(classes, float(each)), np.arange(12)
+    target = np.full(classes, 1 / classes)
+    cells = Cells(target, None, ClassRows((target / examples)[None], examples[None], np.array([True])))
+    certified = np.tile(examples[:, None], (1, len(few)))
+    certified[-1] -= few
+    values = (target / examples) @ certified
+    statistic = Statistic(values, cells, np.full(len(values), cells.sum_squares))
+    uncertified = statistic.rejected(np.arange(len(values), 2 * len(values)), -np.log(alpha)) * examples.sum()
+    whole = examples.sum()
+    assert np.all(uncertified[2:] <= 1.01 * stats.beta.ppf(alpha, few[2:], whole - few[2:] + 1) * whole)
+    lower = 1 - statistic.rejected(np.arange(len(values)), -np.log(alpha))
+    assert np.all(lower * whole >= 0.99 * stats.beta.isf(alpha, few + 1, whole - few) * whole)
 
 
 def test_levels_above_a_quarter_do_without_the_binomial_test() -> None:

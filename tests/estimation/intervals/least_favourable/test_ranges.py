@@ -23,6 +23,7 @@ LEVEL = float(np.log(40))
 def test_ranges_are_clopper_and_pearsons() -> None:
     certified, examples = np.array([[0.0, 3.0], [7.0, 20.0], [0.0, 0.0]]), np.array([12.0, 20.0, 0.0])
     low, high = class_ranges(certified, examples, 0.001)
+    assert low[:, 2:] == pytest.approx(1 - high[:, :2])
     for row, column in product(range(2), range(2)):
         wanted = stats.binomtest(int(certified[row, column]), int(examples[row])).proportion_ci(0.998, "exact")
         assert (low[row, column], high[row, column]) == pytest.approx((wanted.low, wanted.high), rel=1e-6)

@@ -13,6 +13,7 @@ from fedcert.estimation.intervals.registry import INTERVALS
 from fedcert.estimation.methods.minimax import shortest_of_curves
 from fedcert.estimation.methods.registry import estimator
 from fedcert.estimation.settings import Settings
+from replications import ends_of, of_counts
 
 LONGER = 1e-6
 """What rounding, and the distance between the values of θ at which lengths are compared, may cost."""
@@ -123,3 +124,15 @@ def test_counts_per_class_of_some_clients_never_lengthen_hoeffdings_interval(see
     settings = Settings(interval="hoeffding")
     more, fewer = (hoeffding_length(made, target, settings, curves) for curves in (False, True))
     assert more <= fewer + 1e-9
+
+
+@pytest.mark.parametrize("each", [10**6, 10**8, 10**9])
+@pytest.mark.parametrize("accuracy", [0.5, 0.99])
+def test_intervals_of_very_many_examples_are_about_normal(accuracy: float, each: int) -> None:
+    """Rounding lengthens: it must not lengthen much, however many examples there are."""
+    target = np.linspace(1, 2, 50) / 75
+    counts = np.full((1, 50, 1), round(accuracy * each))
+    made = of_counts(np.full((1, 50), each), counts.sum(axis=1), np.array([True]), counts)
+    lower, upper = ends_of(made, target, "poststratified", Settings())
+    error = np.sqrt(np.sum(target**2 / each) * accuracy * (1 - accuracy))
+    assert float(upper[0] - lower[0]) < 1.05 * 2 * 1.96 * error

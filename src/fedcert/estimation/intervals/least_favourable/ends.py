@@ -31,8 +31,8 @@ _BELOW, _ABOVE = 4, 2
 """Tilts with the bracket are tried from so many below Chernoff's best to so many above."""
 _MOST_BINOMIAL = float(np.log(4))
 """Levels from here on allow the binomial test: it needs a probability of at most ¼."""
-_COUNT_ROUNDING = 1e-9
-"""A count this little above a whole number is that number, but for rounding."""
+_COUNT_ROUNDING, _WEIGHT_ROUNDING = 1e-9, 1e-13
+"""A count this little above a whole number is that number, but for rounding: in all, and relative to all examples."""
 _STEEPER = (0, 3, 6, 9)
 """Within ranges of the classes' accuracies the best tilt is so many times larger, at most: variances are smaller."""
 
@@ -89,8 +89,7 @@ class Statistic:
         assert self.cells.classes is not None  # noqa: S101
         examples = self.cells.classes.examples[0]
         low, high = class_ranges(certified, examples, range_error(examples, level))
-        low, high = np.hstack([low, 1 - high]).T, np.hstack([high, 1 - low]).T
-        return Ranges(low, high, low @ self.cells.target)
+        return Ranges(low.T, high.T, low.T @ self.cells.target)
 
 
 @dataclass(frozen=True)
@@ -239,7 +238,8 @@ def _binomial(cells: Cells, values: Floats, level: float) -> Floats:
     if known is None or level < _MOST_BINOMIAL:
         return np.full(len(values), -1.0)
     least, most, examples = known
-    counts = np.clip(np.ceil(values / most - _COUNT_ROUNDING), 0, examples)
+    rounding = _COUNT_ROUNDING + _WEIGHT_ROUNDING * cells.sum_sizes / most
+    counts = np.clip(np.ceil(values / most - rounding), 0, examples)
     tail = np.exp(-level)
     at_least_two = special.betaincinv(np.maximum(counts, 1.0), examples - np.maximum(counts, 1.0) + 1, tail)
     rejected = np.where(counts == 1, tail / examples, at_least_two) * examples * least - cells.excess

@@ -61,19 +61,21 @@ def range_error(examples: Floats, level: float) -> float:
 
 
 def class_ranges(certified: Floats, examples: Floats, error: float) -> tuple[Floats, Floats]:
-    """Clopper and Pearson's intervals of classes, each end wrong with probability at most `error`; classes x radii.
+    """Clopper and Pearson's intervals of classes, each end wrong with probability at most `error`.
 
     Args:
         certified: classes x radii.
         examples: of each class, independent.
         error: above 0, below ½.
+
+    Returns:
+        Low and high ends, classes x (radii, then the same radii of uncertified examples).
     """
-    n = np.broadcast_to(examples[:, None], certified.shape)
-    low, high = np.zeros(certified.shape), np.ones(certified.shape)
-    some, short = certified > 0, certified < n
-    low[some] = special.betaincinv(certified[some], n[some] - certified[some] + 1, error)
-    high[short] = 1 - special.betaincinv(n[short] - certified[short], certified[short] + 1, error)
-    return low, high
+    counts = np.hstack([certified, examples[:, None] - certified])
+    n = np.broadcast_to(examples[:, None], counts.shape)
+    low, some = np.zeros(counts.shape), counts > 0
+    low[some] = special.betaincinv(counts[some], n[some] - counts[some] + 1, error)
+    return low, 1 - np.roll(low, certified.shape[1], axis=1)
 
 
 def rejected_within(bound: TiltedBound, values: Floats, level: float, ranges: Ranges) -> Floats:

@@ -25,8 +25,8 @@ _STEPS = 36
 """Nodes of equal distance in arcsin √L, the scale of even variance: they lengthen intervals by 0.1%."""
 _TAIL, _BELOW = 1.6, 0.02
 """Nodes beyond them are so many times closer to 0 or 1 each, down to so much of one example."""
-_MOST_MAGNITUDE = 40
-"""Of more examples than 2 to this, nodes closer to 1 are the same as it in double precision."""
+_MOST_MAGNITUDE = 28
+"""Of more examples than 2 to this, nodes are no closer to 1: differences between such pieces would be rounding."""
 LEAST_TARGET = 1e-200
 """Classes of smaller shares count as if they had none, which can only lengthen: divisions by such shares overflow."""
 _MOST_TABULATED = 200_000

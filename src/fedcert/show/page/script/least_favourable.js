@@ -3,7 +3,7 @@
 // done in parts: the functions are generators, which pause after each of them.
 
 // intervals/least_favourable/ends.py
-const TILT_RATIO = 1.1, COARSE = 3, LEAST_TILT = 0.45, MOST_TILT = 10, MOST_EXPONENT = 600, TILTS_BELOW = 4, TILTS_ABOVE = 2, COUNT_ROUNDING = 1e-9;
+const TILT_RATIO = 1.1, COARSE = 3, LEAST_TILT = 0.45, MOST_TILT = 10, MOST_EXPONENT = 600, TILTS_BELOW = 4, TILTS_ABOVE = 2, COUNT_ROUNDING = 1e-9, WEIGHT_ROUNDING = 1e-13;
 const STEEPER = [0, 3, 6, 9];  // intervals/least_favourable/ends.py
 const FIRST_SHARE = 0.1;  // intervals/finite_sample.py
 
@@ -79,7 +79,7 @@ function* largestRejected({ values: curve, cells, squares, rangesAt }, testing, 
     return rejected >= whole ? Infinity : rejected;
   });
   if (cells.positive && level >= Math.log(4)) {
-    values.forEach((value, i) => { best[i] = Math.max(best[i], rejectedByBinomial(cells.positive, excess, value, level)); });
+    values.forEach((value, i) => { best[i] = Math.max(best[i], rejectedByBinomial(cells, excess, value, level)); });
     const { least, most } = cells.positive;  // equal weights and the target's mix: no test rejects more
     if (!ranges && most - least <= SAME_WEIGHT * most && excess <= SAME_WEIGHT) return best;
   }
@@ -153,9 +153,10 @@ function tiltsFor(cells, level) {
   return Float64Array.from({ length: steps + 1 }, (_, i) => least * TILT_RATIO ** i);
 }
 
-function rejectedByBinomial({ least, most, count: examples }, excess, value, level) {
+function rejectedByBinomial({ positive, sumSizes }, excess, value, level) {
   // The largest θ that an exact binomial test of the number certified rejects, where all weights are positive.
-  const count = clip(Math.ceil(value / most - COUNT_ROUNDING), 0, examples), tail = Math.exp(-level);
+  const { least, most, count: examples } = positive, rounding = COUNT_ROUNDING + WEIGHT_ROUNDING * sumSizes / most;
+  const count = clip(Math.ceil(value / most - rounding), 0, examples), tail = Math.exp(-level);
   if (count < 1) return -1;
   return (count === 1 ? tail / examples : betaQuantile(tail, count, examples - count + 1)) * examples * least - excess;
 }

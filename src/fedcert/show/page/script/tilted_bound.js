@@ -2,7 +2,7 @@
 // `intervals/least_favourable/tilted.py`, where the bound is stated. Lines are sorted only when they are asked for.
 
 // intervals/least_favourable/tilted.py
-const MOST_MAGNITUDE = 40, NODE_STEPS = 36, NODE_TAIL = 1.6, NODE_BELOW = 0.02, MOST_SMOOTH = Math.log(2), TILT_ROUNDING = 1e-11, LEAST_BEND = 1e-300, LEAST_TARGET = 1e-200, NEVER_STEEPER = 1e90;
+const MOST_MAGNITUDE = 28, NODE_STEPS = 36, NODE_TAIL = 1.6, NODE_BELOW = 0.02, MOST_SMOOTH = Math.log(2), TILT_ROUNDING = 1e-11, LEAST_BEND = 1e-300, LEAST_TARGET = 1e-200, NEVER_STEEPER = 1e90;
 
 const nodesByMagnitude = new Map();
 
