@@ -20,9 +20,10 @@ def finite_sample(
     """Ends of the least-favourable interval; Hoeffding's where single cells are not known (curves from sums).
 
     Guarantee: conditional on the labels, for any accuracies in [0, 1] and any number of examples, it covers with at
-    least the stated confidence, at each radius or at all of them at once. It is not longer than Hoeffding's interval,
-    which is checked from the labels at some values of θ where tests have shares of the error. It needs weights that were chosen without looking at the accuracies, and
-    independent examples and noise; for a finite target set, its class counts and none of the clients' examples in it.
+    least the stated confidence, at each radius or at all of them at once. It is not longer than Hoeffding's interval;
+    where tests share the error, that is checked from the labels at some values of θ. It needs weights that were chosen
+    without looking at the accuracies, and independent examples and noise; for a finite target set, its class counts and
+    none of the clients' examples in it.
 
     Args:
         of: the estimate's ingredients.
