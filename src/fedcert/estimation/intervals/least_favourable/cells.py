@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from fedcert._arrays import Floats
 
@@ -163,9 +164,11 @@ def client_rows(
         whole: which clients count in full; None where all do. Fewer examples of the same weight stand for a client
             that screening reduced: their cumulant function is larger, but so is their variance.
     """
-    sizes = np.ones(len(weights)) if groups is None else groups
-    heavy, few = weights * sizes, examples / sizes[:, None]
-    smooth = sizes == 1 if whole is None else (sizes == 1) & whole
+    heavy, few, smooth = weights, examples, np.ones(len(weights), dtype=np.bool_)  # a million clients are not copied
+    if groups is not None:
+        heavy, few, smooth = weights * groups, examples / groups[:, None], groups == 1
+    if whole is not None:
+        smooth = smooth & whole
     if smooth.all() and np.ptp(weights) <= SAME_WEIGHT * np.abs(weights).max():  # one row says the same
         weights, smooth = weights[:1], smooth[:1]
         examples = few = examples.sum(axis=0, keepdims=True)
@@ -185,12 +188,12 @@ def _binned(weights: Floats, examples: Floats, smooth: npt.NDArray[np.bool_]) ->
     bins = np.clip(((weights - values[0]) / width).astype(np.int64), 0, len(values) - 2)
     above = np.clip((weights - values[bins]) / width, 0.0, 1.0)
     count = len(values) - 1
-    nodes, squares = np.zeros((count + 1, examples.shape[1])), np.zeros((count, examples.shape[1]))
     alone = np.where(smooth, weights, 0.0)
-    for index, column in enumerate(examples.T):
-        upper = np.bincount(bins, column * above, minlength=count)
-        nodes[:-1, index] += np.bincount(bins, column, minlength=count) - upper
-        nodes[1:, index] += upper
-        squares[:, index] = np.bincount(bins, column * alone**2, minlength=count)
+    # What each client adds to its two values and to the squares of its bin: one product sums over all of them.
+    rows = np.stack([bins, bins + 1, count + 1 + bins], axis=1)
+    shares = np.stack([1 - above, above, alone**2], axis=1)
+    starts = np.arange(0, shares.size + 1, 3)
+    adding = sparse.csc_array((shares.ravel(), rows.ravel(), starts), shape=(2 * count + 1, len(weights)))
+    nodes, squares = np.split(adding @ examples, [count + 1])
     cubes = np.bincount(bins, examples.sum(axis=1) * np.abs(alone) ** 3, minlength=count).astype(np.float64)
     return ClientRows(values, np.maximum(nodes, 0.0), values[:-1], values[1:], squares, cubes)
