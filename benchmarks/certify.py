@@ -29,6 +29,7 @@ from fedcert.certification.models.loading import load_classifier
 from fedcert.certification.perturbation import Gaussian
 from fedcert.certification.plan import plan_certification
 from fedcert.certification.progress import ProgressListener
+from fedcert.certification.seeds import Seed
 from fedcert.certification.streams import Phase, Streams
 from machine import describe_machine
 from rivals import published, toolbox
@@ -124,7 +125,7 @@ class Bench:
             with classifier.running(precision):
                 width = classifier.width(some[:1])
                 noise = Gaussian(self.options.sigma)
-                sampler = classifier.sampler(width, noise, Streams(seed, "benchmark"), None, precision)
+                sampler = classifier.sampler(width, noise, Streams(Seed.fixed(seed), "benchmark"), None, precision)
                 sampler.fuse(some)
                 return sampler.counts(examples)
 

@@ -17,6 +17,7 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 from fedcert._schema.encoding import encoded  # noqa: E402
 from fedcert.certification.certificate import ExampleState  # noqa: E402
 from fedcert.certification.journal import Journal  # noqa: E402
+from fedcert.certification.seeds import Seed  # noqa: E402
 from fedcert.lab.experiment import Experiment  # noqa: E402
 from fedcert.lab.traces.trace import Examples, Trace, write_trace  # noqa: E402
 from fedcert.privacy.keys.identity import Identity  # noqa: E402
@@ -41,7 +42,7 @@ def main() -> None:
         path = Path(folder, "a.parquet")
         write_parquet(path, [Report.from_json({**report, "client": f"c{k}"}) for k in range(3)])
         keep("table", 0, path.read_bytes())
-        journal = Journal(Path(folder, "a.journal"), {"a": 1})
+        journal = Journal(Path(folder, "a.journal"), {"a": 1}, Seed.fixed(0))
         journal.write([ExampleState(3, 1, 100, 90, 2, 0.01, 200, 7, True, False)])
         journal._file.close()
         small_trace(Path(folder, "b.parquet"))

@@ -16,6 +16,7 @@ from fedcert.certification.data.sources import load_data
 from fedcert.certification.journal import Journal
 from fedcert.certification.logs import read_log
 from fedcert.certification.models.digest import digest_of_onnx, digest_of_safetensors
+from fedcert.certification.seeds import Seed
 from fedcert.errors import FedcertError
 from fedcert.estimation.estimate import estimate
 from fedcert.estimation.result import Estimate, WhatIf
@@ -112,7 +113,7 @@ def log(data: bytes) -> None:
 def journal(data: bytes) -> None:
     """A journal of certification."""
     with file_of(data, ".journal") as path:
-        journal = Journal(path, {"a": 1})
+        journal = Journal(path, {"a": 1}, Seed.fixed(0))
         journal._file.close()
 
 

@@ -11,7 +11,7 @@ from fedcert.certification.certificate import CertificateTable, ExampleState
 from fedcert.certification.samplers.protocol import OnSamples, Sampler, ignore
 from fedcert.certification.scheduler import CertificationScheduler
 from fedcert.certification.sequential import SamplingPolicy
-from fedcert.certification.streams import block_size
+from fedcert.certification.streams import block_size, key_of
 from fedcert.report import Smoothing
 
 
@@ -30,7 +30,7 @@ def certificates(
     for index, (image, label) in enumerate(zip(images, labels, strict=True)):
         while not scheduler.has_room:
             done.extend(scheduler.advance())
-        scheduler.admit(index, image, int(label))
+        scheduler.admit(index, key_of(index), image, int(label))
     while scheduler.is_busy:
         done.extend(scheduler.advance())
     return CertificateTable.of(done, policy.perturbation)

@@ -14,6 +14,7 @@ from fedcert.certification.bounds import lower_bound
 from fedcert.certification.certificate import CertificateTable, InFlight, in_flight
 from fedcert.certification.models.classifiers import ArrayClassifier
 from fedcert.certification.perturbation import Gaussian
+from fedcert.certification.seeds import Seed
 from fedcert.certification.streams import Phase, Streams
 from fedcert.report import Smoothing
 
@@ -84,7 +85,7 @@ def certify_linear(
     images = (margins[:, None] * direction).astype(np.float32)
     exact = np.abs(images.astype(np.float64) @ direction)
     classifier = ArrayClassifier(lambda batch: (batch @ direction > 0).astype(np.int64), "linear")
-    sampler = classifier.sampler(2, Gaussian(settings.sigma), Streams(seed, "test"), None)
+    sampler = classifier.sampler(2, Gaussian(settings.sigma), Streams(Seed.fixed(seed), "test"), None)
     return certificates(sampler, images, labels_for(len(images), 1), settings, [0.0]), exact
 
 
@@ -123,7 +124,7 @@ def test_the_loss_shrinks_with_n_as_the_bound_predicts() -> None:
 
 def test_a_constant_model_is_certified_to_the_cap() -> None:
     classifier = ArrayClassifier(lambda batch: np.full(len(batch), 2), "constant")
-    sampler = classifier.sampler(4, Gaussian(0.5), Streams(0, "a"), None)
+    sampler = classifier.sampler(4, Gaussian(0.5), Streams(Seed.fixed(0), "a"), None)
     made = certificates(sampler, np.zeros((5, 3), np.float32), labels_for(5), SETTINGS, [0.0])
     assert made.selected.tolist() == [2] * 5
     assert made.radius == pytest.approx([SETTINGS.largest_radius] * 5)
@@ -131,7 +132,7 @@ def test_a_constant_model_is_certified_to_the_cap() -> None:
 
 def test_exactly_tied_scores_go_to_the_lowest_class() -> None:
     classifier = ArrayClassifier(lambda batch: np.zeros((len(batch), 3)), "tied")
-    sampler = classifier.sampler(3, Gaussian(0.5), Streams(0, "a"), None)
+    sampler = classifier.sampler(3, Gaussian(0.5), Streams(Seed.fixed(0), "a"), None)
     assert (
         sampler.counts(in_flight(np.zeros((2, 3), np.float32), [0, 1], Phase.SELECTION, 50)).tolist()
         == [[50, 0, 0]] * 2
@@ -140,6 +141,6 @@ def test_exactly_tied_scores_go_to_the_lowest_class() -> None:
 
 def test_a_coin_is_never_certified_to_more_than_it_may() -> None:
     classifier = ArrayClassifier(lambda batch: (batch[:, 0] > 0).astype(int), "coin")
-    sampler = classifier.sampler(2, Gaussian(0.5), Streams(0, "a"), None)
+    sampler = classifier.sampler(2, Gaussian(0.5), Streams(Seed.fixed(0), "a"), None)
     made = certificates(sampler, np.zeros((500, 1), np.float32), labels_for(500), SETTINGS, [0.0])
     assert made.abstains.sum() >= 495

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,11 +25,13 @@ from fedcert.certification.journal import _RECORD, _SUM, Journal
 from fedcert.certification.models.classifiers import ArrayClassifier
 from fedcert.certification.plan import CertificationPlan, plan_certification
 from fedcert.certification.progress import ProgressListener
+from fedcert.certification.seeds import Seed
 from fedcert.report import Smoothing
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.random((60, 4)).astype(np.float32)
 Y = (X[:, 0] > 0.5).astype(np.int64)
+SEED = Seed.drawn()
 
 
 def threshold(batch: np.ndarray) -> np.ndarray:
@@ -36,13 +39,12 @@ def threshold(batch: np.ndarray) -> np.ndarray:
 
 
 def plan(**changes: Any) -> CertificationPlan:
-    return CertificationPlan(
-        "site", Smoothing(sigma=0.25, **changes.pop("smoothing", {})), classes=("low", "high"), **changes
-    )
+    smoothing = Smoothing(sigma=0.25, **changes.pop("smoothing", {}))
+    return CertificationPlan("site", smoothing, classes=("low", "high"), **{"seed": 0, **changes})
 
 
 def state(index: int, **changes: Any) -> ExampleState:
-    values = {"selected": 1, "drawn": 100, "successes": 90, "look": 1, "error_bound": 0.2, "samples": 200, "image": 7}
+    values = {"selected": 1, "drawn": 100, "successes": 90, "look": 1, "error_bound": 0.2, "samples": 200, "key": 7}
     return ExampleState(index, **{**values, "estimated": True, "done": False, **changes})
 
 
@@ -54,11 +56,11 @@ def rows(table: CertificateTable) -> list[tuple[Any, ...]]:
 
 def test_a_journal_remembers_the_last_word_on_each_example(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    with Journal(path, {"a": 1}) as journal:
+    with Journal(path, {"a": 1}, SEED) as journal:
         assert not journal.resumed
         journal.write([state(3), state(5)])
         journal.write([state(3, drawn=300, done=True)])
-    with Journal(path, {"a": 1}) as journal:
+    with Journal(path, {"a": 1}, SEED) as journal:
         assert journal.resumed
         assert journal.states == {3: state(3, drawn=300, done=True), 5: state(5)}
 
@@ -66,61 +68,61 @@ def test_a_journal_remembers_the_last_word_on_each_example(tmp_path: Path) -> No
 @pytest.mark.parametrize("cut", range(1, 70, 6))
 def test_a_journal_that_is_cut_off_or_damaged_loses_only_its_end(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "j"
-    with Journal(path, {"a": 1}) as journal:
+    with Journal(path, {"a": 1}, SEED) as journal:
         journal.write([state(index) for index in range(4)])
     whole = path.read_bytes()
     size = _RECORD.size + _SUM.size
     path.write_bytes(whole[:-cut])
-    with Journal(path, {"a": 1}) as journal:
+    with Journal(path, {"a": 1}, SEED) as journal:
         assert set(journal.states) in ({0, 1, 2}, {0, 1})
         journal.write([state(9)])
-    with Journal(path, {"a": 1}) as journal:
+    with Journal(path, {"a": 1}, SEED) as journal:
         assert 9 in journal.states
     damaged = bytearray(whole)
     damaged[-size - 5 : -size] = b"12345"
     path.write_bytes(damaged)
     with (
         pytest.warns(FedcertWarning, match="1 records of the journal .* are damaged"),
-        Journal(path, {"a": 1}) as journal,
+        Journal(path, {"a": 1}, SEED) as journal,
     ):
         assert set(journal.states) == {0, 1, 3}
 
 
 def test_a_journal_of_other_settings_is_not_thrown_away(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    with Journal(path, {"a": 1}) as journal:
+    with Journal(path, {"a": 1}, SEED) as journal:
         journal.write([state(0)])
     with pytest.raises(CallError, match="is the journal of a run with other settings, model or data; run that again"):
-        Journal(path, {"a": 2})
-    with Journal(path, {"a": 1}) as journal:
+        Journal(path, {"a": 2}, SEED)
+    with Journal(path, {"a": 1}, SEED) as journal:
         assert journal.states == {0: state(0)}
     whole = path.read_bytes()
     path.unlink()
-    with Journal(path, {"a": 1}):
+    with Journal(path, {"a": 1}, SEED):
         pass
     assert not path.exists()  # nothing was in it
     for start in (0, 5, 18, 40, 83):  # a header that was cut off, by a crash at the very start
         path.write_bytes(whole[:start])
-        with Journal(path, {"a": 2}) as journal:
+        with Journal(path, {"a": 2}, SEED) as journal:
             assert journal.states == {}
     path.write_bytes(b"something else entirely")
     with pytest.raises(CallError, match="is no journal of fedcert, or a damaged one, give this one another --out"):
-        Journal(path, {"a": 2})
+        Journal(path, {"a": 2}, SEED)
     assert path.read_bytes() == b"something else entirely"
 
 
 def test_two_runs_do_not_share_a_journal(tmp_path: Path) -> None:
     with (
-        Journal(tmp_path / "j", {}),
+        Journal(tmp_path / "j", {}, SEED),
         pytest.raises(CallError, match="another run is writing to .*; wait for it to end"),
     ):
-        Journal(tmp_path / "j", {})
+        Journal(tmp_path / "j", {}, SEED)
 
 
 def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no device that is always full")
-    with Journal(tmp_path / "j", {}) as journal, Path("/dev/full").open("wb", buffering=0) as full:
+    with Journal(tmp_path / "j", {}, SEED) as journal, Path("/dev/full").open("wb", buffering=0) as full:
         journal._file, file = full, journal._file
         with pytest.raises(FileProblem, match="No space left on device; what was written before is kept"):
             journal.write([state(0)])
@@ -212,6 +214,8 @@ def test_killed_twenty_times_at_random_moments_it_ends_with_the_same_report(tmp_
     assert start("plain.json", 0).wait() == 0
     once = samples()
     (tmp_path / "calls").unlink()
+    assert json.loads((tmp_path / "plain.json").read_text())["seed"].startswith("sha256:")
+    shutil.copy(tmp_path / "plain.seed", tmp_path / "killed.seed")  # the same work is asked for again
     chance = np.random.default_rng(0)
     seconds = 75 / once  # the whole work takes longer than the twenty disturbed runs together
     killed = 0

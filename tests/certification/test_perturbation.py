@@ -19,18 +19,22 @@ from fedcert.certification.perturbation import (
     PERTURBATIONS,
     AdditivePerturbation,
     Gaussian,
+    LatticePerturbation,
     Perturbation,
     Uniform,
+    device_generator_of,
     generator_of,
     register_perturbation,
 )
 from fedcert.certification.samplers.torch_gpu import DeviceSampler
-from fedcert.certification.streams import Phase, Streams
+from fedcert.certification.seeds import Seed
+from fedcert.certification.streams import Phase, Stream, Streams
 from fedcert.cli.main import run
 from fedcert.report.noises import NOISES, Noise
 from fedcert.report.table.parquet import read_parquet, write_parquet
 
 DIMMING = Noise("dimming", "contrast", lambda sigma, error_bound: sigma * (1 - 2 * error_bound), "a random contrast")
+STREAM = Stream(bytes(range(32)))
 X = np.random.default_rng(0).random((30, 4)).astype(np.float32)
 Y = (X[:, 0] > X[:, 1]).astype(np.int64)
 
@@ -45,12 +49,12 @@ class Dimming(Perturbation):
 
     noise = DIMMING
 
-    def perturb(self, image: npt.NDArray[np.float32], stream: int, out: npt.NDArray[np.float32]) -> None:
+    def perturb(self, image: npt.NDArray[np.float32], stream: Stream, out: npt.NDArray[np.float32]) -> None:
         contrasts = 1 + self.sigma * generator_of(stream).random(len(out), dtype=np.float32)
         np.multiply(image, contrasts.reshape(-1, *[1] * image.ndim), out=out)
 
-    def perturb_tensor(self, image: torch.Tensor, stream: int, out: torch.Tensor) -> None:
-        contrasts = torch.rand(len(out), generator=torch.Generator(out.device).manual_seed(stream))
+    def perturb_tensor(self, image: torch.Tensor, stream: Stream, out: torch.Tensor) -> None:
+        contrasts = torch.rand(len(out), generator=device_generator_of(stream, out.device))
         torch.mul(image, 1 + self.sigma * contrasts.reshape(-1, *[1] * image.ndim), out=out)
 
 
@@ -91,7 +95,7 @@ def test_a_registered_perturbation_runs_on_the_devices_loop() -> None:
     module = torch.nn.Linear(4, 2, bias=False)
     with torch.no_grad():
         module.weight.copy_(torch.tensor([[-1.0, 1, 0, 0], [1, -1, 0, 0]]))
-    sampler = DeviceSampler(module, 2, Dimming(0.5), Streams(0, "a"), torch.device("cpu"))
+    sampler = DeviceSampler(module, 2, Dimming(0.5), Streams(Seed.fixed(0), "a"), torch.device("cpu"))
     counts = sampler.counts(in_flight(X, range(30), Phase.ESTIMATION, 120))
     assert counts.argmax(axis=1).tolist() == Y.tolist()
     assert counts.max(axis=1).tolist() == [120] * 30
@@ -161,12 +165,12 @@ def test_every_noise_has_its_perturbation() -> None:
 def test_additive_noise_is_the_image_and_its_noise(perturbation: AdditivePerturbation) -> None:
     image = np.linspace(0, 1, 6, dtype=np.float32).reshape(2, 3)
     noise, noisy = np.empty((50, 2, 3), np.float32), np.empty((50, 2, 3), np.float32)
-    perturbation.fill(7, noise)
-    perturbation.perturb(image, 7, noisy)
+    perturbation.fill(STREAM, noise)
+    perturbation.perturb(image, STREAM, noisy)
     assert np.array_equal(noisy, noise + image)
     drawn, perturbed = torch.empty(50, 2, 3), torch.empty(50, 2, 3)
-    perturbation.fill_tensor(7, drawn)
-    perturbation.perturb_tensor(torch.from_numpy(image), 7, perturbed)
+    perturbation.fill_tensor(STREAM, drawn)
+    perturbation.perturb_tensor(torch.from_numpy(image), STREAM, perturbed)
     assert torch.equal(perturbed, drawn + torch.from_numpy(image))
 
 
@@ -181,34 +185,45 @@ def test_radii_are_those_of_the_papers() -> None:
 @pytest.mark.parametrize(
     ("perturbation", "counts"),
     [
-        (Gaussian(0.5), [[88, 262, 0], [3, 307, 40], [51, 295, 4], [66, 272, 12], [22, 294, 34]]),
-        (Uniform(0.5), [[87, 263, 0], [4, 307, 39], [48, 299, 3], [81, 256, 13], [16, 306, 28]]),
+        (Gaussian(0.5), [[88, 261, 1], [6, 289, 55], [47, 298, 5], [76, 266, 8], [19, 309, 22]]),
+        (Uniform(0.5), [[93, 257, 0], [2, 299, 49], [56, 291, 3], [80, 261, 9], [22, 306, 22]]),
+        (Gaussian(0.5).on_lattice(255), [[83, 265, 2], [3, 305, 42], [41, 305, 4], [68, 270, 12], [11, 311, 28]]),
+        (Uniform(0.5).on_lattice(255), [[90, 259, 1], [4, 299, 47], [47, 299, 4], [72, 267, 11], [13, 306, 31]]),
     ],
 )
 def test_a_seed_means_the_same_noise_in_every_version(perturbation: Perturbation, counts: list[list[int]]) -> None:
     images = np.random.default_rng(0).random((5, 6)).astype(np.float32)
+    if isinstance(perturbation, LatticePerturbation):
+        images = np.rint(images * 255) / np.float32(255)
     weight = np.random.default_rng(1).normal(size=(6, 3)).astype(np.float32)
-    sampler = ArrayClassifier(lambda batch: batch @ weight, "m").sampler(3, perturbation, Streams(7, "site-07"), None)
+    sampler = ArrayClassifier(lambda batch: batch @ weight, "m").sampler(
+        3, perturbation, Streams(Seed.fixed(7), "site-07"), None
+    )
     assert sampler.counts(in_flight(images, range(5), Phase.ESTIMATION, 350, 100)).tolist() == counts
 
 
 @pytest.mark.parametrize(
-    ("noise", "procedure", "samples", "certified"),
+    ("noise", "lattice", "procedure", "samples", "certified"),
     [
-        ("gaussian", "fixed", 84_000, [39, 38, 38, 35, 32, 31, 29, 25, 23, 22, 19, 15, 9, 8, *[0] * 7]),
-        ("gaussian", "sequential", 66_300, [39, 38, 38, 35, 32, 31, 29, 25, 23, 22, 18, 14, 9, 5, *[0] * 7]),
-        ("uniform", "fixed", 84_000, [39, 38, 38, 36, 34, 31, 31, 28, 22, *[0] * 12]),
-        ("uniform", "sequential", 33_800, [39, 38, 38, 36, 34, 31, 31, 27, 22, *[0] * 12]),
+        ("gaussian", None, "fixed", 84_000, [39, 38, 38, 34, 32, 31, 30, 26, 22, 22, 19, 14, 10, 7, *[0] * 7]),
+        ("gaussian", None, "sequential", 66_700, [39, 38, 37, 34, 32, 31, 29, 26, 22, 22, 19, 14, 10, 6, *[0] * 7]),
+        ("gaussian", 255, "fixed", 84_000, [39, 38, 37, 34, 33, 31, 30, 25, 23, 22, 21, 13, 9, 7, *[0] * 7]),
+        ("gaussian", 255, "sequential", 64_300, [39, 38, 37, 34, 33, 31, 30, 25, 23, 22, 20, 13, 9, 6, *[0] * 7]),
+        ("uniform", None, "fixed", 84_000, [39, 38, 38, 36, 34, 32, 31, 27, 21, *[0] * 12]),
+        ("uniform", None, "sequential", 30_800, [39, 38, 38, 36, 34, 32, 31, 27, 21, *[0] * 12]),
+        ("uniform", 255, "fixed", 84_000, [39, 38, 37, 36, 34, 32, 31, 27, 22, *[0] * 12]),
+        ("uniform", 255, "sequential", 34_800, [39, 38, 37, 36, 34, 32, 31, 27, 21, *[0] * 12]),
     ],
 )
 def test_a_seed_means_the_same_report_in_every_version(
-    noise: str, procedure: str, samples: int, certified: list[int]
+    noise: str, lattice: int | None, procedure: str, samples: int, certified: list[int]
 ) -> None:
     weight = np.random.default_rng(1).normal(size=(6, 3)).astype(np.float32)
     x = np.random.default_rng(2).random((40, 6))
+    x = x if lattice is None else np.rint(x * lattice) / lattice
     y = (x.astype(np.float32) @ weight).argmax(axis=1)
     report = certify(
         lambda batch: batch @ weight, x, y, client="site-07", model_id="linear", sigma=0.25, noise=noise,
-        procedure=procedure, n=2000, seed=3,
+        lattice=lattice, procedure=procedure, n=2000, seed=3,
     )  # fmt: skip
     assert (report.samples, list(report.certified_counts), report.abstained) == (samples, certified, 1)

@@ -10,8 +10,9 @@ from certifying import certificates
 from fedcert.certification.certificate import CertificateTable
 from fedcert.certification.models.classifiers import ArrayClassifier
 from fedcert.certification.perturbation import Gaussian, Uniform
+from fedcert.certification.seeds import Seed
 from fedcert.certification.sequential import LookSchedule, SamplingPolicy
-from fedcert.certification.streams import Streams
+from fedcert.certification.streams import Stream, Streams
 from fedcert.report import Smoothing
 
 RADII = tuple(np.arange(0, 1.01, 0.05).round(9).tolist())
@@ -80,7 +81,7 @@ def linear(
     direction /= np.linalg.norm(direction)
     images = (margins[:, None] * direction).astype(np.float32)
     classifier = ArrayClassifier(lambda batch: (batch @ direction > 0).astype(np.int64), "linear")
-    sampler = classifier.sampler(2, Gaussian(smoothing.sigma), Streams(seed, "test"), None)
+    sampler = classifier.sampler(2, Gaussian(smoothing.sigma), Streams(Seed.fixed(seed), "test"), None)
     return certificates(sampler, images, np.ones(len(images), np.int64), smoothing, radii), images @ direction
 
 
@@ -113,7 +114,7 @@ def test_it_spends_less_and_loses_little_against_fixed() -> None:
 
 def test_wrong_examples_cost_no_estimation() -> None:
     classifier = ArrayClassifier(lambda batch: np.zeros(len(batch), np.int64), "constant")
-    sampler = classifier.sampler(2, Gaussian(0.5), Streams(0, "a"), None)
+    sampler = classifier.sampler(2, Gaussian(0.5), Streams(Seed.fixed(0), "a"), None)
     settings = Smoothing(sigma=0.5, n=10_000, procedure="sequential")
     made = certificates(sampler, np.zeros((4, 3), np.float32), np.array([0, 1, 0, 1]), settings, RADII)
     assert made.samples[[1, 3]].tolist() == [100, 100]
@@ -141,7 +142,7 @@ def test_uniform_noise_certifies_its_closed_form_in_l1() -> None:
         assert float(noise.radius(miss)) == pytest.approx(distance, abs=1e-12)
     classifier = ArrayClassifier(lambda batch: (batch[:, 0] > 0).astype(np.int64), "half-space")
     settings = Smoothing(sigma=0.5, noise="uniform", norm="l1", n=2000, failure_probability=0.05)
-    sampler = classifier.sampler(2, noise, Streams(1, "a"), None)
+    sampler = classifier.sampler(2, noise, Streams(Seed.fixed(1), "a"), None)
     distances = np.random.default_rng(0).uniform(0.05, 0.8, size=2000)
     images = np.zeros((2000, 3), np.float32)
     images[:, 0] = distances
@@ -154,7 +155,7 @@ def test_uniform_noise_certifies_its_closed_form_in_l1() -> None:
 
 def test_uniform_noise_has_the_stated_deviation_and_bounds() -> None:
     out = np.empty((1000, 20), np.float32)
-    Uniform(0.25).fill(7, out)
+    Uniform(0.25).fill(Stream(bytes(32)), out)
     assert out.std() == pytest.approx(0.25, rel=0.02)
     assert np.abs(out).max() <= np.sqrt(3) * 0.25 + 1e-6
 

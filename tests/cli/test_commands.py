@@ -18,6 +18,7 @@ import pytest
 from factories import request
 from fedcert import Estimate, Report, Request, WhatIf, certify
 from fedcert.certification.journal import Journal
+from fedcert.certification.seeds import Seed
 from fedcert.cli.certify import _ProgressBar
 from fedcert.cli.console import duration
 from fedcert.cli.inputs import radii_of
@@ -493,7 +494,7 @@ def test_a_dry_run_writes_no_examples_either(site: Path, capsys: pytest.CaptureF
 
 def test_a_run_that_fails_at_once_leaves_another_ones_journal_alone(site: Path) -> None:
     """Even while it is still empty: it belongs to a run that has just begun."""
-    with Journal(site / "report.json.journal", {"another": "run"}):
+    with Journal(site / "report.json.journal", {"another": "run"}, Seed.drawn()):
         given = [*CERTIFY, "--sigma", "0.25", "--out", "report.json"]
         assert run([*given, "--precision", "bfloat16"]) == 2
         assert (site / "report.json.journal").exists()

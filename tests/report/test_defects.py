@@ -167,6 +167,9 @@ def smoothing() -> Iterator[Row]:
     )
     yield from word("smoothing.procedure", "'fixed' or 'sequential'")
     yield from word("smoothing.precision", "'float32', 'tf32' or 'bfloat16'")
+    lattice = "a whole number from 1 to 65535, or null"
+    for wrong, came in ((0, "0"), (65_536, "65536"), (2.5, "2.5"), ("255", "'255'"), (True, "true")):
+        yield "smoothing.lattice", came, wrong, "smoothing.lattice", f"{lattice}, but is {came}"
     never = "left out (null) with the fixed procedure, which never gives up, but is 0.01"
     yield "smoothing.tolerance", "with the fixed procedure", 0.01, "smoothing.tolerance", never
     chance = "a finite number of at least 0 and below 1, or null"
@@ -278,6 +281,10 @@ def report() -> Iterator[Row]:
     yield "design_effect", "below what the largest group makes", [1.0, 1.05, 1.0], "design_effect[1]", too_small
     yield "largest_group", "more than all", 21, "largest_group", "at most the examples (20), but is 21"
     yield from count("samples", null=True)
+    seed = "'fixed', or 'sha256:' and 64 hexadecimal digits, or null"
+    for wrong, came in ((7, "7"), ("secret", "'secret'"), ("sha256:ab", "'sha256:ab'"), (True, "true")):
+        yield "seed", came, wrong, "seed", f"{seed}, but is {came}"
+    yield from number("time_budget", "a finite number above 0", 0.0, null=True)
     yield from text("software", null=True, required=False)
     yield from moment("created")
     yield from signature()

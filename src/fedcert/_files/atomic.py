@@ -61,23 +61,28 @@ def _files_of(inputs: Iterable[Path], in_folders: bool) -> set[Path]:
     return files
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
+def write_whole(path: Path, content: str | bytes, *, secret: bool = False) -> None:
     """Write a file atomically: whatever interrupts it, the file is there complete, or not at all.
+
+    Args:
+        path: see `whole_file`.
+        content: what it is to hold.
+        secret: whether its owner alone may read it.
 
     Raises:
         CallError: see `check_writable`.
         FileProblem: the disk is full, or the system refuses otherwise.
     """
-    with whole_file(path) as file:
+    with whole_file(path, secret=secret) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
+def whole_file(path: Path, *, secret: bool = False) -> Iterator[IO[bytes]]:
     """A file to write to that takes its name when all of it is written, or never.
 
     What is written goes to a new file beside it, reaches the disk, and then takes the name. An older file of
-    that name stays untouched until then. A link is followed, and stays a link.
+    that name stays untouched until then. A link is followed, and stays a link. A secret file is its owner's to read.
 
     Raises:
         CallError: see `check_writable`.
@@ -92,7 +97,8 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        draft.chmod(real.stat().st_mode & 0o777 if real.exists() else 0o666 & ~_mask())
+        if not secret:
+            draft.chmod(real.stat().st_mode & 0o777 if real.exists() else 0o666 & ~_mask())
         draft.replace(real)
         _flush_folder(real.parent)
     except BaseException as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import stat
 from pathlib import Path
 
@@ -37,6 +38,15 @@ def kind_of_path(path: Path) -> str | None:
     if stat.S_ISDIR(mode):
         return "a folder"
     return "a pipe" if stat.S_ISFIFO(mode) else "a device or socket"
+
+
+def state_folder() -> Path:
+    """Where this user's programs keep state between runs: FEDCERT_STATE, or what the system has for that."""
+    if own := os.environ.get("FEDCERT_STATE"):
+        return Path(own)
+    if os.name == "nt":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "fedcert"
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "fedcert"
 
 
 def make_folder(path: Path) -> None:

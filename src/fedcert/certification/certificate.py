@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fedcert._arrays import Floats, Images, Integers
 from fedcert.certification.perturbation import Perturbation
-from fedcert.certification.streams import Phase
+from fedcert.certification.streams import ExampleKey, Phase, key_of
 
 _NOT_SELECTED = -1
 """Where a class index would be: indices begin at 0."""
@@ -29,7 +29,7 @@ class ExampleState:
         look: the next look.
         error_bound: the best bound so far on the probability of all other classes.
         samples: noisy samples drawn, selection included.
-        image: the checksum of the example itself.
+        key: the checksum of the key that names its noise, and so of the example itself.
         estimated: whether anything was bounded; False where selection chose a wrong class and that was the end.
         done: whether no more is needed.
     """
@@ -41,7 +41,7 @@ class ExampleState:
     look: int = 0
     error_bound: float = 1.0
     samples: int = 0
-    image: int = 0
+    key: int = 0
     estimated: bool = False
     done: bool = False
 
@@ -57,7 +57,8 @@ class InFlight:
 
     Attributes:
         image: the example.
-        state: how far it is; its index names its noise streams.
+        state: how far it is.
+        key: what names its noise.
         label: its class, where that is known.
         phase: what the next samples are for.
         first: how many samples of that phase were drawn before; a multiple of the block.
@@ -66,6 +67,7 @@ class InFlight:
 
     image: Images
     state: ExampleState
+    key: ExampleKey
     label: int | None = None
     phase: Phase = Phase.SELECTION
     first: int = 0
@@ -77,13 +79,13 @@ def in_flight(images: Images, indices: Iterable[int], phase: Phase, samples: int
 
     Args:
         images: the examples, the first axis counts them.
-        indices: in the client's data, which name their noise.
+        indices: in the client's data, which name their noise here.
         phase: what the samples are for.
         samples: how many of each.
         first: how many of that phase were drawn before.
     """
     return [
-        InFlight(image, ExampleState(index), phase=phase, first=first, samples=samples)
+        InFlight(image, ExampleState(index), key_of(index), phase=phase, first=first, samples=samples)
         for image, index in zip(images, indices, strict=True)
     ]
 

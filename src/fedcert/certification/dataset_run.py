@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import math
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +28,9 @@ from fedcert.certification.progress import ProgressListener
 from fedcert.certification.samplers.protocol import Sampler
 from fedcert.certification.samplers.warmup import warm_up
 from fedcert.certification.scheduler import CertificationScheduler
+from fedcert.certification.seeds import Seed, keep_seed, kept_seed
 from fedcert.certification.sequential import SamplingPolicy
-from fedcert.certification.streams import Streams, block_size
+from fedcert.certification.streams import ExampleKey, Streams, block_size, example_keys
 from fedcert.errors import CallError, DataProblem, FedcertWarning
 from fedcert.report import Report
 from fedcert.report.provenance import provenance
@@ -45,11 +47,15 @@ class CertificationResult:
     Attributes:
         report: what may leave.
         certificates: of each example, by index; they stay.
+        seed: of the noise; it stays too.
+        work: digest of what the seed was for, see `KeptSeed`.
         complete: whether no example was left out for want of time.
     """
 
     report: Report
     certificates: CertificateTable
+    seed: Seed
+    work: str
     complete: bool = True
 
 
@@ -59,6 +65,10 @@ def certify_dataset(
     data: LocalData,
     progress: ProgressListener,
     journal: Path | None = None,
+    seed_file: Path | None = None,
+    *,
+    seed: Seed | None = None,
+    only: Collection[int] | None = None,
 ) -> CertificationResult:
     """Certify a client's data and count.
 
@@ -68,6 +78,10 @@ def certify_dataset(
         data: the client's test examples.
         progress: called as the work goes on.
         journal: where to record how far the work is; remove it when the result is safe.
+        seed_file: where this site keeps its secret seed. It is written at once where there is no journal; else the
+            journal holds it, and it is the caller's to write when the report is.
+        seed: of the noise, where it is known: an audit's.
+        only: indices of the examples that are certified, of those that the plan chooses; all of them where None.
 
     Raises:
         ModelProblem: the model fails.
@@ -79,28 +93,60 @@ def certify_dataset(
     plan = plan.with_precision(classifier.default_precision)
     if plan.request is not None and (plan.smoothing.precision, classifier.default_precision) == ("float32", "bfloat16"):
         progress.slower_by_request("float32", "bfloat16")
+    plan = plan.with_lattice(data.lattice)
     perturbation = perturbation_of(plan.smoothing)
     with classifier.running(plan.smoothing.precision), ExitStack() as stack:
         classes = _classes(plan, classifier, data)
         _check_labels(data, len(classes))
+        work = _digest(_work(plan, classifier.identity, classes))
+        seed = seed or (Seed.drawn() if plan.seed is None else Seed.fixed(plan.seed))
+        if seed_file is not None and plan.seed is None:
+            seed = kept_seed(seed_file, work) or seed
+            if journal is None:  # nothing else holds it: work that is killed and asked for again has the same noise
+                keep_seed(seed_file, seed, work)
         records = None
         if journal is not None:
-            records = stack.enter_context(Journal(journal, _fingerprint(plan, classifier.identity, classes, data)))
+            fingerprint = _fingerprint(plan, classifier.identity, classes, data)
+            records = stack.enter_context(Journal(journal, fingerprint, seed))
+            seed = records.seed
             progress.keeping(journal)
             if records.resumed:
                 progress.resumed(sum(state.done for state in records.states.values()))
-        sampler = classifier.sampler(
-            len(classes), perturbation, Streams(plan.seed, plan.client), plan.batch_size, plan.smoothing.precision
-        )
-        states = _DatasetRun(plan, sampler, data, progress, records, deadline).states()
+        streams = Streams(seed, plan.client)
+        sampler = classifier.sampler(len(classes), perturbation, streams, plan.batch_size, plan.smoothing.precision)
+        keys = _chosen(plan, data, streams)
+        if only is not None:
+            keys = {index: key for index, key in keys.items() if index in only}
+        states = _DatasetRun(plan, sampler, data, keys, progress, records, deadline).states()
     certificates = CertificateTable.of(states, perturbation)
-    report = _report(plan, classifier.identity, classes, data, certificates)
-    return CertificationResult(report, certificates, complete=len(certificates) == plan.examples_of(data))
+    report = _report(plan, classifier.identity, classes, data, certificates, seed)
+    return CertificationResult(report, certificates, seed, work, complete=len(certificates) == len(keys))
+
+
+def _chosen(plan: CertificationPlan, data: LocalData, streams: Streams) -> dict[int, ExampleKey]:
+    """The examples that are to be certified, by index, with the keys of their noise; all data is read and checked.
+
+    Raises:
+        DataProblem: an example cannot be used.
+        CallError: `every` leaves none of them.
+    """
+    examples = (
+        (image, int(data.labels[index]))
+        for indices, images in data.pieces_on(plan.smoothing.lattice)
+        for index, image in zip(indices, images, strict=True)
+    )
+    chosen = {index: key for index, key in enumerate(example_keys(examples)) if streams.takes(key, plan.every)}
+    if len(data) and not chosen:
+        raise CallError(
+            f"every (--every) of {plan.every} leaves none of the {len(data)} examples here; take a smaller one"
+        )
+    return chosen
 
 
 def _report(
-    plan: CertificationPlan, model: str, classes: tuple[str, ...], data: LocalData, certificates: CertificateTable
-) -> Report:
+    plan: CertificationPlan, model: str, classes: tuple[str, ...], data: LocalData, certificates: CertificateTable,
+    seed: Seed,
+) -> Report:  # fmt: skip
     labels = data.labels[certificates.index]
     return Report(
         client=plan.client,
@@ -112,6 +158,8 @@ def _report(
         **certificates.counts(labels, len(classes), plan.radii, class_counts=plan.class_counts),
         abstained=certificates.abstained(labels),
         samples=int(certificates.samples.sum()),
+        seed=seed.statement,
+        time_budget=plan.time_budget,
         **provenance(),
         **_design_effects(data, certificates, len(plan.radii)),
     )
@@ -138,6 +186,7 @@ class _DatasetRun:
     plan: CertificationPlan
     sampler: Sampler
     data: LocalData
+    keys: dict[int, ExampleKey]
     progress: ProgressListener
     journal: Journal | None
     deadline: float
@@ -153,19 +202,19 @@ class _DatasetRun:
         scheduler: CertificationScheduler | None = None
         for index, image, piece in self._examples():
             scheduler = scheduler or self._scheduler(piece)
-            recalled = scheduler.recall(index, image)
+            recalled = scheduler.recall(index, self.keys[index])
             if recalled is None:
                 self._make_room(scheduler)
                 # The first is tried in any case; later ones are begun only if they can be finished.
                 if self._seconds_left <= 0 or (begun and not scheduler.can_finish_another(self._seconds_left)):
                     break
-                scheduler.admit(index, image, int(self.data.labels[index]))
+                scheduler.admit(index, self.keys[index], image, int(self.data.labels[index]))
             else:
                 self._finish([recalled])
             begun.append(index)
         while scheduler is not None and scheduler.is_busy and self._seconds_left > 0:
             self._finish(scheduler.advance(self._seconds_left))
-        wanted = self.plan.examples_of(self.data)
+        wanted = len(self.keys)
         if scheduler is None or len(self._done) == wanted:
             return self._done
         finished = _before_the_first_unfinished(begun, self._done)
@@ -191,17 +240,18 @@ class _DatasetRun:
 
     def _examples(self) -> Iterator[tuple[int, Images, Images]]:
         """Each example's index and image, and the piece of data that it came with."""
-        every, offsets = self.plan.every, (0,) if self.plan.time_budget is None else _STRIDES
+        offsets = (0,) if self.plan.time_budget is None else _STRIDES
         for offset in offsets:
-            for indices, images in self.data.pieces(every * len(offsets), offset * every):
+            for indices, images in self.data.pieces_on(self.plan.smoothing.lattice, len(offsets), offset):
                 for index, image in zip(indices, images, strict=True):
-                    yield index, image, images
+                    if index in self.keys:
+                        yield index, image, images
 
     def _scheduler(self, images: Images) -> CertificationScheduler:
         """A scheduler whose sampler is ready and timed on some images."""
         smoothing = self.plan.smoothing
         _check_range(images, smoothing.sigma)
-        examples, sequential = self.plan.examples_of(self.data), smoothing.procedure == "sequential"
+        examples, sequential = len(self.keys), smoothing.procedure == "sequential"
         most = examples * (smoothing.n0 + smoothing.n)
         rate = warm_up(self.sampler, images, most, sequential=sequential, compile=self.plan.compile)
         if sequential:
@@ -229,16 +279,28 @@ def _too_short(plan: CertificationPlan, rate: float) -> str:
     )
 
 
-def _fingerprint(plan: CertificationPlan, model: str, classes: tuple[str, ...], data: LocalData) -> dict[str, Any]:
-    """Everything that determines an example's result; a journal with another fingerprint cannot be resumed."""
-    block = block_size(data.shape)
-    looks = SamplingPolicy.of(plan.smoothing, plan.radii, block).looks
+def _work(plan: CertificationPlan, model: str, classes: tuple[str, ...]) -> dict[str, Any]:
+    """What a seed is for: the same is asked again, or it is other work, which has a seed of its own."""
     return {
         "model": model,
         "classes": classes,
         "smoothing": plan.smoothing.to_json(),
         "radii": plan.radii,
         "client": plan.client,
+        "request": plan.request,
+    }
+
+
+def _digest(work: dict[str, Any]) -> str:
+    return "sha256:" + hashlib.sha256(json.dumps(work, sort_keys=True).encode()).hexdigest()
+
+
+def _fingerprint(plan: CertificationPlan, model: str, classes: tuple[str, ...], data: LocalData) -> dict[str, Any]:
+    """Everything that determines an example's result; a journal with another fingerprint cannot be resumed."""
+    block = block_size(data.shape)
+    looks = SamplingPolicy.of(plan.smoothing, plan.radii, block).looks
+    return {
+        **_work(plan, model, classes),
         "seed": plan.seed,
         "every": plan.every,
         "looks": (looks.sizes, looks.shares),

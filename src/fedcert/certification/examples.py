@@ -5,13 +5,43 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+
 from fedcert._arrays import Integers
 from fedcert._files.atomic import whole_file
+from fedcert._files.paths import check_readable, display_path
+from fedcert.certification.certificate import CertificateTable
 from fedcert.certification.dataset_run import CertificationResult
-from fedcert.errors import require
+from fedcert.errors import DataProblem, require
 
 _HEADER = ("client", "model", "smoothing", "radii", "classes")
 """Fields of the report that the file repeats."""
+
+
+def read_examples(path: Path) -> CertificateTable:
+    """The certificates that `write_examples` wrote.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+        CallError: there is no such file.
+        DataProblem: it holds something else.
+    """
+    check_readable(path, (".parquet",))
+    arrow = require("pyarrow", "certificates of single examples", "parquet")
+    parquet = require("pyarrow.parquet", "certificates of single examples", "parquet")
+    try:
+        table = parquet.read_table(path, columns=["index", "predicted", "radius", "samples"])
+        radius = table.column("radius").to_numpy(zero_copy_only=False).astype(np.float64)
+        index, selected, samples = (
+            table.column(name).to_numpy().astype(np.int64) for name in ("index", "predicted", "samples")
+        )
+    except (arrow.ArrowException, KeyError, ValueError, OSError):
+        raise DataProblem(
+            f"{display_path(path)} must hold certificates of single examples, but does not; give the file that "
+            "'fedcert certify --examples' wrote"
+        ) from None
+    estimated = np.isfinite(radius)
+    return CertificateTable(index, selected, np.where(estimated, radius, 0.0), samples, estimated)
 
 
 def write_examples(path: Path, result: CertificationResult, labels: Integers) -> None:

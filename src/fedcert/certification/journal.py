@@ -1,7 +1,8 @@
 """A journal of certification, from which a run that was killed resumes.
 
-The result of an example depends on its index and the settings alone, so the journal holds only the state of each
-example. Records are appended and carry a checksum; the last may be cut off, and its example is then advanced again.
+The result of an example depends on itself, the seed and the settings alone, so the journal holds the seed and the state
+of each example, and its owner alone may read it. Records are appended and carry a checksum; the last may be cut off,
+and its example is then advanced again.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ from typing import IO, Any, Self
 from fedcert._files.locks import take_lock
 from fedcert._files.paths import display_path
 from fedcert.certification.certificate import ExampleState
+from fedcert.certification.seeds import Seed
 from fedcert.errors import CallError, FedcertWarning, FileProblem
 
-_MAGIC = b"fedcert journal 1\n"
+_MAGIC = b"fedcert journal 2\n"
+_EARLIER = b"fedcert journal 1\n"
+"""Of the time when noise belonged to an example's place in the data."""
 _RECORD = struct.Struct("<qqqqqdqI??")
 """The fields of an `ExampleState`, in their order."""
 _SUM = struct.Struct("<I")
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows
 _SECONDS_BETWEEN_SYNCS = 2.0
 """A power cut may cost that much work; syncing more often would hold up fast models."""
 
@@ -45,14 +50,15 @@ class Journal:
         FileProblem: it cannot be read or written.
     """
 
-    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, settings: Mapping[str, Any], seed: Seed) -> None:
         self.path = path
         text = json.dumps(settings, sort_keys=True, default=str)
-        self._header = _MAGIC + hashlib.sha256(text.encode()).hexdigest().encode() + b"\n"
+        self._work = _MAGIC + hashlib.sha256(text.encode()).hexdigest().encode() + b"\n"
+        self.seed = seed
         self.states: dict[int, ExampleState] = {}
         self._synced = time.monotonic()
         try:
-            self._file: IO[bytes] = path.open("r+b" if path.exists() else "w+b")
+            self._file: IO[bytes] = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600), "r+b")
             self._lock()
             self.resumed = self._read()
         except OSError as error:
@@ -63,7 +69,9 @@ class Journal:
         content = self._file.read()
         place = len(self._header)
         size = _RECORD.size + _SUM.size
-        if content[:place] == self._header:
+        kept = _seed_in(content[len(self._work) : place])
+        if content.startswith(self._work) and kept is not None:
+            self.seed = self.seed if self.seed.is_fixed else kept
             bad = 0
             while place + size <= len(content):
                 record, check = content[place : place + _RECORD.size], content[place + _RECORD.size : place + size]
@@ -76,19 +84,25 @@ class Journal:
             if bad:
                 damage = f"{bad} records of the journal {display_path(self.path)} are damaged"
                 warnings.warn(f"{damage}; what they told is done again", FedcertWarning, stacklevel=3)
-        elif self._header.startswith(content) or _is_blank(content):
+        elif _MAGIC.startswith(content) or _is_blank(content):
             self._file.seek(0)
             self._file.write(self._header)
             place = len(self._header)
         else:
             self._file.close()
             what = "is no journal of fedcert, or a damaged one"
-            if content.startswith(_MAGIC):
+            if content.startswith(_EARLIER):
+                what = "is a journal of an earlier fedcert, which drew other noise: it cannot be gone on with"
+            elif content.startswith(_MAGIC):
                 what = "is the journal of a run with other settings, model or data; run that again to go on with it"
             raise JournalInUse(f"{display_path(self.path)} {what}, give this one another --out, or remove the file")
         self._file.truncate(place)
         self._file.seek(place)
         return bool(self.states)
+
+    @property
+    def _header(self) -> bytes:
+        return self._work + _seed_line(self.seed)
 
     def _lock(self) -> None:
         """Keep other runs from writing to the same journal; the lock ends with the process."""
@@ -133,6 +147,20 @@ class Journal:
             self.close()
 
 
+def _seed_line(seed: Seed) -> bytes:
+    return seed.secret.hex().encode() + b"%08x\n" % zlib.crc32(seed.secret)
+
+
+def _seed_in(line: bytes) -> Seed | None:
+    """The seed that a journal was begun with; None where its line is cut off or damaged."""
+    try:
+        seed = Seed(bytes.fromhex(line[:64].decode()))
+    except ValueError:
+        return None
+    return seed if _seed_line(seed) == line else None
+
+
 def _is_blank(content: bytes) -> bool:
     """Whether a journal has a header, of any settings, and no record."""
-    return content.startswith(_MAGIC) and len(content) < len(_MAGIC) + 65 + _RECORD.size + _SUM.size
+    header = len(_MAGIC) + 65 + len(_seed_line(Seed(bytes(32))))
+    return content.startswith(_MAGIC) and len(content) < header + _RECORD.size + _SUM.size

@@ -13,6 +13,7 @@ from fedcert._schema.record import Nested
 from fedcert.errors import CallError, DataProblem, ModelProblem, preview
 from fedcert.report import DEFAULT_RADII, Request, Smoothing
 from fedcert.report.fields import CLASSES, RADII
+from fedcert.report.noises import NOISES
 
 
 @dataclass(frozen=True)
@@ -25,13 +26,14 @@ class CertificationPlan(Checked):
         radii: at which radii to count.
         classes: class names; None takes the model's indices as names.
         class_counts: whether the report discloses counts per class.
-        every: certify every so many-th example only.
-        seed: of the noise; it stays out of the report.
+        every: certify one example in so many only; which ones, depends on each by itself.
+        seed: of the noise, for tests and reproductions; None draws a secret one.
         batch_size: samples per call of the model; computed from sizes where None.
         compile: whether torch is to compile the model; where it pays, if None.
         time_budget: seconds after which to stop with what is done.
         request: digest of the request that is answered.
         precision_is_open: whether the precision was left to the model's device (`with_precision`).
+        lattice_is_open: whether the lattice was left to the data (`with_lattice`).
     """
 
     client: str = required(Text())
@@ -40,16 +42,24 @@ class CertificationPlan(Checked):
     classes: tuple[str, ...] | None = optional(CLASSES)
     class_counts: bool = False
     every: int = defaulting(Whole(least=1), 1)
-    seed: int = defaulting(Whole(least=-(2**63)), 0)
+    seed: int | None = optional(Whole(least=-(2**63)))
     batch_size: int | None = optional(Whole(least=1))
     compile: bool | None = optional(Flag())
     time_budget: float | None = optional(Number(above=0))
     request: str | None = None
     precision_is_open: bool = False
+    lattice_is_open: bool = False
 
     def examples_of(self, data: Sized) -> int:
-        """How many of a client's examples are to be certified."""
+        """About how many of a client's examples are to be certified; exact where all are."""
         return -(-len(data) // self.every)
+
+    def with_lattice(self, lattice: int | None) -> CertificationPlan:
+        """The plan with its lattice settled: the data's, where none was asked for and the noise can be drawn on it."""
+        settled = replace(self, lattice_is_open=False)
+        if not self.lattice_is_open or lattice is None or not NOISES[self.smoothing.noise].on_lattice:
+            return settled
+        return replace(settled, smoothing=replace(self.smoothing, lattice=lattice))
 
     def with_precision(self, default: str) -> CertificationPlan:
         """The plan with its precision settled: that of the model's device, where no other was asked for."""
@@ -81,8 +91,10 @@ def plan_certification(client: str, request: Request | None, given: dict[str, An
     if "sigma" not in settings:
         raise CallError("sigma is needed (or a request, which says it): the standard deviation of the noise")
     radii, classes = settings.pop("radii", DEFAULT_RADII), settings.pop("classes", None)
-    smoothing, is_open = Smoothing.defaults(**settings), "precision" not in settings
-    return CertificationPlan(client, smoothing, radii, classes, precision_is_open=is_open, **rest)
+    if settings.get("lattice") == 0:  # said that there is none
+        settings["lattice"] = None
+    rest |= {f"{name}_is_open": name not in settings for name in ("precision", "lattice")}
+    return CertificationPlan(client, Smoothing.defaults(**settings), radii, classes, **rest)
 
 
 def check_request(request: Request, client: str, model: str, examples: int, now: datetime) -> None:

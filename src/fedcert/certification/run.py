@@ -33,7 +33,9 @@ def certify(
     classes: Sequence[str] | None = None,
     class_counts: bool = False,
     every: int = 1,
-    seed: int = 0,
+    lattice: int | None = None,
+    seed: int | None = None,
+    seed_file: str | Path | None = None,
     device: str | None = None,
     batch_size: int | None = None,
     model_id: str | None = None,
@@ -72,8 +74,13 @@ def certify(
         radii: increasing radii (0 to 1 in steps of 0.05 where None).
         classes: class names in the order of the model's outputs.
         class_counts: disclose counts per class too, which reveals more.
-        every: certify every so many-th example only.
-        seed: of the noise.
+        every: certify one example in so many only.
+        lattice: m where all inputs are multiples of 1/m: noise is then rounded to these and drawn exactly, and the
+            guarantee holds in floating point too. Where None, 255 for images of 8 bits (uint8), else no lattice; 0
+            for none in any case.
+        seed: of the noise, for tests and reproductions: anyone who knows it can fit a model to the noise. Where None, a
+            secret one is drawn.
+        seed_file: where to keep a secret seed, for an audit, and so that the same work gives the same report again.
         device: where a torch module is to run; it is moved there.
         batch_size: samples per call of the model.
         model_id: name of a bare callable.
@@ -106,7 +113,7 @@ def certify(
     settings = {
         "sigma": sigma, "n0": n0, "n": n, "failure_probability": failure_probability,
         "radii": radii, "classes": classes, "noise": noise, "procedure": procedure, "tolerance": tolerance,
-        "precision": precision,
+        "precision": precision, "lattice": lattice,
     }  # fmt: skip
     plan = plan_certification(
         client, request, settings,
@@ -116,4 +123,5 @@ def certify(
     data = data_of(x, y, groups)
     if request is not None:
         check_request(request, client, classifier.identity, plan.examples_of(data), datetime.now(UTC))
-    return certify_dataset(plan, classifier, data, progress or ProgressListener()).report
+    kept = None if seed_file is None else Path(seed_file)
+    return certify_dataset(plan, classifier, data, progress or ProgressListener(), seed_file=kept).report

@@ -18,7 +18,7 @@ from fedcert.certification.certify import certify_counts
 from fedcert.certification.journal import Journal
 from fedcert.certification.samplers.protocol import OnSamples, Sampler, ignore
 from fedcert.certification.sequential import SamplingPolicy
-from fedcert.certification.streams import Phase, block_size
+from fedcert.certification.streams import ExampleKey, Phase, block_size
 
 _SECONDS_PER_ITERATION = 3.0
 """What a kill can cost: long enough to keep a device full, short enough to be done again."""
@@ -70,22 +70,22 @@ class CertificationScheduler:
         """Whether one more example could be done in some seconds, even if all in flight need their most samples."""
         return self._still_needed + self.policy.n0 + self.policy.n <= self.rate * seconds * _SHARE_OF_TIME
 
-    def recall(self, index: int, image: Images) -> ExampleState | None:
-        """The state of an example that an earlier run finished, if its image is still the same."""
-        state = self._recorded_state(index, image)
+    def recall(self, index: int, key: ExampleKey) -> ExampleState | None:
+        """The state of an example that an earlier run finished, if it is still the same."""
+        state = self._recorded_state(index, key)
         return state if state is not None and state.done else None
 
-    def _recorded_state(self, index: int, image: Images) -> ExampleState | None:
+    def _recorded_state(self, index: int, key: ExampleKey) -> ExampleState | None:
         state = self.journal.states.get(index) if self.journal is not None else None
-        return state if state is not None and state.image == _checksum(image) else None
+        return state if state is not None and state.key == zlib.crc32(key) else None
 
-    def admit(self, index: int, image: Images, label: int) -> None:
+    def admit(self, index: int, key: ExampleKey, image: Images, label: int) -> None:
         """Take an example in, where an earlier run left it."""
-        state = self._recorded_state(index, image)
+        state = self._recorded_state(index, key)
         if state is None:
-            state = ExampleState(index, image=_checksum(image) if self.journal is not None else 0)
+            state = ExampleState(index, key=zlib.crc32(key) if self.journal is not None else 0)
         self._still_needed += self._most_needed(state)
-        self._waiting.append(InFlight(image, state, label))
+        self._waiting.append(InFlight(image, state, key, label))
 
     def _most_needed(self, state: ExampleState) -> int:
         return self.policy.n - state.drawn + (0 if state.has_selection else self.policy.n0)
@@ -127,7 +127,3 @@ class CertificationScheduler:
         # A look may be far: part of the way is better than an iteration that takes for ever.
         most = max(int(left) // step, 1) * step
         example.phase, example.first, example.samples = Phase.ESTIMATION, state.drawn, min(to_next_look, most)
-
-
-def _checksum(image: Images) -> int:
-    return zlib.crc32(image.tobytes())

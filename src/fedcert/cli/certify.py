@@ -18,6 +18,7 @@ from fedcert.certification.models.loading import load_classifier
 from fedcert.certification.plan import check_request, plan_certification
 from fedcert.certification.precision import BFLOAT16_GAIN
 from fedcert.certification.progress import ProgressListener
+from fedcert.certification.seeds import keep_seed
 from fedcert.cli import options
 from fedcert.cli.console import duration, print_json, print_note, print_result, print_status, progress
 from fedcert.cli.inputs import files_among, names_in, option, radii_of, seconds_of, wrong_option
@@ -25,7 +26,7 @@ from fedcert.cli.signing import check_asker, keys_in, signed_by
 from fedcert.errors import CallError, InvalidValue, require
 from fedcert.privacy.policy import Policy, read_policy
 from fedcert.report import Report, Request, check_writable, read_record, write_whole
-from fedcert.report.fields import CLASSES
+from fedcert.report.fields import CLASSES, FIXED_SEED
 from fedcert.report.noises import noise_choices
 from fedcert.show.terminal import report_table
 
@@ -49,8 +50,11 @@ def certify(
     radii: options.Radii = None,
     classes: options.ClassFile = None,
     class_counts: options.ReportClassCounts = False,
-    every: Annotated[int, Option(help="Certify every so many-th example only.")] = 1,
-    seed: Annotated[int, Option(help="Of the noise.")] = 0,
+    every: Annotated[int, Option(help="Certify one example in so many only.")] = 1,
+    lattice: options.Lattice = None,
+    seed: Annotated[
+        int | None, Option(help="Fixes the noise, for tests: others may know it. [default: secret, kept beside --out]")
+    ] = None,
     device: options.Device = "auto",
     batch_size: Annotated[int | None, Option(help="Samples per call of the model. [default: found by itself]")] = None,
     model_id: Annotated[str | None, Option(help="Name of a model that is a bare callable.")] = None,
@@ -81,7 +85,7 @@ def certify(
     """Certify a model on this client's own test data; the report holds counts and nothing else."""
     given = {
         "sigma": sigma, "n0": n0, "n": n, "failure_probability": failure_probability, "noise": noise,
-        "procedure": procedure, "tolerance": tolerance, "precision": precision,
+        "procedure": procedure, "tolerance": tolerance, "precision": precision, "lattice": lattice,
         "radii": radii_of(radii),
         "classes": None if classes is None else names_in(classes, CLASSES, "classes"),
     }  # fmt: skip
@@ -98,17 +102,21 @@ def certify(
     local = load_data(data, plan.classes)
     classifier = load_classifier(model, weights=weights, model_id=model_id, device=device)
     site.check_before(classifier.identity, -(-len(local) // every), class_counts)
-    listener = _ProgressBar(site.request)
-    journal = None if out is None or dry_run else out.with_name(f"{out.name}.journal")
+    listener = progress_bar(site.request)
+    written = None if dry_run else out
+    journal = None if written is None else written.with_name(f"{written.name}.journal")
+    seed_file = None if written is None else written.with_suffix(".seed")
     try:
         with progress() as listener.bar:
-            result = certify_dataset(plan, classifier, local, listener, journal)
+            result = certify_dataset(plan, classifier, local, listener, journal, seed_file)
         report = signed_by(site.keys, result.report)
         site.check_after(report, class_counts)
         if examples is not None:
             write_examples(examples, result, local.labels)
-        if out is not None and not dry_run:
-            write_whole(out, report.dumps())
+        if written is not None and seed_file is not None:
+            if not result.seed.is_fixed:
+                keep_seed(seed_file, result.seed, result.work)
+            write_whole(written, report.dumps())
     except BaseException:
         listener.interrupted()
         raise
@@ -116,7 +124,7 @@ def certify(
         journal.unlink(missing_ok=True)
     elif journal is not None:
         print_note(f"what was done is kept in {journal}; run the same command again for more examples")
-    _show(report, None if dry_run else out, site, as_json)
+    _show(report, written, site, as_json)
 
 
 def _check_outputs(out: Path | None, examples: Path | None, dry_run: bool, inputs: list[Path]) -> None:
@@ -228,6 +236,13 @@ def _summary(report: Report, out: Path, stays: bool) -> None:
         print_result(f"Wrote {out}, which stays here. Next: fedcert private join {out} …")
     else:
         print_result(f"Wrote {out}, which is all that needs to leave this machine.")
+        if report.seed != FIXED_SEED:
+            print_result(f"{out.with_suffix('.seed')} has the secret seed of the noise: keep it here, for an audit.")
+
+
+def progress_bar(request: Request | None) -> _ProgressBar:
+    """Shows on the terminal how certification goes, and what the request's deadline means."""
+    return _ProgressBar(request)
 
 
 class _ProgressBar(ProgressListener):

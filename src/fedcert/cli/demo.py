@@ -86,7 +86,7 @@ def demo(
     for arguments in (
         f"validate {where}/reports",
         f"estimate {where}/reports --target uniform --method ga",
-        f"certify {model} --request {where}/request.json --client client-03 --dry-run",
+        f"certify {model} --request {where}/request.json --client client-03 --seed {seed} --dry-run",
     ):
         print_result(f"  {program} {arguments}", soft_wrap=True)
 

@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from fedcert.cli import keys, lab, plot, private
+from fedcert.cli.audit import audit
 from fedcert.cli.certify import certify
 from fedcert.cli.collect import collect
 from fedcert.cli.console import print_error, print_status, set_quiet, show_warning
@@ -46,7 +47,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, request, certify, import_log, collect, validate, merge, plan, estimate, what_if, page, schema):
+_SITES, _COORDINATORS = (certify, audit, import_log), (request, collect, plan, estimate, what_if, merge, page)
+for command in (demo, *_SITES, *_COORDINATORS, validate, schema):
     app.command()(command)  # by the function's name
 for name, group in (("plot", plot), ("keys", keys), ("private", private), ("lab", lab)):
     app.add_typer(group.app, name=name)

@@ -90,6 +90,10 @@ Radii = Annotated[str | None, Option(help="0,0.25,0.5 or first:last:step. [defau
 ClassFile = Annotated[Path | None, Option(help="File of class names in index order (.txt or .json).")]
 ReportClassCounts = Annotated[bool, Option(help="Tell counts per class too: more precise, reveals more.")]
 Tolerance = Annotated[float | None, Option(help="Sequential: what giving up may cost at a radius. [default: 0.005]")]
+Lattice = Annotated[
+    int | None,
+    Option(help="Inputs are multiples of 1/this, and noise is exact on them; 0: none. [default: 255 for 8-bit images]"),
+]
 Samples = Annotated[int | None, Option(help="The most samples for each example. [default: 10000; fixed: 1000]")]
 PolicyFile = Annotated[Path | None, Option(help="This site's rules about what leaves it (.json).")]
 Device = Annotated[str, Option(help="auto, cpu, cuda, cuda:1, …")]

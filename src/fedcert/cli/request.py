@@ -39,6 +39,10 @@ def request(
     procedure: Annotated[str, Option(help="sequential, or fixed (always n samples).")] = "sequential",
     tolerance: options.Tolerance = None,
     precision: Annotated[str, Option(help="float32, tf32 or bfloat16.")] = "float32",
+    lattice: Annotated[
+        int | None,
+        Option(help="Inputs are multiples of 1/this (255 for 8-bit images): noise is then exact. [default: none]"),
+    ] = None,
     radii: options.Radii = None,
     target: Annotated[str | None, Option(help="The target's class mix, to tell the sites.")] = None,
     roster: Annotated[Path | None, Option(help="File of the clients that are asked (.txt or .json).")] = None,
@@ -97,6 +101,7 @@ def request(
             procedure=procedure,
             tolerance=tolerance,
             precision=precision,
+            lattice=lattice,
             **({} if n is None else {"n": n}),
         ),
         radii=radii_of(radii) or DEFAULT_RADII,

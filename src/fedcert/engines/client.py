@@ -12,6 +12,7 @@ import numpy as np
 
 from fedcert._files.documents import parse
 from fedcert.certification.run import certify
+from fedcert.certification.seeds import seed_file_of
 from fedcert.errors import DataProblem, FedcertError, ModelProblem, Refused
 from fedcert.report import Report, Request
 
@@ -105,6 +106,8 @@ def _certified(request: str, model: Any, weights: Weights, data: Any, client: st
         raise ModelProblem("the server's message has no weights")
     loaded(model, state).eval()
     x, y = examples_of(data() if callable(data) else data)
+    if options.get("seed") is None and options.get("seed_file") is None:
+        options["seed_file"] = seed_file_of(client, asked.digest)
     return certify(model, x, y, client=client, request=asked, **options)
 
 

@@ -186,6 +186,8 @@ def _checks(prepared: PreparedClients, evaluation: MixEstimate, reached: _Reache
     if interval is not None and interval.contradicted:
         passed.append(checks.consistency())
     passed.append(checks.certifiable_radii(clients))
+    if (seeds := checks.secret_seeds(whole)) is not None:
+        passed.append(seeds)
     if isinstance(clients, AggregatedClients) and clients.sums.private is not None:
         passed.append(checks.privacy_noise(clients.sums.noise or ""))
     return passed

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert._files.paths import kind_of_path, make_folder
+from fedcert.certification.data.local_data import PIXEL_LEVELS
 from fedcert.certification.run import certify
 from fedcert.errors import CallError, require
 from fedcert.estimation.compare import Comparison, compare
@@ -165,7 +166,7 @@ def _write_request(
 
     request = Request(
         model=digest_of_module(network),
-        smoothing=Smoothing.defaults(SIGMA),
+        smoothing=Smoothing.defaults(SIGMA, lattice=PIXEL_LEVELS),
         classes=CLASSES,
         target=Target(name="demo population", distribution=population.target_mix),
         roster=tuple(f"client-{number:02d}" for number in range(1, CLIENTS + 1)),
@@ -193,7 +194,10 @@ def _certify(
         reports.append(report)
         on_progress("certifying", len(reports), CLIENTS + 1)
     target = population.target
-    truth = certify(network, images[target], labels[target], client="target", sigma=SIGMA, classes=CLASSES, seed=seed)
+    truth = certify(
+        network, images[target], labels[target], client="target", sigma=SIGMA, lattice=PIXEL_LEVELS, classes=CLASSES,
+        seed=seed,
+    )  # fmt: skip
     write_whole(folder / "truth.json", truth.dumps())
     on_progress("certifying", CLIENTS + 1, CLIENTS + 1)
     return reports, truth

@@ -30,6 +30,9 @@ CERTIFIED_COUNTS = ListOf(Whole(), "counts, one per radius", most=MOST_RADII)
 CLASS_ROWS = ListOf(CERTIFIED_COUNTS, "rows, one per class", most=MOST_CLASSES)
 DESIGN_EFFECT = ListOf(Number(least=1), "numbers from 1, one per radius", most=MOST_RADII)
 DISTRIBUTION = MappingOf(Number(least=0), "class names to weights", least=1)
+FIXED_SEED = "fixed"
+"""What a report says of a seed that was given as a number: anyone who knows it can compute the noise."""
+SEED = Pattern("'fixed', or 'sha256:' and 64 hexadecimal digits", "fixed|sha256:[0-9a-f]{64}")
 REQUEST_DIGEST = Pattern("'sha256:' and 64 hexadecimal digits", "sha256:[0-9a-f]{64}")
 
 NamedList = tuple[str, Sequence[object]]

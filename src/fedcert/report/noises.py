@@ -20,12 +20,14 @@ class Noise:
         norm: the norm in which its radii are measured, such as "l2".
         radius: standard deviation and error bound (below one half) -> certified radius.
         description: one line about it.
+        on_lattice: whether it can be rounded to a lattice and drawn exactly.
     """
 
     name: str
     norm: str
     radius: Callable[[float, float], float]
     description: str
+    on_lattice: bool = False
 
     def certified_radius(self, sigma: float, error_bound: float) -> float:
         """The radius within which the smoothed classifier keeps a class of probability at least 1 - error_bound.
@@ -51,8 +53,8 @@ def _uniform_radius(sigma: float, error_bound: float) -> float:
 
 
 _OWN = (
-    Noise("gaussian", "l2", _gaussian_radius, "independent normal noise on every input coordinate"),
-    Noise("uniform", "l1", _uniform_radius, "independent uniform noise on [-√3·sigma, √3·sigma]"),
+    Noise("gaussian", "l2", _gaussian_radius, "independent normal noise on every input coordinate", True),
+    Noise("uniform", "l1", _uniform_radius, "independent uniform noise on [-√3·sigma, √3·sigma]", True),
 )
 NOISES = {noise.name: noise for noise in _OWN}
 """Every noise by its name, the default first; `certification.perturbation.register_perturbation` adds to it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedcert._schema.declare import TablePlace, defaulting, optional, required
-from fedcert._schema.field_types import LARGEST_COUNT, Enumerated, ModelName, Text, Timestamp, Whole
+from fedcert._schema.field_types import LARGEST_COUNT, Enumerated, ModelName, Number, Text, Timestamp, Whole
 from fedcert._schema.record import Nested
 from fedcert.errors import InvalidValue, preview
 from fedcert.report import fields
@@ -40,6 +40,9 @@ class Report(TableRow):
             inflation of the variance that was estimated from the counts will not do.
         largest_group: examples in the largest of these groups.
         samples: noisy samples drawn, selection included.
+        seed: of the noise: the commitment to a secret one, or "fixed" where it was given, so that others may know the
+            noise; null in reports of others' software.
+        time_budget: seconds after which the client was to stop, whether or not it had to; null where there was none.
         software: what wrote the report.
         created: when.
         signature: of the client; null in an unsigned report.
@@ -71,6 +74,8 @@ class Report(TableRow):
     design_effect: tuple[float, ...] | None = optional(fields.DESIGN_EFFECT, place=COUNTED)
     largest_group: int | None = optional(Whole(least=1), place=COUNTED)
     samples: int | None = optional(Whole(), place=NOTED)
+    seed: str | None = optional(fields.SEED, later=True, place=NOTED)
+    time_budget: float | None = optional(Number(above=0), later=True, place=NOTED)
     software: str | None = optional(Text(), place=NOTED)
     created: str | None = optional(Timestamp(), place=NOTED)
     signature: Signature | None = optional(Nested(Signature), later=True, place=EXTRA)

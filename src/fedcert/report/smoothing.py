@@ -26,6 +26,9 @@ DEFAULT_TOLERANCE = 0.005
 DEFAULT_SAMPLES = {"sequential": 10_000, "fixed": 1000}
 """n where it is not given: the most samples of an example, or all of them, as in the published procedure."""
 
+LARGEST_LATTICE = 65_535
+"""Steps of images of 16 bits."""
+
 PRECISIONS = ("float32", "tf32", "bfloat16")
 """The arithmetics in which a classifier may run, the default of requests first."""
 
@@ -49,6 +52,8 @@ class Smoothing(Record):
         tolerance: sequential: about the most certified accuracy that giving up on examples may cost at any radius; None
             for the fixed procedure.
         precision: the arithmetic in which the classifier really ran: the certificate is about that one.
+        lattice: m where all inputs are multiples of 1/m, and noise is rounded to these and drawn exactly: 255 for
+            images of 8 bits; None where noise is added in floating point.
 
     Examples:
         >>> Smoothing(sigma=0.25, n=1000).largest_radius
@@ -68,12 +73,17 @@ class Smoothing(Record):
     procedure: str = defaulting(Enumerated(("fixed", "sequential")), "fixed")
     tolerance: float | None = optional(Number(least=0, below=1))
     precision: str = defaulting(Enumerated(PRECISIONS), "float32")
+    lattice: int | None = optional(Whole(least=1, most=LARGEST_LATTICE), later=True)
 
     def check_consistency(self) -> None:
-        """Check that noise and norm, procedure and tolerance go together."""
+        """Check that noise and norm, noise and lattice, procedure and tolerance go together."""
         norm = NOISES[self.noise].norm
         if self.norm != norm:
             raise InvalidValue("norm", f"'{norm}', which {self.noise} noise certifies radii in", self.norm)
+        if self.lattice is not None and not NOISES[self.noise].on_lattice:
+            raise InvalidValue(
+                "lattice", f"left out (null) with {self.noise} noise, which is not drawn on one", self.lattice
+            )
         if self.procedure == "fixed" and self.tolerance is not None:
             rule = "left out (null) with the fixed procedure, which never gives up"
             raise InvalidValue("tolerance", rule, self.tolerance)

@@ -51,7 +51,7 @@ def onnx_file(
 
 
 def test_an_onnx_model_gives_the_counts_of_the_same_function(tmp_path: Path) -> None:
-    settings = {"sigma": 0.25, "client": "a", "n": 200}
+    settings = {"seed": 0, "sigma": 0.25, "client": "a", "n": 200}
     by_file = certify(onnx_classifier(onnx_file(tmp_path / "m.onnx")), X, Y, **settings)
     by_function = certify(lambda batch: batch @ WEIGHT, X, Y, model_id="m", **settings)
     assert by_file.certified_counts == by_function.certified_counts
@@ -60,7 +60,7 @@ def test_an_onnx_model_gives_the_counts_of_the_same_function(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("options", [{"batch": 7}, {"batch": 1}, {"labels": True}, {"external": True}])
 def test_onnx_models_of_other_forms_give_the_same_counts(tmp_path: Path, options: dict[str, object]) -> None:
-    settings = {"sigma": 0.25, "client": "a", "n": 200}
+    settings = {"seed": 0, "sigma": 0.25, "client": "a", "n": 200}
     usual = certify(onnx_classifier(onnx_file(tmp_path / "m.onnx")), X, Y, **settings)
     other = certify(onnx_classifier(onnx_file(tmp_path / "o.onnx", **options)), X, Y, **settings)
     assert other.certified_counts == usual.certified_counts
@@ -193,7 +193,7 @@ def test_modes_are_put_back() -> None:
     module[0].eval()
     seen: list[bool] = []
     module.register_forward_pre_hook(lambda part, _: seen.append(any(one.training for one in part.modules())))
-    certify(module, X, Y, sigma=0.25, client="a", n=100)
+    certify(module, X, Y, sigma=0.25, client="a", n=100, seed=0)
     assert not any(seen)
     assert module.training
     assert module[1].training
@@ -263,7 +263,7 @@ def test_devices_for_onnx_are_checked(tmp_path: Path) -> None:
 
 def test_a_path_is_an_onnx_model_in_python_too(tmp_path: Path) -> None:
     path = onnx_file(tmp_path / "m.onnx")
-    settings = {"sigma": 0.25, "client": "a", "n": 200}
+    settings = {"seed": 0, "sigma": 0.25, "client": "a", "n": 200}
     assert (
         certify(str(path), X, Y, **settings).certified_counts
         == certify(onnx_classifier(path), X, Y, **settings).certified_counts
@@ -296,9 +296,9 @@ def test_neither_autocast_nor_torchs_newer_precision_switch_gets_in_the_way() ->
     seen: list[torch.dtype] = []
     module = torch.nn.Linear(3, 2)
     module.register_forward_hook(lambda *parts: seen.append(parts[2].dtype))
-    plain = certify(module, X, Y, sigma=0.25, client="a", n=100)
+    plain = certify(module, X, Y, sigma=0.25, client="a", n=100, seed=0)
     with torch.autocast("cpu", torch.bfloat16):
-        assert certify(module, X, Y, sigma=0.25, client="a", n=100).certified_counts == plain.certified_counts
+        assert certify(module, X, Y, sigma=0.25, client="a", n=100, seed=0).certified_counts == plain.certified_counts
     assert set(seen) == {torch.float32}
     code = (
         "import numpy as np, torch, fedcert; torch.backends.fp32_precision = 'ieee'; "

@@ -20,9 +20,10 @@ from fedcert.certification.samplers.numpy_sampler import ArraySampler
 from fedcert.certification.samplers.protocol import Sampler
 from fedcert.certification.samplers.torch_cpu import CpuSampler
 from fedcert.certification.samplers.torch_gpu import DeviceSampler
-from fedcert.certification.streams import Phase, Streams
+from fedcert.certification.seeds import Seed
+from fedcert.certification.streams import Phase, Stream, Streams, key_of
 
-STREAMS = Streams(7, "site-07")
+STREAMS = Streams(Seed.fixed(7), "site-07")
 
 
 def linear(seed: int = 0) -> torch.nn.Module:
@@ -118,7 +119,7 @@ def test_the_noise_is_normal_independent_and_of_the_asked_deviation(kind: str) -
 
 def test_streams_differ_by_client_seed_example_phase_and_block() -> None:
     seeds = {
-        Streams(seed, client).stream(index, phase, block)
+        Streams(Seed.fixed(seed), client).stream(key_of(index), phase, block)
         for seed in (0, 1)
         for client in ("a", "b", "1\0a")
         for index in (0, 1)
@@ -126,19 +127,20 @@ def test_streams_differ_by_client_seed_example_phase_and_block() -> None:
         for block in (0, 1)
     }
     assert len(seeds) == 2 * 3 * 2 * 3 * 2
-    assert all(0 <= seed < 2**63 for seed in seeds)
+    assert all(len(seed) == 32 for seed in seeds)
     # A generator that kept only the low 32 bits of its seed would let streams coincide.
     first, second = np.empty(8, np.float32), np.empty(8, np.float32)
-    Gaussian(1.0).fill(7, first)
-    Gaussian(1.0).fill(7 + 2**40, second)
+    Gaussian(1.0).fill(Stream(bytes(32)), first)
+    Gaussian(1.0).fill(Stream(bytes(15) + b"\1" + bytes(16)), second)
     assert not np.array_equal(first, second)
-    assert Streams(0, "a").stream(5, Phase.SELECTION, 0) == Streams(0, "a").stream(5, Phase.SELECTION, 0)
+    same = [Streams(Seed.fixed(0), "a").stream(key_of(5), Phase.SELECTION, 0) for _ in range(2)]
+    assert same[0] == same[1]
 
 
 def test_units_cover_every_sample_once_and_are_never_split() -> None:
     image = np.zeros(2, np.float32)
     examples = [
-        InFlight(image, ExampleState(index), phase=Phase.ESTIMATION, first=first, samples=250)
+        InFlight(image, ExampleState(index), key_of(index), phase=Phase.ESTIMATION, first=first, samples=250)
         for index, first in ((10, 0), (20, 300))
     ]
     blocks = [block for batch in batches(examples, STREAMS, 120, 100) for block in batch]
@@ -151,7 +153,7 @@ def test_units_cover_every_sample_once_and_are_never_split() -> None:
         (1, 50),
     ]
     assert [block.stream for block in blocks] == [
-        STREAMS.stream(index, Phase.ESTIMATION, number)
+        STREAMS.stream(key_of(index), Phase.ESTIMATION, number)
         for index, number in ((10, 0), (10, 1), (10, 2), (20, 3), (20, 4), (20, 5))
     ]
 
@@ -171,8 +173,8 @@ def test_samples_in_parts_are_the_samples_at_once(kind: str) -> None:
 
 
 def test_batches_fit_the_example() -> None:
-    assert fitting_batch((3, 32, 32)) == 1365
-    assert fitting_batch((4,)) == 4096
+    assert fitting_batch((3, 64, 64)) == 341
+    assert fitting_batch((4,)) == 1000
     assert fitting_batch((10_000_000,)) == 1
 
 
@@ -331,7 +333,7 @@ def test_the_batch_fits_the_largest_activation() -> None:
     sampler = CpuSampler(wide, 3, Gaussian(0.5), STREAMS)
     sampler.counts(in_flight(IMAGES[:1], [0], Phase.ESTIMATION, 10))
     assert sampler.batch_size == 25  # four times in a block of 100; 32 would fit
-    assert fitting_batch((6,)) == 4096
+    assert fitting_batch((6,)) == 1000
 
 
 @pytest.mark.parametrize("text", ["CUDA error: unspecified launch failure\nand more", "cuDNN error: it is gone"])

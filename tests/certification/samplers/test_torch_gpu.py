@@ -15,6 +15,7 @@ from fedcert import FedcertWarning, certify
 from fedcert.certification.certificate import in_flight
 from fedcert.certification.models.classifiers import classifier_of
 from fedcert.certification.perturbation import Gaussian
+from fedcert.certification.seeds import Seed
 from fedcert.certification.streams import Phase, Streams
 from fedcert.lab.networks import mobilenet_v2_cifar10, resnet18_cifar10
 from fedcert.report import Smoothing
@@ -34,7 +35,7 @@ def network() -> torch.nn.Module:
 def counts(batch_size: int | None, samples: int = 250, seed: int = 7) -> np.ndarray:
     classifier = classifier_of(network(), device="cuda")
     with classifier.running("float32"):
-        sampler = classifier.sampler(4, Gaussian(0.5), Streams(seed, "site"), batch_size)
+        sampler = classifier.sampler(4, Gaussian(0.5), Streams(Seed.fixed(seed), "site"), batch_size)
         return sampler.counts(in_flight(IMAGES, range(9), Phase.ESTIMATION, samples))
 
 
@@ -54,7 +55,7 @@ def test_batch_size_changes_nothing_but_ties() -> None:
 def test_the_gpu_estimates_what_the_cpu_does() -> None:
     classifier = classifier_of(network())
     with classifier.running("float32"):
-        sampler = classifier.sampler(4, Gaussian(0.5), Streams(7, "site"), None)
+        sampler = classifier.sampler(4, Gaussian(0.5), Streams(Seed.fixed(7), "site"), None)
         other = sampler.counts(in_flight(IMAGES, range(9), Phase.ESTIMATION, 4000))
     table = np.stack([counts(None, 4000), other])
     for row in range(9):
@@ -96,7 +97,7 @@ def test_certified_radii_of_a_linear_classifier_hold() -> None:
     exact = images.astype(np.float64) @ direction.numpy().astype(np.float64)
     classifier = classifier_of(module, device="cuda")
     with classifier.running("float32"):
-        sampler = classifier.sampler(2, Gaussian(0.5), Streams(1, "test"), None)
+        sampler = classifier.sampler(2, Gaussian(0.5), Streams(Seed.fixed(1), "test"), None)
         made = certificates(sampler, images, np.ones(len(images), np.int64), settings, [0.0])
     wrong = int(np.sum((made.radius > exact) | ((made.selected != 1) & ~made.abstains)))
     assert stats.binomtest(wrong, 10_000, 0.05, alternative="greater").pvalue > 0.001
@@ -110,7 +111,7 @@ def resnet_counts(precision: str, samples: int = 2000, batch_size: int | None = 
     images = np.random.default_rng(0).random((6, 3, 32, 32)).astype(np.float32)
     classifier = classifier_of(module, device="cuda")
     with classifier.running(precision):
-        sampler = classifier.sampler(10, Gaussian(0.5), Streams(3, "site"), batch_size, precision)
+        sampler = classifier.sampler(10, Gaussian(0.5), Streams(Seed.fixed(3), "site"), batch_size, precision)
         sampler.fuse(images)
         assert sampler._fused == (precision != "float32")  # type: ignore[attr-defined]
         return sampler.counts(in_flight(images, range(6), Phase.ESTIMATION, samples))
@@ -143,7 +144,7 @@ def test_a_compiled_network_counts_the_same_but_for_ties() -> None:
     for compiled in (False, True):
         classifier = classifier_of(module, device="cuda")
         with classifier.running("bfloat16"):
-            sampler = classifier.sampler(10, Gaussian(0.5), Streams(3, "site"), 800, "bfloat16")
+            sampler = classifier.sampler(10, Gaussian(0.5), Streams(Seed.fixed(3), "site"), 800, "bfloat16")
             sampler.fuse(images)
             assert sampler.pays_to_compile
             if compiled:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fedcert._files.paths import display_path
 from fedcert.certification.data.csv_rows import Rows
-from fedcert.certification.data.local_data import LocalData
+from fedcert.certification.data.local_data import PIXEL_LEVELS, LocalData
 from fedcert.errors import DataProblem, FileProblem, require
 
 _PIXELS = 3 * 32 * 32
@@ -34,12 +34,14 @@ def images_of(rows: Rows, classes: Sequence[str] | None) -> LocalData:
     pillow = require("PIL.Image", "image files as DATA", "images")
     labels, groups = rows.labels(classes), rows.groups()
     files = [rows.path.parent / row["path"] for row in rows.rows]
-    shape = _pixels(pillow, files[0], None).shape if files else (1, 1, 1)
+    first = _pixels(pillow, files[0], None) if files else np.zeros((1, 1, 1), dtype=np.float32)
+    shape, scaled = first.shape, first * np.float32(PIXEL_LEVELS)
+    eight = bool(np.all(np.rint(scaled) / np.float32(PIXEL_LEVELS) == first))
 
     def load(part: range) -> npt.NDArray[np.float32]:
         return np.stack([_pixels(pillow, files[index], shape) for index in part])
 
-    return LocalData.of(labels, shape, load, groups)
+    return LocalData.of(labels, shape, load, groups, PIXEL_LEVELS if eight else None)
 
 
 def binary_folder(folder: Path) -> LocalData:
@@ -72,7 +74,7 @@ def binary_folder(folder: Path) -> LocalData:
         pixels = records[part.start : part.stop : part.step, before:]
         return pixels.reshape(-1, *shape).astype(np.float32) / np.float32(255)
 
-    return LocalData.of(records[:, before - 1].astype(np.int64), shape, load, None)
+    return LocalData.of(records[:, before - 1].astype(np.int64), shape, load, None, PIXEL_LEVELS)
 
 
 def _in_unit_range(image: Any, file: Path) -> npt.NDArray[np.float32]:

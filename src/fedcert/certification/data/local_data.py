@@ -24,6 +24,12 @@ _BYTES_PER_PIECE = 2**24
 """16 MiB of float32 images at a time: enough for fast reading, little beside a model."""
 _MOST_PER_PIECE = 4096
 """Examples, however small."""
+PIXEL_LEVELS = 255
+"""Steps from black to white in images of 8 bits."""
+_OFF_LATTICE = 0.01
+"""Steps that a value may be off: i/m in float32, however it was computed, is off by less where |i| < 2^16."""
+_LARGEST_STEP = 2**22
+"""Beyond it, noise and image together would not be whole numbers in float32."""
 _MOST_AT_ONCE = 2**32
 """4 GiB: what must be held in memory whole; a compressed file of a few bytes may claim any size."""
 
@@ -38,6 +44,7 @@ class LocalData:
         labels: class index of each example.
         groups: which examples belong together (several images of one patient); None where all are independent.
         shape: shape of one example.
+        lattice: m where all values are multiples of 1/m by their nature (255 for images of 8 bits); None elsewhere.
         read: opens the examples anew and gives those of an increasing range of indices in order, some at a time.
     """
 
@@ -45,12 +52,16 @@ class LocalData:
     shape: tuple[int, ...]
     read: Callable[[range], Iterator[npt.NDArray[Any]]]
     groups: npt.NDArray[Any] | None = None
+    lattice: int | None = None
 
     @classmethod
-    def of(cls, labels: Integers, shape: tuple[int, ...], load: Load, groups: npt.NDArray[Any] | None) -> LocalData:
+    def of(
+        cls, labels: Integers, shape: tuple[int, ...], load: Load, groups: npt.NDArray[Any] | None,
+        lattice: int | None = None,
+    ) -> LocalData:  # fmt: skip
         """Examples that a function gives for any increasing range of indices, asked for some at a time."""
         size = rows_per_piece(shape)
-        return cls(labels, shape, lambda wanted: (load(part) for part in parts_of(wanted, size)), groups)
+        return cls(labels, shape, lambda wanted: (load(part) for part in parts_of(wanted, size)), groups, lattice)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -74,6 +85,30 @@ class LocalData:
                 raise DataProblem(f"x[{first}] {held}")
             yield kept, images
 
+    def pieces_on(self, lattice: int | None, every: int = 1, offset: int = 0) -> Iterator[tuple[list[int], Images]]:
+        """The same, as points of a lattice: each value the float32 next to a multiple of 1/m.
+
+        Raises:
+            DataProblem: see `pieces`; or a value is off the lattice.
+        """
+        for indices, images in self.pieces(every, offset):
+            yield indices, images if lattice is None else _on_lattice(images, lattice, indices)
+
+
+def _on_lattice(images: Images, lattice: int, indices: list[int]) -> Images:
+    scaled = images * np.float32(lattice)
+    steps = np.rint(scaled)
+    far = (np.abs(scaled - steps) > _OFF_LATTICE) | (np.abs(steps) > _LARGEST_STEP)
+    if far.any():
+        first = int(np.argmax(far.reshape(len(images), -1).any(axis=1)))
+        value = float(images[first][far[first]].ravel()[0])
+        raise DataProblem(
+            f"x[{indices[first]}] must hold multiples of 1/{lattice}, the lattice on which noise is exact, but holds "
+            f"{value:.6g}; quantise the data, np.round(x * {lattice}) / {lattice}, or agree on another lattice or none"
+        )
+    steps /= np.float32(lattice)
+    return np.asarray(steps, dtype=np.float32)
+
 
 def data_of(x: npt.ArrayLike, y: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> LocalData:
     """Arrays as local data.
@@ -90,7 +125,12 @@ def data_of(x: npt.ArrayLike, y: npt.ArrayLike, groups: npt.ArrayLike | None = N
     _check_numbers(images.dtype)
     _check_shapes(images.shape, len(labels))
     together = None if groups is None else _groups(np.asarray(groups), len(labels))
-    return LocalData.of(labels, images.shape[1:], lambda part: images[part.start : part.stop : part.step], together)
+    lattice = _lattice_of(images.dtype, images.shape)
+
+    def load(part: range) -> npt.NDArray[Any]:
+        return _scaled(images[part.start : part.stop : part.step], lattice)
+
+    return LocalData.of(labels, images.shape[1:], load, together, lattice)
 
 
 def npz_data(path: Path) -> LocalData:
@@ -118,6 +158,7 @@ def npz_data(path: Path) -> LocalData:
     _check_shapes(shape, len(labels))
     _check_size(shape[1:], dtype, "one example of x")
     size = rows_per_piece(shape[1:])
+    lattice = _lattice_of(dtype, shape)
 
     def read(wanted: range) -> Iterator[npt.NDArray[Any]]:
         with _archive(path) as archive, archive.open("x.npy") as file:
@@ -128,9 +169,9 @@ def npz_data(path: Path) -> LocalData:
                 piece = np.frombuffer(_exactly(file, rows * row), dtype=dtype).reshape(rows, *shape[1:])
                 first = max(wanted.start - start, -(start - wanted.start) % wanted.step)
                 if first < rows:
-                    yield piece[first :: wanted.step]
+                    yield _scaled(piece[first :: wanted.step], lattice)
 
-    return LocalData(labels, shape[1:], read, groups)
+    return LocalData(labels, shape[1:], read, groups, lattice)
 
 
 _FAULTS = (
@@ -208,6 +249,16 @@ def _groups(groups: npt.NDArray[Any], labels: int) -> npt.NDArray[Any]:
             f"but is {groups.dtype} of shape {groups.shape}"
         )
     return groups
+
+
+def _lattice_of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int | None:
+    """The lattice of images of 8 bits; None for other numbers, and for tables, whose columns may mean anything."""
+    return PIXEL_LEVELS if dtype == np.uint8 and len(shape) > 2 else None
+
+
+def _scaled(piece: npt.NDArray[Any], lattice: int | None) -> npt.NDArray[Any]:
+    """Pixels of 8 bits as numbers from 0 to 1."""
+    return piece if lattice is None else piece.astype(np.float32) / np.float32(lattice)
 
 
 def _check_numbers(dtype: np.dtype[Any]) -> None:

@@ -12,15 +12,15 @@ import numpy as np
 from fedcert._arrays import Images, Integers
 from fedcert.certification.certificate import InFlight
 from fedcert.certification.perturbation import Perturbation
-from fedcert.certification.streams import Streams, block_size
+from fedcert.certification.streams import Stream, Streams, block_size
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _FLOATS_PER_BATCH = 2**22
 """16 MB of float32: about what the caches of a CPU hold, and memory that is used again."""
-_LARGEST_BATCH = 2**12
-"""However small the example: beyond it calls are long enough that their overhead does not show."""
+_LARGEST_BATCH = 1_000
+"""However small the example: the demo's network is no faster with more, and calls are filled up to so many."""
 
 
 class NoiseBlock(NamedTuple):
@@ -28,12 +28,12 @@ class NoiseBlock(NamedTuple):
 
     Attributes:
         row: the example's position among those that are sampled.
-        stream: the seed of the noise.
+        stream: the key of the noise.
         samples: how many.
     """
 
     row: int
-    stream: int
+    stream: Stream
     samples: int
 
 
@@ -54,7 +54,7 @@ def batches(examples: Sequence[InFlight], streams: Streams, batch_size: int, blo
             if batch and filled + size > batch_size:
                 yield batch
                 batch, filled = [], 0
-            stream = streams.stream(example.state.index, example.phase, (example.first + start) // block)
+            stream = streams.stream(example.key, example.phase, (example.first + start) // block)
             batch.append(NoiseBlock(row, stream, size))
             filled += size
     if batch:
@@ -62,16 +62,31 @@ def batches(examples: Sequence[InFlight], streams: Streams, batch_size: int, blo
 
 
 def noisy_batch(
-    examples: Sequence[InFlight], blocks: Sequence[NoiseBlock], perturbation: Perturbation
+    examples: Sequence[InFlight], blocks: Sequence[NoiseBlock], perturbation: Perturbation, multiple: int
 ) -> tuple[Images, Integers]:
-    """Perturbed images, and the position of the example that each belongs to."""
+    """Perturbed images, filled up to a multiple; and the position of the example that each belongs to, without fillers.
+
+    Args:
+        examples: the examples.
+        blocks: of their noise.
+        perturbation: what is done to them.
+        multiple: samples of a call of the model.
+    """
     sizes = [block.samples for block in blocks]
-    noisy = np.empty((sum(sizes), *examples[0].image.shape), dtype=np.float32)
+    filled = sum(sizes)
+    noisy = np.empty((-(-filled // multiple) * multiple, *examples[0].image.shape), dtype=np.float32)
     start = 0
     for block in blocks:
         perturbation.perturb(examples[block.row].image, block.stream, noisy[start : start + block.samples])
         start += block.samples
+    noisy[filled:] = examples[0].image
     return noisy, np.repeat(np.array([block.row for block in blocks], dtype=np.int64), sizes)
+
+
+def filled_up(batch: Images, multiple: int) -> Images:
+    """A batch with copies of its first image behind it, up to a multiple."""
+    missing = -len(batch) % multiple
+    return batch if not missing else np.concatenate([batch, np.repeat(batch[:1], missing, axis=0)])
 
 
 def ahead(make: Callable[[Item], Result], items: Iterable[Item], workers: int = 1) -> Iterator[Result]:

@@ -10,7 +10,7 @@ import numpy as np
 from fedcert._arrays import Images, Integers
 from fedcert.certification.certificate import InFlight
 from fedcert.certification.perturbation import Perturbation
-from fedcert.certification.samplers.blocks import ahead, batches, fitting_batch, noisy_batch
+from fedcert.certification.samplers.blocks import ahead, batches, filled_up, fitting_batch, noisy_batch
 from fedcert.certification.samplers.protocol import OnSamples, Sampler, ignore
 from fedcert.certification.streams import Streams, block_size
 
@@ -24,7 +24,7 @@ class ArraySampler(Sampler):
         classes: number of classes.
         perturbation: what is done to the input.
         streams: the seeds of what is drawn.
-        batch_size: samples per call; computed from the example's size where None.
+        batch_size: samples per call, the last one filled up; a block where None, for what a function takes is unknown.
     """
 
     predict: Callable[[Images], Integers]
@@ -37,12 +37,25 @@ class ArraySampler(Sampler):
         """See `Sampler.counts`."""
         counts = np.zeros(len(examples) * self.classes, dtype=np.int64)
         shape = examples[0].image.shape
-        batch_size = self.batch_size or fitting_batch(shape)
-        work = batches(examples, self.streams, batch_size, block_size(shape))
-        for noisy, rows in ahead(lambda blocks: noisy_batch(examples, blocks, self.perturbation), work):
-            for start in range(0, len(noisy), batch_size):
-                labels = self.predict(noisy[start : start + batch_size])
-                cells = rows[start : start + batch_size] * self.classes + labels
-                counts += np.bincount(cells, minlength=len(counts))
-                on_samples(len(labels))
+        size = self._batch(shape)
+        work = batches(examples, self.streams, max(size, fitting_batch(shape) // size * size), block_size(shape))
+        for noisy, rows in ahead(lambda blocks: noisy_batch(examples, blocks, self.perturbation, size), work):
+            cells = rows * self.classes + self._labels(noisy, size)[: len(rows)]
+            counts += np.bincount(cells, minlength=len(counts))
+            on_samples(len(rows))
         return counts.reshape(len(examples), self.classes)
+
+    def trial_size(self, shape: tuple[int, ...]) -> int:
+        """A call's samples: fewer are filled up, and take as long."""
+        return self._batch(shape)
+
+    def labels(self, batch: Images) -> Integers:
+        """See `Sampler.labels`."""
+        size = self._batch(batch.shape[1:])
+        return self._labels(filled_up(batch, size), size)[: len(batch)]
+
+    def _labels(self, batch: Images, size: int) -> Integers:
+        return np.concatenate([self.predict(batch[start : start + size]) for start in range(0, len(batch), size)])
+
+    def _batch(self, shape: tuple[int, ...]) -> int:
+        return self.batch_size or min(block_size(shape), fitting_batch(shape))

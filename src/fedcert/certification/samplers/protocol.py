@@ -42,6 +42,9 @@ class Sampler(Protocol):
             One row per example, one column per class; each row adds up to the samples of its example.
         """
 
+    def labels(self, batch: Images) -> Integers:
+        """What is predicted for each image of a batch, as it is, by calls of the same shape as in `counts`."""
+
     def fuse(self, images: Images) -> None:  # noqa: ARG002
         """Fuse the model's layers where that gives the same scores on some images; not all samplers can."""
         return
@@ -50,6 +53,5 @@ class Sampler(Protocol):
         """Compile the model for such images; not all samplers can."""
         return
 
-    def trial_size(self, shape: tuple[int, ...]) -> int:  # noqa: ARG002
-        """Samples of an example of that shape that a first timing takes: few, for some models take seconds for one."""
-        return 1
+    def trial_size(self, shape: tuple[int, ...]) -> int:
+        """Samples of an example of that shape that a first timing takes."""

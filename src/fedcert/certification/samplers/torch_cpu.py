@@ -19,7 +19,7 @@ from fedcert.certification.certificate import InFlight
 from fedcert.certification.models.answers import NAN_SCORES, check_width
 from fedcert.certification.models.torch_module import channels_last, largest_activation, scores_of
 from fedcert.certification.perturbation import Perturbation
-from fedcert.certification.samplers.blocks import NoiseBlock, ahead, batches, fitting_batch, noisy_batch
+from fedcert.certification.samplers.blocks import NoiseBlock, ahead, batches, filled_up, fitting_batch, noisy_batch
 from fedcert.certification.samplers.protocol import OnSamples, Sampler, ignore
 from fedcert.certification.streams import Streams, block_size
 from fedcert.errors import ModelProblem
@@ -72,9 +72,21 @@ class CpuSampler(Sampler):
 
     def _cells(self, examples: Sequence[InFlight], blocks: Sequence[NoiseBlock]) -> Integers:
         """Example and prediction of each sample of a batch, as one number."""
-        module = self._module()
-        noisy, rows = noisy_batch(examples, blocks, self.perturbation)
-        size = self.batch_size or len(noisy)
+        noisy, rows = noisy_batch(examples, blocks, self.perturbation, self._batch(examples[0].image))
+        return rows * self.classes + self._labels(noisy)[: len(rows)]
+
+    def trial_size(self, shape: tuple[int, ...]) -> int:
+        """A call's samples: fewer are filled up, and take as long."""
+        return self._batch(np.zeros(shape, dtype=np.float32))
+
+    def labels(self, batch: Images) -> Integers:
+        """See `Sampler.labels`."""
+        with self._workers():
+            return self._labels(filled_up(batch, self._batch(batch[0])))[: len(batch)]
+
+    def _labels(self, noisy: Images) -> Integers:
+        """What the module predicts, by calls of one size."""
+        module, size = self._module(), self.batch_size or len(noisy)
         labels = np.empty(len(noisy), dtype=np.int64)
         # The modes of torch are a thread's own.
         with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=self.precision == "bfloat16"):
@@ -85,7 +97,7 @@ class CpuSampler(Sampler):
                 if bool(scores.isnan().any()):
                     raise ModelProblem(NAN_SCORES)
                 labels[part] = scores.argmax(dim=1).numpy()
-        return rows * self.classes + labels
+        return labels
 
     def _module(self) -> torch.nn.Module:
         """This worker's own copy, for modules that keep state while they run; the weights are shared."""

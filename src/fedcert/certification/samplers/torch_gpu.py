@@ -15,10 +15,10 @@ from fedcert.certification.certificate import InFlight
 from fedcert.certification.models.answers import NAN_SCORES, check_width
 from fedcert.certification.models.torch_module import channels_last, device_errors, scores_of
 from fedcert.certification.perturbation import Perturbation
-from fedcert.certification.samplers.blocks import NoiseBlock, batches
+from fedcert.certification.samplers.blocks import NoiseBlock, batches, filled_up
 from fedcert.certification.samplers.fusion import fused, mostly_fused, scores_match
 from fedcert.certification.samplers.protocol import OnSamples, ignore
-from fedcert.certification.streams import Streams, block_size
+from fedcert.certification.streams import Stream, Streams, block_size
 from fedcert.errors import FedcertWarning, ModelProblem
 
 _DEVICE_BATCH = 16_000
@@ -78,7 +78,7 @@ class DeviceSampler:
             return
         noisy = np.empty_like(images[:_COMPARED])
         for row, image in enumerate(images[:_COMPARED]):
-            self.perturbation.perturb(image, row, noisy[row : row + 1])
+            self.perturbation.perturb(image, Stream(row.to_bytes(32, "little")), noisy[row : row + 1])
         batch = channels_last(torch.from_numpy(noisy).to(self.device))
         try:
             if scores_match(scores_of(self.module, batch), scores_of(network, batch)):
@@ -129,6 +129,15 @@ class DeviceSampler:
                 raise ModelProblem(NAN_SCORES)
             return np.asarray(counts[:-1].view(len(examples), self.classes).cpu(), dtype=np.int64)
 
+    @torch.inference_mode()
+    def labels(self, batch: Images) -> Integers:
+        """See `Sampler.labels`."""
+        with device_errors(self.device):
+            noisy = torch.from_numpy(filled_up(batch, self._batch(batch.shape[1:]))).to(self.device)
+            size = self._batch(batch.shape[1:])
+            scores = [scores_of(self._forward, channels_last(part)) for part in torch.split(noisy, size)]
+            return np.asarray(torch.cat(scores).argmax(dim=1)[: len(batch)].cpu(), dtype=np.int64)
+
     def _halve_batch(self, shape: tuple[int, ...]) -> None:
         """Halve the batch, after the device's memory ran out."""
         before = self._batch(shape)
@@ -157,11 +166,11 @@ class DeviceSampler:
         filled = sum(block.samples for block in blocks)
         size = max(self._batch(tuple(clean.shape[1:])), filled)
         noisy = torch.empty((size, *clean.shape[1:]), dtype=torch.float32, device=self.device)
-        start = 0
-        for block in blocks:
-            self.perturbation.perturb_tensor(clean[block.row], block.stream, noisy[start : start + block.samples])
-            start += block.samples
-        noisy[start:] = clean[0]
+        self.perturbation.perturb_tensors(
+            [clean[block.row] for block in blocks], [block.stream for block in blocks],
+            [block.samples for block in blocks], noisy[:filled],
+        )  # fmt: skip
+        noisy[filled:] = clean[0]
         scores = scores_of(self._forward, channels_last(noisy))
         check_width(scores.shape[1], self.classes)
         live = torch.arange(size, device=self.device) < filled

@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 import warnings
 
+import numpy as np
+
 from fedcert._arrays import Images
 from fedcert.certification.certificate import in_flight
 from fedcert.certification.samplers.protocol import Sampler
 from fedcert.certification.streams import Phase
-from fedcert.errors import FedcertWarning
+from fedcert.errors import FedcertWarning, ModelProblem
 
+_COMPARED = 64
+"""Images on which answers are compared: some of each class of most data."""
 _LONG_ENOUGH = 0.2
 """Seconds from which on a trial shows the speed: shorter ones mostly show the overhead of a call."""
 _LARGEST_SHARE = 0.05
@@ -36,6 +40,7 @@ def warm_up(sampler: Sampler, images: Images, most: int, *, sequential: bool, co
         Samples per second.
     """
     sampler.fuse(images)
+    check_own_answers(sampler, images)
     rate = measured_rate(sampler, images, most)
     if compile and not sampler.can_compile:
         warnings.warn("only torch modules on a GPU are compiled; going on without", FedcertWarning, stacklevel=3)
@@ -46,6 +51,26 @@ def warm_up(sampler: Sampler, images: Images, most: int, *, sequential: bool, co
         return rate
     sampler.compile(images)
     return measured_rate(sampler, images, most)
+
+
+def check_own_answers(sampler: Sampler, images: Images) -> None:
+    """Check, on some images, that each answer depends on its own input alone: a certificate is about a function.
+
+    Each image is given in two orders, with other images beside it, and one of them alone.
+
+    Raises:
+        ModelProblem: an answer depends on what else is in the batch, or on what came before.
+    """
+    some = images[:_COMPARED]
+    labels = sampler.labels(some)
+    changed = int(np.count_nonzero(labels != sampler.labels(some[::-1].copy())[::-1]))
+    alone = int(labels[0] != sampler.labels(some[:1])[0])
+    if changed or alone:
+        raise ModelProblem(
+            f"the model answers {max(changed, alone)} of {len(some)} inputs otherwise when it is given the same inputs "
+            "again in another order: its answer must depend on the input alone; look for randomness (dropout), memory, "
+            "or statistics over the batch (batch normalisation in training mode)"
+        )
 
 
 def measured_rate(sampler: Sampler, images: Images, most: int) -> float:

@@ -43,6 +43,7 @@ class ReportedClients:
         same_settings: whether all of them drew the same samples at the same failure probability.
         max_radius_range: the least and the most of the largest radii that the clients' settings can certify.
         excluded: client -> why it is left out.
+        fixed_seeds: the clients whose reports say that the seed of their noise was fixed.
     """
 
     clients: tuple[str, ...]
@@ -60,6 +61,7 @@ class ReportedClients:
     factors: Floats | None = None
     design_effects: Floats | None = None
     largest_groups: npt.NDArray[np.int64] | None = None
+    fixed_seeds: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, reports: Sequence[Report] | Table) -> ReportedClients:
@@ -96,6 +98,7 @@ class ReportedClients:
             excluded={table.clients[row]: "it has no test examples" for row in np.flatnonzero(sizes == 0)},
             design_effects=None if table.design_effects is None else table.design_effects[order],
             largest_groups=None if table.largest_groups is None else table.largest_groups[order],
+            fixed_seeds=tuple(sorted(table.fixed_seeds)),
         )
 
     def without_class_counts(self) -> ReportedClients:

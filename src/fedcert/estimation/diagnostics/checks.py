@@ -74,6 +74,20 @@ def same_settings(clients: Clients) -> Check:
     return Check("same settings", LOOK, None, sentence)
 
 
+def secret_seeds(clients: Clients) -> Check | None:
+    """Which clients' noise could be known beforehand; None where all is well, or nothing is said of seeds."""
+    fixed = clients.fixed_seeds if isinstance(clients, ReportedClients) else ()
+    if not fixed:
+        return None
+    named = ", ".join(preview(client) for client in fixed[:_MOST_LISTED])
+    named += f" and {len(fixed) - _MOST_LISTED} more" if len(fixed) > _MOST_LISTED else ""
+    sentence = (
+        f"The seed of the noise was fixed at {named}: the supplier of the model could know the noise, and fit the "
+        "model to it. For a test that is fine; a site that certifies in earnest leaves --seed out."
+    )
+    return Check("secret seeds", LOOK, float(len(fixed)), sentence)
+
+
 def mix_reached(total_variation: float, whose: str = "the weighted clients") -> Check:
     """How far the mix that the weights reach is from the target's."""
     verdict = OK if total_variation <= _NOTABLE else LOOK if total_variation <= _SERIOUS else DO_NOT_RELY

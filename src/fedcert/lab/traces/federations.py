@@ -58,8 +58,11 @@ def table_of(trace: Trace, parts: Sequence[Indices] | None = None, *, class_coun
     header = Header(model=trace.model, smoothing=smoothing, radii=radii, classes=trace.classes)
     try:
         return fast_table(
-            header.shared, None, [smoothing], np.zeros(len(parts), dtype=np.int32),
-            [f"client-{number:03d}" for number in range(len(parts))],
+            header.shared, [smoothing], np.zeros(len(parts), dtype=np.int32),
+            {
+                "client": [f"client-{number:03d}" for number in range(len(parts))],
+                "request": [None], "seed": [None] * len(parts),
+            },
             CountColumns(labels, rows.sum(axis=1), rows if class_counts else None),
         )  # fmt: skip
     except NotPlain:

@@ -38,8 +38,13 @@ def check_units(report: Report, budget: PrivacyBudget) -> None:
     """Check that a client's units are as the budget has them.
 
     Raises:
-        Refused: some unit has more examples than it may, or how many is unknown.
+        Refused: some unit has more examples than it may, or how many is unknown; or one may move others' counts.
     """
+    if report.time_budget is not None:
+        raise Refused(
+            f"the report of {preview(report.client)} was made under a time budget: which examples were done in time "
+            "depends on all of them, so that noise for one does not hide it; certify without --time-budget"
+        )
     if report.design_effect is None and report.largest_group in (None, 1):
         return
     if budget.unit == "example":

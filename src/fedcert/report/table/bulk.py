@@ -20,7 +20,7 @@ from fedcert.errors import InvalidValue
 from fedcert.report.fields import RADIUS_SLACK
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
-from fedcert.report.table.columns import Counts, Table, common_request, smallest
+from fedcert.report.table.columns import Counts, Table, common_request, smallest, with_fixed_seeds
 from fedcert.report.table.layout import columns_of
 
 COLUMNS = columns_of(Report)
@@ -82,20 +82,18 @@ class CountColumns:
 
 def fast_table(
     header: Mapping[str, Any],
-    request: str | None,
     smoothings: Sequence[Smoothing],
     settings: npt.NDArray[np.int32],
-    clients: Sequence[str],
+    notes: Mapping[str, Sequence[Any]],
     counts: CountColumns,
 ) -> Table:
     """The table of rows of independent examples, of which all or none disclose counts per class.
 
     Args:
         header: as of a `Table`.
-        request: as of a `Table`.
         smoothings: as of a `Table`.
         settings: as of a `Table`.
-        clients: valid names.
+        notes: valid values of the columns of notes.
         counts: what the clients counted.
 
     Raises:
@@ -107,14 +105,15 @@ def fast_table(
     no_rows = np.zeros((0, len(header["classes"]), len(header["radii"])), dtype=np.int64)
     return Table(
         header=header,
-        request=request,
+        request=common_request(notes["request"]),
         smoothings=tuple(smoothings),
         settings=settings,
-        clients=tuple(clients),
+        clients=tuple(notes["client"]),
         label_counts=counts.labels,
         certified_counts=counts.certified,
         has_class_counts=np.full(len(counts.labels), counts.class_rows is not None),
         class_rows=smallest(no_rows if counts.class_rows is None else counts.class_rows),
+        fixed_seeds=with_fixed_seeds(notes["client"], notes["seed"]),
     )
 
 
@@ -166,8 +165,7 @@ def _in_bulk(chunk: Sequence[tuple[str, Any]]) -> Table:
         raise NotPlain
     notes = validated_notes(values)
     counts = _count_columns(values, len(report.classes), len(report.radii))
-    settings, request = np.zeros(len(chunk), dtype=np.int32), common_request(notes["request"])
-    return fast_table(report.shared, request, [report.smoothing], settings, notes["client"], counts)
+    return fast_table(report.shared, [report.smoothing], np.zeros(len(chunk), dtype=np.int32), notes, counts)
 
 
 def _share_header(documents: Sequence[Any]) -> bool:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from fedcert.errors import CannotCombine
 from fedcert.report.compatibility import check_compatible, check_once, check_together, joint
+from fedcert.report.fields import FIXED_SEED
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
 from fedcert.report.sums.groups import effects_or_ones, group_bound
@@ -25,6 +26,7 @@ class Table:
     Attributes:
         header: the fields that all of them share, with the settings of one of them.
         request: digest of the request that all of them answer; None where they do not say, or not the same.
+        fixed_seeds: the clients whose reports say that their seed was fixed.
         smoothings: the settings that occur; they differ in n0, n and the failure probability only.
         settings: which of these each row has.
         clients: names, each once.
@@ -47,6 +49,7 @@ class Table:
     class_rows: npt.NDArray[np.unsignedinteger[Any]]
     design_effects: npt.NDArray[np.float64] | None = None
     largest_groups: Counts | None = None
+    fixed_seeds: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.clients)
@@ -109,6 +112,7 @@ class Table:
             class_rows=smallest(np.array(rows, dtype=np.int64).reshape(shape)),
             design_effects=np.array(effects) if grouped else None,
             largest_groups=np.array(groups, dtype=np.int64) if grouped else None,
+            fixed_seeds=with_fixed_seeds((report.client for report in reports), (report.seed for report in reports)),
         )
 
     @classmethod
@@ -143,6 +147,7 @@ class Table:
             class_rows=np.concatenate([table.class_rows for table in tables]),
             design_effects=np.concatenate([table.effects() for table in tables]) if grouped else None,
             largest_groups=np.concatenate([table.groups() for table in tables]) if grouped else None,
+            fixed_seeds=tuple(client for table in tables for client in table.fixed_seeds),
         )
 
     def effects(self) -> npt.NDArray[np.float64]:
@@ -163,6 +168,11 @@ def common_request(requests: Iterable[str | None]) -> str | None:
     """The request that all reports answer; None where they answer several, or none."""
     distinct = set(requests)
     return distinct.pop() if len(distinct) == 1 else None
+
+
+def with_fixed_seeds(clients: Iterable[str], seeds: Iterable[str | None]) -> tuple[str, ...]:
+    """The clients whose seed was fixed."""
+    return tuple(client for client, seed in zip(clients, seeds, strict=True) if seed == FIXED_SEED)
 
 
 def smallest(counts: Counts) -> npt.NDArray[np.unsignedinteger[Any]]:

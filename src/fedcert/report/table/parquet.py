@@ -28,7 +28,7 @@ from fedcert.report.compatibility import SETTINGS_PER_CLIENT, check_compatible, 
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
 from fedcert.report.table.bulk import COLUMNS, NOTES, ROW_BY_ROW, CountColumns, NotPlain, fast_table, validated_notes
-from fedcert.report.table.columns import Counts, Table, common_request
+from fedcert.report.table.columns import Counts, Table
 from fedcert.report.table.layout import arrow_type, fields_at, header_type
 
 SUFFIX = ".parquet"
@@ -231,8 +231,7 @@ class RowBatch:
         if any(self._has(name) for name in (*ROW_BY_ROW, EXTRA_COLUMN)):
             raise NotPlain
         notes = validated_notes({column.name: self._values(column.name, column.default) for column in NOTES})
-        request, clients = common_request(notes["request"]), notes["client"]
-        return fast_table(self.header.shared, request, *self._settings(), clients, self._counts())
+        return fast_table(self.header.shared, *self._settings(), notes, self._counts())
 
     def _has(self, name: str) -> bool:
         """Whether a column is there and not all null."""

@@ -1,0 +1,117 @@
+"""The seed of a client's noise: secret, kept at the site, committed to in the report.
+
+The supplier of the model must not know the noise beforehand: a model can be made that is right under that noise and
+nowhere else. So the site draws the seed from its system, and the report has a commitment to it, which an audit opens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Self
+
+from fedcert._files.atomic import write_whole
+from fedcert._files.documents import read_record
+from fedcert._files.paths import make_folder, state_folder
+from fedcert._schema.declare import required
+from fedcert._schema.field_types import Pattern
+from fedcert._schema.record import Record
+from fedcert.report.fields import FIXED_SEED
+
+_BYTES = 32
+"""256 bits: the key of the hash that streams come from."""
+
+
+@dataclass(frozen=True)
+class Seed:
+    """256 bits that all of a client's noise follows from.
+
+    Attributes:
+        secret: the bits.
+        is_fixed: whether the user gave it as a number, for a test or a reproduction.
+    """
+
+    secret: bytes
+    is_fixed: bool = False
+
+    @classmethod
+    def drawn(cls) -> Self:
+        """A secret one, from the system."""
+        return cls(secrets.token_bytes(_BYTES))
+
+    @classmethod
+    def fixed(cls, number: int) -> Self:
+        """The one that a number stands for."""
+        return cls(hashlib.sha256(f"fedcert fixed seed\0{number}".encode()).digest(), is_fixed=True)
+
+    @property
+    def statement(self) -> str:
+        """What the report says of it: "fixed", or the commitment to a secret one."""
+        return FIXED_SEED if self.is_fixed else self.commitment
+
+    @property
+    def commitment(self) -> str:
+        """A hash from which nothing of the seed follows, and that no other seed has."""
+        return "sha256:" + hashlib.sha256(b"fedcert seed commitment\0" + self.secret).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptSeed(Record):
+    """A secret seed as its site keeps it.
+
+    Attributes:
+        seed: 256 bits in hexadecimal digits.
+        work: digest of what it was drawn for: client, model, settings and request. Other work gets a seed of its own.
+    """
+
+    SCHEMA: ClassVar[str] = "fedcert/seed/1"
+    NOUN: ClassVar[str] = "seed"
+    REMEDY: ClassVar[str | None] = "use the file that 'fedcert certify' wrote beside the report"
+
+    seed: str = required(Pattern("64 hexadecimal digits", "[0-9a-f]{64}"))
+    work: str = required(Pattern("'sha256:' and 64 hexadecimal digits", "sha256:[0-9a-f]{64}"))
+
+    @property
+    def value(self) -> Seed:
+        """The seed itself."""
+        return Seed(bytes.fromhex(self.seed))
+
+
+def seed_file_of(client: str, request: str) -> Path:
+    """Where a client that an engine asks keeps the seed of a request: in the folder of this user's programs' state.
+
+    Args:
+        client: its name.
+        request: the request's digest.
+
+    Raises:
+        FileProblem: the folder cannot be made.
+    """
+    folder = state_folder() / "seeds"
+    make_folder(folder)
+    name = hashlib.sha256(f"{client}\0{request}".encode()).hexdigest()
+    return folder / f"{name[:32]}.seed"
+
+
+def kept_seed(path: Path, work: str) -> Seed | None:
+    """The seed that a site kept for this work; None where there is none.
+
+    Raises:
+        InvalidValue: the file holds something else.
+        FileProblem: it cannot be read.
+    """
+    if not path.exists():
+        return None
+    kept = read_record(path, KeptSeed)
+    return kept.value if kept.work == work else None
+
+
+def keep_seed(path: Path, seed: Seed, work: str) -> None:
+    """Write a secret seed to a file that its owner alone can read.
+
+    Raises:
+        FileProblem: it cannot be written.
+    """
+    write_whole(path, KeptSeed(seed=seed.secret.hex(), work=work).dumps(), secret=True)
