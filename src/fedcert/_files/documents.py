@@ -25,20 +25,24 @@ SUFFIXES = (*JSON_SUFFIXES, ".parquet")
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # where a surrogate is written, a lone one may be
 
 
-def read_documents(path: Path) -> Iterator[tuple[str, Any]]:
+def read_documents(path: Path, suffixes: tuple[str, ...] = JSON_SUFFIXES) -> Iterator[tuple[str, Any]]:
     """The JSON documents of a file, each with its place, for messages.
 
+    Args:
+        path: the file.
+        suffixes: what its name may end in.
+
     Raises:
-        CallError: there is no such file, or its name does not end in .json, .ndjson or .jsonl.
+        CallError: there is no such file, or its name ends in something else.
         FileProblem: it cannot be read, is too large, or is not JSON.
     """
-    for place, text in read_texts(path):
+    for place, text in read_texts(path, suffixes):
         yield place, parse(text, place)
 
 
-def read_texts(path: Path) -> Iterator[tuple[str, bytes]]:
+def read_texts(path: Path, suffixes: tuple[str, ...] = JSON_SUFFIXES) -> Iterator[tuple[str, bytes]]:
     """The documents of a file before they are parsed, so that one broken document does not hide the others."""
-    check_readable(path, JSON_SUFFIXES)
+    check_readable(path, suffixes)
     place = display_path(path)
     try:
         with path.open("rb") as file:
@@ -79,16 +83,15 @@ def files_in(path: Path, *, may_be_empty: bool = False) -> list[Path]:
     return files
 
 
-def read_record(path: Path, kind: type[Record]) -> Any:
-    """The single record of a kind that a .json file holds.
+def read_record(path: Path, kind: type[Record], suffix: str = ".json") -> Any:
+    """The single record of a kind that a file holds.
 
     Raises:
-        CallError: there is no such file, or it does not end in .json.
+        CallError: there is no such file, or it does not end in the suffix.
         FileProblem: it cannot be read or parsed.
         InvalidValue: it breaks a rule of its schema.
     """
-    check_readable(path, (".json",))
-    ((place, document),) = read_documents(path)
+    ((place, document),) = read_documents(path, (suffix,))
     return kind.from_json(document, place)
 
 

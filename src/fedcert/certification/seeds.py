@@ -20,6 +20,7 @@ from fedcert._schema.field_types import Pattern
 from fedcert._schema.record import Record
 from fedcert.report.fields import FIXED_SEED
 
+SEED_SUFFIX = ".seed"
 _BYTES = 32
 """256 bits: the key of the hash that streams come from."""
 
@@ -92,7 +93,7 @@ def seed_file_of(client: str, request: str) -> Path:
     folder = state_folder() / "seeds"
     make_folder(folder)
     name = hashlib.sha256(f"{client}\0{request}".encode()).hexdigest()
-    return folder / f"{name[:32]}.seed"
+    return folder / f"{name[:32]}{SEED_SUFFIX}"
 
 
 def kept_seed(path: Path, work: str) -> Seed | None:
@@ -104,8 +105,20 @@ def kept_seed(path: Path, work: str) -> Seed | None:
     """
     if not path.exists():
         return None
-    kept = read_record(path, KeptSeed)
+    kept = read_seed(path)
     return kept.value if kept.work == work else None
+
+
+def read_seed(path: Path) -> KeptSeed:
+    """What `keep_seed` wrote.
+
+    Raises:
+        CallError: there is no such file.
+        InvalidValue: it holds something else.
+        FileProblem: it cannot be read.
+    """
+    kept: KeptSeed = read_record(path, KeptSeed, SEED_SUFFIX)
+    return kept
 
 
 def keep_seed(path: Path, seed: Seed, work: str) -> None:

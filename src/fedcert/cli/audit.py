@@ -10,7 +10,7 @@ from typer import Argument, Option
 from fedcert.certification.audit import audit_report
 from fedcert.certification.data.sources import load_data
 from fedcert.certification.models.loading import load_classifier
-from fedcert.certification.seeds import KeptSeed, Seed
+from fedcert.certification.seeds import Seed, read_seed
 from fedcert.cli import options
 from fedcert.cli.certify import progress_bar
 from fedcert.cli.console import print_json, print_result, progress
@@ -38,7 +38,7 @@ def audit(
     if (seed_file is None) == (seed is None):
         raise CallError("give --seed-file FILE, or --seed NUMBER where the report's seed was fixed")
     own: Report = read_record(report, Report)
-    used = Seed.fixed(seed) if seed is not None else read_record(seed_file, KeptSeed).value  # type: ignore[arg-type]
+    used = Seed.fixed(seed) if seed is not None else read_seed(seed_file).value  # type: ignore[arg-type]
     local = load_data(data, own.classes)
     classifier = load_classifier(model, weights=weights, model_id=model_id, device=device)
     listener = progress_bar(None)

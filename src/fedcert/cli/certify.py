@@ -18,7 +18,7 @@ from fedcert.certification.models.loading import load_classifier
 from fedcert.certification.plan import check_request, plan_certification
 from fedcert.certification.precision import BFLOAT16_GAIN
 from fedcert.certification.progress import ProgressListener
-from fedcert.certification.seeds import keep_seed
+from fedcert.certification.seeds import SEED_SUFFIX, keep_seed
 from fedcert.cli import options
 from fedcert.cli.console import duration, print_json, print_note, print_result, print_status, progress
 from fedcert.cli.inputs import files_among, names_in, option, radii_of, seconds_of, wrong_option
@@ -105,7 +105,7 @@ def certify(
     listener = progress_bar(site.request)
     written = None if dry_run else out
     journal = None if written is None else written.with_name(f"{written.name}.journal")
-    seed_file = None if written is None else written.with_suffix(".seed")
+    seed_file = None if written is None else written.with_suffix(SEED_SUFFIX)
     try:
         with progress() as listener.bar:
             result = certify_dataset(plan, classifier, local, listener, journal, seed_file)
@@ -237,7 +237,9 @@ def _summary(report: Report, out: Path, stays: bool) -> None:
     else:
         print_result(f"Wrote {out}, which is all that needs to leave this machine.")
         if report.seed != FIXED_SEED:
-            print_result(f"{out.with_suffix('.seed')} has the secret seed of the noise: keep it here, for an audit.")
+            print_result(
+                f"{out.with_suffix(SEED_SUFFIX)} has the secret seed of the noise: keep it here, for an audit."
+            )
 
 
 def progress_bar(request: Request | None) -> _ProgressBar:

@@ -1,0 +1,119 @@
+"""One example more or less moves one cell: the sensitivity that differential privacy rests on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper
+
+from fedcert import CallError, certify
+from fedcert.certification.models.loading import onnx_classifier
+from fedcert.certification.seeds import Seed
+from fedcert.certification.streams import Streams, example_keys
+from fedcert.errors import Refused
+from fedcert.privacy.dp.mechanism import cells_of, released
+from fedcert.report.privacy import PrivacyBudget
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.integers(0, 17, (30, 3)).astype(np.float32) / 16
+X[9] = X[3]  # equal images, of one class and of two
+X[20] = X[4]
+WEIGHT = RANDOM.normal(size=(3, 3)).astype(np.float32)
+Y = (X @ WEIGHT).argmax(axis=1)
+Y[20] = (Y[4] + 1) % 3
+GROUPS = np.arange(30) // 2
+
+
+def linear() -> torch.nn.Module:
+    module = torch.nn.Linear(3, 3, bias=False)
+    with torch.no_grad():
+        module.weight.copy_(torch.from_numpy(WEIGHT.T))
+    return module
+
+
+def onnx_file(path: Path) -> Path:
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in ("x", "scores")]
+    weight = numpy_helper.from_array(WEIGHT, "weight")
+    nodes = [helper.make_node("MatMul", ["x", "weight"], ["scores"])]
+    graph = helper.make_graph(nodes, "linear", values[:1], values[1:], [weight])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    return path
+
+
+def models(tmp_path: Path) -> dict[str, tuple[Any, dict[str, str]]]:
+    return {
+        "torch": (linear(), {}),
+        "onnx": (onnx_classifier(onnx_file(tmp_path / "m.onnx")), {}),
+        "callable": (lambda batch: batch @ WEIGHT, {"model_id": "m"}),
+    }
+
+
+@pytest.mark.parametrize("lattice", [None, 16])
+@pytest.mark.parametrize("procedure", ["fixed", "sequential"])
+@pytest.mark.parametrize("kind", ["torch", "onnx", "callable"])
+def test_neighbouring_data_moves_one_cell_by_one(
+    kind: str, procedure: str, lattice: int | None, tmp_path: Path
+) -> None:
+    model, named = models(tmp_path)[kind]
+    grouped = kind == "callable"
+
+    def cells(kept: np.ndarray, **changes: Any) -> np.ndarray:
+        settings = {"client": "a", "sigma": 0.25, "n": 300, "procedure": procedure, "seed": 1, "lattice": lattice}
+        groups = GROUPS[kept] if grouped else None
+        report = certify(
+            model, X[kept], Y[kept], groups=groups, classes=["0", "1", "2"], class_counts=True,
+            **{**settings, **named, **changes},
+        )  # fmt: skip
+        return cells_of(report)
+
+    everything = np.arange(30)
+    whole, third = cells(everything), cells(everything, every=3)
+    changes = set()
+    for place in (0, 3, 4, 9, 20, 29):
+        left = np.delete(everything, place)
+        assert np.abs(whole - cells(left)).sum() == 1
+        moved = np.abs(third - cells(left, every=3)).sum()
+        assert moved <= 1
+        changes.add(int(moved))
+    assert np.array_equal(whole, cells(RANDOM.permutation(30)))  # nor does the order matter
+    assert cells(everything, seed=2).tolist() != whole.tolist()
+
+
+def test_every_takes_one_in_so_many_whatever_the_others_are() -> None:
+    streams = Streams(Seed.fixed(0), "a")
+    x = np.random.default_rng(1).random((3_000, 2)).astype(np.float32)
+    keys = list(example_keys((image, 0) for image in x))
+    chosen = [key for key in keys if streams.takes(key, 5)]
+    assert 500 < len(chosen) < 700
+    assert set(chosen) >= {key for key in keys[:100] if streams.takes(key, 5)}
+    other = Streams(Seed.fixed(1), "a")
+    assert {key for key in keys if other.takes(key, 5)} != set(chosen)
+    assert all(streams.takes(key, 1) for key in keys)
+
+
+def test_a_time_budget_is_said_and_keeps_noise_away() -> None:
+    settings = {
+        "client": "a",
+        "sigma": 0.25,
+        "n": 100,
+        "model_id": "m",
+        "class_counts": True,
+        "classes": ["0", "1", "2"],
+    }
+    report = certify(lambda batch: batch @ WEIGHT, X, Y, time_budget=60, **settings)
+    assert report.examples == 30
+    assert report.time_budget == 60
+    with pytest.raises(
+        Refused, match="^the report of 'a' was made under a time budget: which examples were done in time"
+    ):
+        released(report, PrivacyBudget(epsilon=1.0))
+    plain = certify(lambda batch: batch @ WEIGHT, X, Y, **settings)
+    assert "time_budget" not in plain.to_json()
+    assert released(plain, PrivacyBudget(epsilon=1.0)).private is not None
+    with pytest.raises(CallError, match="leaves none of the 30 examples here"):
+        certify(lambda batch: batch @ WEIGHT, X, Y, every=10**9, **settings)
