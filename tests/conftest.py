@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 
 import pytest
@@ -9,11 +11,8 @@ import pytest
 import factories
 from fedcert import Report
 
-
-@pytest.fixture(autouse=True)
-def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What clients keep between runs goes to a folder of the test's own."""
-    monkeypatch.setenv("FEDCERT_STATE", str(tmp_path_factory.getbasetemp() / "state"))
+_STATE = tempfile.TemporaryDirectory(prefix="fedcert-state-")
+os.environ["FEDCERT_STATE"] = _STATE.name  # what clients keep between runs, in processes that tests start too
 
 
 @pytest.fixture

@@ -178,6 +178,25 @@ def test_an_engines_client_gives_the_same_answer_twice(tmp_path: Path) -> None:
     assert reply("a", seed_file=kept)["seed"] == read_seed(kept).value.commitment
 
 
+def test_work_that_breaks_off_has_its_seed_kept_already(tmp_path: Path) -> None:
+    calls = 0
+
+    def breaks(batch: np.ndarray) -> np.ndarray:
+        nonlocal calls
+        calls += 1
+        if calls == 20:
+            raise KeyboardInterrupt
+        return (batch[:, 0] > 0.5).astype(int)
+
+    settings = {"client": "a", "sigma": 0.25, "n": 300, "model_id": "m", "seed_file": tmp_path / "s.seed"}
+    with pytest.raises(KeyboardInterrupt):
+        certify(breaks, X, Y, **settings)
+    kept = read_seed(tmp_path / "s.seed").value
+    reports = [certify(breaks, X, Y, **settings) for _ in range(2)]
+    assert {report.seed for report in reports} == {kept.commitment}
+    assert reports[0].certified_counts == reports[1].certified_counts
+
+
 def test_seeds_of_other_work_are_not_used(tmp_path: Path) -> None:
     seed, work = Seed.drawn(), "sha256:" + "a" * 64
     assert kept_seed(tmp_path / "s.seed", work) is None

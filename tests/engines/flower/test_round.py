@@ -18,6 +18,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordD
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedcert import certify
+from fedcert.certification.seeds import seed_file_of
 from fedcert.engines import versions
 from fedcert.engines.client import examples_of
 from fedcert.engines.flower import SUPPORTED, answer, certify_round, certifying, transport
@@ -53,8 +54,17 @@ def test_the_reports_are_those_of_certify_in_one_process(tmp_path: Path) -> None
         request = folder.request
     assert request.roster == tuple(sorted(DATA))
     for client, (x, y) in DATA.items():
-        own = certify(network(), x, y, client=client, request=request, class_counts=True)
-        for name in ("label_counts", "certified_counts", "class_certified_counts", "abstained", "samples", "model"):
+        kept = seed_file_of(client, request.digest)  # secret, and the same when the client is asked again
+        own = certify(network(), x, y, client=client, request=request, class_counts=True, seed_file=kept)
+        for name in (
+            "label_counts",
+            "certified_counts",
+            "class_certified_counts",
+            "abstained",
+            "samples",
+            "model",
+            "seed",
+        ):
             assert getattr(own, name) == getattr(reports[client], name)
     assert json.loads((tmp_path / "run" / "estimate.json").read_text())["clients"] == 3
 

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("flwr")
 
 from fedcert import Report, Request, certify
+from fedcert.certification.seeds import seed_file_of
 from fedcert.rounds import RunFolder
 from flower_processes import COMPARED, Flower, app_in, flower, trained_weights
 
@@ -33,7 +34,8 @@ def own_reports(request: Request, weights: Path, partitions: int) -> dict[str, R
     for number in range(partitions):
         _, (x, y) = load_data({"partition-id": number, "num-partitions": partitions})
         client = f"client-{number}"
-        reports[client] = certify(network, x, y, client=client, request=request, class_counts=True)
+        kept = seed_file_of(client, request.digest)
+        reports[client] = certify(network, x, y, client=client, request=request, class_counts=True, seed_file=kept)
     return reports
 
 

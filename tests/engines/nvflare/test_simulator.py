@@ -21,6 +21,7 @@ from safetensors.torch import load_file
 from fedcert import Request, Smoothing, Sums, certify
 from fedcert._files.documents import read_record
 from fedcert.certification.models.classifiers import digest_of_module
+from fedcert.certification.seeds import seed_file_of
 from fedcert.engines.in_process import InProcessTransport
 from fedcert.privacy.keys.identity import Identity, write_identity
 from fedcert.privacy.keys.keyring import Keyring
@@ -98,7 +99,8 @@ def test_sites_report_what_one_process_does_and_weights_of_ones_own_are_refused(
         assert sorted(reports) == sites
         for number, site in enumerate(sites):
             _, (x, y) = load_data({"partition-id": number, "num-partitions": 3})
-            own = certify(made, x, y, client=site, request=folder.request, class_counts=True)
+            kept = seed_file_of(site, folder.request.digest)
+            own = certify(made, x, y, client=site, request=folder.request, class_counts=True, seed_file=kept)
             for name in COMPARED:
                 assert getattr(reports[site], name) == getattr(own, name), (site, name)
     estimate = json.loads((tmp_path / "run" / "estimate.json").read_text())
@@ -188,7 +190,8 @@ def test_a_private_sum_is_that_of_one_process_to_the_integer(tmp_path: Path) -> 
     reports = {}
     for number, name in enumerate(names):
         _, (x, y) = load_data({"partition-id": number, "num-partitions": 3})
-        reports[name] = certify(network, x, y, client=name, request=request, class_counts=True)
+        kept = seed_file_of(name, request.digest)
+        reports[name] = certify(network, x, y, client=name, request=request, class_counts=True, seed_file=kept)
 
     def participant(name: str, asked: Request) -> Participant:
         rules = Policy(fewest_for_squares=3)
