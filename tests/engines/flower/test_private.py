@@ -65,12 +65,17 @@ def round_of(grid: FunctionGrid, **changes: Any) -> Any:
     return certify_privately(grid, network(), **values)
 
 
+def again(module: Any, data: tuple[Any, Any], name: str, request: Request) -> Report:
+    """What a client reports: its seed is secret, and kept for when it is asked again."""
+    kept = seed_file_of(name, request.digest)
+    return certify(module, *data, client=name, request=request, class_counts=True, seed_file=kept)
+
+
 def own_sums(request: Request, names: list[str]) -> Sums:
     reports: list[Report] = []
     for name in names:
         x, y = FOUR[name]
-        kept = seed_file_of(name, request.digest)
-        reports.append(certify(network(), x, y, client=name, request=request, class_counts=True, seed_file=kept))
+        reports.append(again(network(), (x, y), name, request))
     return Sums.of(reports)
 
 
@@ -161,9 +166,7 @@ def test_three_tenths_drop_out(tmp_path: Path, count: int, stage: int | None) ->
     made = round_of(grid, run=run, roster=names, trusted=ring, seconds=120.0, patience=60.0)
     inside = [name for name in names if due.get(name, 5) > 2]
     request = Request.from_json(json.loads((run / "request.json").read_text()))
-    clear = Sums.of(
-        [certify(network(), *data[name], client=name, request=request, class_counts=True) for name in inside]
-    )
+    clear = Sums.of([again(network(), data[name], name, request) for name in inside])
     sums = Sums.from_json(json.loads((run / "sums.json").read_text()))
     for field in ("label_counts", "certified_counts", "by_class", "moments", "contributors"):
         assert getattr(sums, field) == getattr(clear, field), field
@@ -326,7 +329,7 @@ def check_simulated(folder: Path, weights: Path, inside: list[str]) -> None:
     for number, name in enumerate(request.roster or ()):
         if name in inside:
             _, (x, y) = load_data({"partition-id": number, "num-partitions": len(request.roster or ())})
-            own.append(certify(net, x, y, client=name, request=request, class_counts=True))
+            own.append(again(net, (x, y), name, request))
     sums, clear = Sums.from_json(json.loads((folder / "run" / "sums.json").read_text())), Sums.of(own)
     assert (sums.label_counts, sums.certified_counts) == (clear.label_counts, clear.certified_counts)
     assert sums.contributors == len(inside)
