@@ -268,7 +268,7 @@ def test_runs_with_a_time_budget_and_a_journal_certify_more_and_more(tmp_path: P
     seen: list[set[int]] = [set()]
     for _ in range(60):
         done = certify_dataset(
-            plan(smoothing=smoothing, time_budget=0.4),
+            plan(smoothing=smoothing, time_budget=0.8),
             ArrayClassifier(slow, "t"),
             data_of(X, Y),
             ProgressListener(),

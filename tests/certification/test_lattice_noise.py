@@ -117,6 +117,12 @@ def test_a_gpus_way_of_drawing_has_the_same_distribution() -> None:
     )
 
 
+def test_noise_below_half_a_step_is_none() -> None:
+    table = normal_table(1e-7, 255)
+    assert table.draw(1_000, RandomBytes(STREAM)).tolist() == [0] * 1_000
+    assert normal_table(1e-9, 255).total_variation < 1e-15
+
+
 def test_what_is_too_fine_is_refused() -> None:
     with pytest.raises(CallError, match="the lattice of 65535 steps to 1 is too fine for this sigma: noise would have"):
         Gaussian(1.0).on_lattice(65_535)
@@ -157,9 +163,7 @@ def test_images_of_8_bits_have_their_lattice_by_themselves() -> None:
 def test_data_off_the_lattice_is_refused() -> None:
     x = PIXELS.astype(np.float32) / 255
     x[7, 0, 1, 1] = 0.5
-    wanted = (
-        r"^x\[7\] must hold multiples of 1/255, the lattice on which noise is exact, but holds 0.5; quantise the data"
-    )
+    wanted = r"^x\[7\] must hold multiples of 1/255, the lattice on which noise is exact, but holds others; quantise the data"
     with pytest.raises(DataProblem, match=wanted):
         certified(x, lattice=255)
     quantised = np.round(x * 255) / 255  # as the sentence says

@@ -12,9 +12,12 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from fedcert import CallError, certify
+from fedcert.certification.certificate import in_flight
 from fedcert.certification.models.loading import onnx_classifier
+from fedcert.certification.perturbation import Gaussian
+from fedcert.certification.samplers.numpy_sampler import ArraySampler
 from fedcert.certification.seeds import Seed
-from fedcert.certification.streams import Streams, example_keys
+from fedcert.certification.streams import Phase, Streams, example_keys
 from fedcert.errors import Refused
 from fedcert.privacy.dp.mechanism import cells_of, released
 from fedcert.report.privacy import PrivacyBudget
@@ -63,7 +66,8 @@ def test_neighbouring_data_moves_one_cell_by_one(
     grouped = kind == "callable"
 
     def cells(kept: np.ndarray, **changes: Any) -> np.ndarray:
-        settings = {"client": "a", "sigma": 0.25, "n": 300, "procedure": procedure, "seed": 1, "lattice": lattice}
+        settings = {"client": "a", "sigma": 0.25, "n": 301, "n0": 51, "procedure": procedure, "seed": 1}
+        settings |= {"lattice": lattice}
         groups = GROUPS[kept] if grouped else None
         report = certify(
             model, X[kept], Y[kept], groups=groups, classes=["0", "1", "2"], class_counts=True,
@@ -82,6 +86,19 @@ def test_neighbouring_data_moves_one_cell_by_one(
         changes.add(int(moved))
     assert np.array_equal(whole, cells(RANDOM.permutation(30)))  # nor does the order matter
     assert cells(everything, seed=2).tolist() != whole.tolist()
+
+
+def test_not_even_a_function_that_mixes_its_batch_lets_examples_move_others() -> None:
+    """It is given one block at a time, or part of one, so that an example's company is its own noise."""
+
+    def mixes(batch: np.ndarray) -> np.ndarray:
+        return (np.arange(len(batch)) + int(1e3 * np.abs(batch).sum())) % 3
+
+    for batch_size in (None, 30, 100):
+        sampler = ArraySampler(mixes, 3, Gaussian(0.25), Streams(Seed.fixed(0), "a"), batch_size)
+        together = sampler.counts(in_flight(X[:4], range(4), Phase.ESTIMATION, 130))
+        alone = [sampler.counts(in_flight(X[i : i + 1], [i], Phase.ESTIMATION, 130))[0] for i in range(4)]
+        assert np.array_equal(together, alone)
 
 
 def test_every_takes_one_in_so_many_whatever_the_others_are() -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as parquet
 import pytest
 
 from factories import drawn_reports, make_report
 from fedcert import ModelProblem, Report, certify, estimate
+from fedcert.certification.journal import Journal
 from fedcert.certification.seeds import Seed, keep_seed, kept_seed, read_seed
 from fedcert.cli.main import run
 from fedcert.engines.client import REPORT, reply_to
@@ -80,6 +82,8 @@ def test_the_same_work_asked_for_again_has_the_same_answer(site: Path) -> None:
     assert run([*CERTIFY, "--n0", "50", "--out", "site-07.json"]) == 0  # other work
     assert report_in(site / "site-07.json")["seed"] != first["seed"]
     assert (site / "site-07.seed").read_text() != seed
+    (aside,) = site.glob("site-07-*.seed")  # what was sent can still be audited
+    assert aside.read_text() == seed
 
 
 def test_a_seed_that_is_given_is_said_to_be(site: Path) -> None:
@@ -133,6 +137,38 @@ def test_an_audit_agrees_or_says_what_does_not(site: Path, capsys: pytest.Captur
     )
     assert run([*with_seed, "--examples", "e.parquet", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["counts_agree"] is False
+
+
+def test_an_audit_sees_certificates_that_are_left_out_doubled_or_of_others(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*CERTIFY, "--examples", "e.parquet", "--out", "site-07.json"]) == 0
+    table = parquet.read_table("e.parquet")
+    with_seed = [*AUDIT, "--seed-file", "site-07.seed", "--examples"]
+    metadata = {b"fedcert": table.schema.metadata[b"fedcert"].replace(b"site-07", b"site-08")}
+    for name, other in (
+        ("fewer", table.take(list(range(20)))),
+        ("doubled", table.take([0, 0, *range(2, 40)])),
+        ("unsorted", table.take([*range(39, -1, -1)])),
+        ("empty", table.slice(0, 0)),
+        ("another's", table.replace_schema_metadata(metadata)),
+        ("headless", table.replace_schema_metadata(None)),
+    ):
+        parquet.write_table(other, "other.parquet")
+        capsys.readouterr()
+        assert run([*with_seed, "other.parquet"]) == 1, name
+        assert capsys.readouterr().err.count("error: ") == 1, name
+    assert run([*with_seed, "e.parquet", "--every", "4"]) == 1
+    assert "give the data, and --every, as they were then" in capsys.readouterr().err
+    for field in ("abstained", "samples"):
+        document = json.loads((site / "site-07.json").read_text())
+        document[field] = 1 if field == "samples" else document[field] + 1
+        (site / "forged.json").write_text(json.dumps(document))
+        assert run([AUDIT[0], "forged.json", *AUDIT[2:], "--seed-file", "site-07.seed"]) == 1
+    assert run([*CERTIFY, "--time-budget", "10m", "--examples", "e.parquet", "--out", "site-07.json"]) == 0
+    assert run([*AUDIT, "--seed-file", "site-07.seed"]) == 2
+    assert "give the certificates that certify --examples kept" in capsys.readouterr().err
+    assert run([*with_seed, "e.parquet"]) == 0
 
 
 def test_what_an_audit_cannot_do(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -246,6 +282,29 @@ def random_answers(batch: np.ndarray) -> np.ndarray:
 def test_an_answer_must_be_a_function_of_its_own_input(model: Any) -> None:
     with pytest.raises(ModelProblem, match="otherwise when it is given the same inputs again in another order"):
         certify(model, X, Y, client="a", sigma=0.25, n=100, model_id="m")
+
+
+@pytest.mark.parametrize("batch_size", [None, 20, 100])
+def test_a_model_may_write_to_its_input(batch_size: int | None) -> None:
+    def writes(batch: np.ndarray) -> np.ndarray:
+        batch *= 4
+        return (batch[:, 0] > batch[:, 1]).astype(int)
+
+    settings = {"client": "a", "sigma": 0.25, "n": 300, "model_id": "m", "seed": 0, "batch_size": batch_size}
+    plain = certify(lambda batch: (batch[:, 0] > batch[:, 1]).astype(int), X, Y, **settings)
+    before = X.copy()
+    assert certify(writes, X, Y, **settings).certified_counts == plain.certified_counts
+    assert np.array_equal(X, before)
+
+
+def test_an_existing_journal_is_its_owners_alone(site: Path) -> None:
+    if os.name != "posix":
+        pytest.skip("modes are POSIX's")
+    journal = site / "j"
+    journal.touch(mode=0o666)
+    journal.chmod(0o666)
+    with Journal(journal, {}, Seed.drawn()):
+        assert stat.S_IMODE(journal.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("batch_size", [None, 1, 30, 64])

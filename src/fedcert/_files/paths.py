@@ -49,14 +49,14 @@ def state_folder() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "fedcert"
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, where it is not there.
+def make_folder(path: Path, *, secret: bool = False) -> None:
+    """Make a folder, and those above it, where it is not there; a secret one is its owner's alone.
 
     Raises:
         FileProblem: the system refuses.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700 if secret else 0o777, parents=True, exist_ok=True)
     except OSError as error:
         raise FileProblem(f"cannot make the folder {str(path)!r}: {error.strerror or error}") from None
 

@@ -10,14 +10,21 @@ import numpy as np
 
 from fedcert.certification.certificate import CertificateTable
 from fedcert.certification.data.local_data import LocalData
-from fedcert.certification.dataset_run import certify_dataset
-from fedcert.certification.examples import read_examples
+from fedcert.certification.dataset_run import certify_dataset, chosen_examples, report_of
+from fedcert.certification.examples import KeptExamples, read_examples
 from fedcert.certification.models.classifiers import Classifier
 from fedcert.certification.plan import CertificationPlan
 from fedcert.certification.progress import ProgressListener
 from fedcert.certification.seeds import Seed
-from fedcert.errors import DataProblem, ModelProblem
+from fedcert.certification.streams import Streams
+from fedcert.errors import CallError, DataProblem, ModelProblem
 from fedcert.report import Report
+
+_COUNTED = (
+    "label_counts", "certified_counts", "class_certified_counts", "abstained", "design_effect", "largest_group",
+    "samples",
+)  # fmt: skip
+"""What a report says of its certificates."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class AuditResult:
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing was found."""
+        """Whether nothing is wrong."""
         return self.counts_agree and not self.different
 
 
@@ -53,8 +60,9 @@ def audit_report(
 ) -> AuditResult:
     """Repeat certificates, and compare them with what the report says.
 
-    Without kept certificates all are repeated, and the report's counts are compared. With them, the report's counts are
-    compared with theirs, and a random sample of them is repeated.
+    Without kept certificates all are repeated, and the report's counts are compared. With them, which must be those of
+    all examples that were to be certified, the report's counts are compared with theirs, and a random sample of them is
+    repeated.
 
     Guarantee: with kept certificates of which a share s was made otherwise, a sample of m finds one with probability
     1 - (1 - s)^m at least: 95% for m = 100 and 3%.
@@ -70,28 +78,58 @@ def audit_report(
         progress: called as the work goes on.
 
     Raises:
+        CallError: the report was made under a time budget, and there are no kept certificates.
         ModelProblem: it is another model, or it fails.
-        DataProblem: the data is not what the report is about, or seed or certificates are of another report.
+        DataProblem: data, seed or certificates are not those of the report.
     """
+    if report.seed is None:
+        raise DataProblem("the report does not say how its noise was drawn, so that it cannot be repeated")
     if seed.statement != report.seed:
         raise DataProblem(
-            f"the report says of its seed {report.seed or 'nothing'}, but this one is {seed.statement}; use the seed "
-            "file that was written with the report"
+            f"the report says of its seed {report.seed}, but this one is {seed.statement}; use the seed file that was "
+            "written with the report"
         )
     if classifier.identity != report.model:
         raise ModelProblem(f"the report is about the model {report.model}, but this one is {classifier.identity}")
-    kept = None if examples is None else read_examples(examples)
-    only = None if kept is None else _sampled(kept, sample)
+    if examples is None and report.time_budget is not None:
+        raise CallError(
+            "the report was made under a time budget, and how many examples were done in time does not repeat: give "
+            "the certificates that certify --examples kept"
+        )
     plan = CertificationPlan(
         report.client, report.smoothing, report.radii, report.classes, every=every, request=report.request,
         class_counts=report.class_certified_counts is not None,
     )  # fmt: skip
+    kept = None if examples is None else _checked(read_examples(examples), plan, report, data, seed)
+    only = None if kept is None else _sampled(kept, sample)
     again = certify_dataset(plan, classifier, data, progress or ProgressListener(), seed=seed, only=only).certificates
     if kept is None:
-        return AuditResult(len(again), 0, _same_counts(report, again, data))
+        return AuditResult(len(again), 0, _same_counts(plan, report, again, data, seed))
     rows = np.searchsorted(kept.index, again.index)
     different = (kept.selected[rows] != again.selected) | (np.abs(kept.radius[rows] - again.radius) > 0)
-    return AuditResult(len(again), int(np.count_nonzero(different)), _same_counts(report, kept, data))
+    return AuditResult(len(again), int(np.count_nonzero(different)), _same_counts(plan, report, kept, data, seed))
+
+
+def _checked(
+    kept: KeptExamples, plan: CertificationPlan, report: Report, data: LocalData, seed: Seed
+) -> CertificateTable:
+    """The kept certificates, if they are of this report and of all its examples, each once.
+
+    Raises:
+        DataProblem: they are not.
+    """
+    document = report.to_json()
+    if any(kept.header.get(name) != document[name] for name in ("client", "model", "smoothing", "radii", "classes")):
+        raise DataProblem("the certificates are of another report; give those that were kept with this one")
+    wanted = np.array(list(chosen_examples(plan, data, Streams(seed, plan.client))), dtype=np.int64)
+    index = kept.certificates.index
+    complete = len(np.setdiff1d(index, wanted)) == 0 and len(np.unique(index)) == len(index)
+    if not complete or (len(index) != len(wanted) and report.time_budget is None):
+        raise DataProblem(
+            f"the certificates must be of the {len(wanted)} examples that were to be certified here, each once, but "
+            f"are {len(index)} others; give the data, and --every, as they were then"
+        )
+    return kept.certificates
 
 
 def _sampled(kept: CertificateTable, sample: int) -> frozenset[int]:
@@ -99,12 +137,8 @@ def _sampled(kept: CertificateTable, sample: int) -> frozenset[int]:
     return frozenset(int(kept.index[row]) for row in chosen)
 
 
-def _same_counts(report: Report, certificates: CertificateTable, data: LocalData) -> bool:
-    if len(certificates) and int(certificates.index[-1]) >= len(data):
-        raise DataProblem(
-            f"the certificates are of more examples than the {len(data)} here; give the data as it was then"
-        )
-    by_class = report.class_certified_counts is not None
-    labels = data.labels[certificates.index]
-    counted = certificates.counts(labels, len(report.classes), report.radii, class_counts=by_class)
-    return all(getattr(report, name) == value for name, value in counted.items())
+def _same_counts(
+    plan: CertificationPlan, report: Report, certificates: CertificateTable, data: LocalData, seed: Seed
+) -> bool:
+    counted = report_of(plan, report.model, report.classes, data, certificates, seed)
+    return all(getattr(report, name) == getattr(counted, name) for name in _COUNTED)

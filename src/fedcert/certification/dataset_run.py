@@ -114,16 +114,16 @@ def certify_dataset(
                 progress.resumed(sum(state.done for state in records.states.values()))
         streams = Streams(seed, plan.client)
         sampler = classifier.sampler(len(classes), perturbation, streams, plan.batch_size, plan.smoothing.precision)
-        keys = _chosen(plan, data, streams)
+        keys = chosen_examples(plan, data, streams)
         if only is not None:
             keys = {index: key for index, key in keys.items() if index in only}
         states = _DatasetRun(plan, sampler, data, keys, progress, records, deadline).states()
     certificates = CertificateTable.of(states, perturbation)
-    report = _report(plan, classifier.identity, classes, data, certificates, seed)
+    report = report_of(plan, classifier.identity, classes, data, certificates, seed)
     return CertificationResult(report, certificates, seed, work, complete=len(certificates) == len(keys))
 
 
-def _chosen(plan: CertificationPlan, data: LocalData, streams: Streams) -> dict[int, ExampleKey]:
+def chosen_examples(plan: CertificationPlan, data: LocalData, streams: Streams) -> dict[int, ExampleKey]:
     """The examples that are to be certified, by index, with the keys of their noise; all data is read and checked.
 
     Raises:
@@ -143,10 +143,11 @@ def _chosen(plan: CertificationPlan, data: LocalData, streams: Streams) -> dict[
     return chosen
 
 
-def _report(
+def report_of(
     plan: CertificationPlan, model: str, classes: tuple[str, ...], data: LocalData, certificates: CertificateTable,
     seed: Seed,
 ) -> Report:  # fmt: skip
+    """The report that certificates make."""
     labels = data.labels[certificates.index]
     return Report(
         client=plan.client,

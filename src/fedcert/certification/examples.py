@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +16,25 @@ from fedcert.certification.certificate import CertificateTable
 from fedcert.certification.dataset_run import CertificationResult
 from fedcert.errors import DataProblem, require
 
+SCHEMA = "fedcert/examples/1"
 _HEADER = ("client", "model", "smoothing", "radii", "classes")
 """Fields of the report that the file repeats."""
 
 
-def read_examples(path: Path) -> CertificateTable:
+@dataclass(frozen=True)
+class KeptExamples:
+    """Certificates of single examples, as a client keeps them.
+
+    Attributes:
+        header: what the file repeats of the report.
+        certificates: by index.
+    """
+
+    header: dict[str, Any]
+    certificates: CertificateTable
+
+
+def read_examples(path: Path) -> KeptExamples:
     """The certificates that `write_examples` wrote.
 
     Raises:
@@ -31,17 +47,25 @@ def read_examples(path: Path) -> CertificateTable:
     parquet = require("pyarrow.parquet", "certificates of single examples", "parquet")
     try:
         table = parquet.read_table(path, columns=["index", "predicted", "radius", "samples"])
+        header = json.loads((table.schema.metadata or {})[b"fedcert"])
+        if header["schema"] != SCHEMA or any(
+            table.column(name).null_count for name in ("index", "predicted", "samples")
+        ):
+            raise ValueError
         radius = table.column("radius").to_numpy(zero_copy_only=False).astype(np.float64)
         index, selected, samples = (
             table.column(name).to_numpy().astype(np.int64) for name in ("index", "predicted", "samples")
         )
-    except (arrow.ArrowException, KeyError, ValueError, OSError):
+        if np.any(np.diff(index) <= 0):
+            raise ValueError
+    except (arrow.ArrowException, KeyError, ValueError, TypeError, OSError):
         raise DataProblem(
             f"{display_path(path)} must hold certificates of single examples, but does not; give the file that "
             "'fedcert certify --examples' wrote"
         ) from None
     estimated = np.isfinite(radius)
-    return CertificateTable(index, selected, np.where(estimated, radius, 0.0), samples, estimated)
+    certificates = CertificateTable(index, selected, np.where(estimated, radius, 0.0), samples, estimated)
+    return KeptExamples(header, certificates)
 
 
 def write_examples(path: Path, result: CertificationResult, labels: Integers) -> None:
@@ -74,6 +98,6 @@ def write_examples(path: Path, result: CertificationResult, labels: Integers) ->
         }
     )
     report = result.report.to_json()
-    header = {"schema": "fedcert/examples/1"} | {name: report[name] for name in _HEADER}
+    header = {"schema": SCHEMA} | {name: report[name] for name in _HEADER}
     with whole_file(path) as file:
         parquet.write_table(table.replace_schema_metadata({"fedcert": json.dumps(header)}), file, compression="zstd")

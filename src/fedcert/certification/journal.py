@@ -59,6 +59,8 @@ class Journal:
         self._synced = time.monotonic()
         try:
             self._file: IO[bytes] = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600), "r+b")
+            if os.name == "posix":  # one that was there may have been anyone's to read
+                os.fchmod(self._file.fileno(), 0o600)
             self._lock()
             self.resumed = self._read()
         except OSError as error:

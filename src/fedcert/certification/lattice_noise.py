@@ -38,6 +38,8 @@ _UNDECIDED = np.iinfo(np.int16).min
 _MOST_STEPS = 2**19
 """Steps: sigma = 0.87 on a lattice of 65,535, whose table takes half a minute."""
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459")
+_ALL = Decimal(20)
+"""Standard deviations: 1 - Φ is below 1e-88 beyond, which is more digits than are computed."""
 _FARTHEST_NORMAL = Decimal("9.3")
 """Standard deviations: normal noise is beyond with a probability of less than 2^-64."""
 
@@ -150,6 +152,8 @@ def uniform_table(half_width: float, lattice: int) -> LatticeTable:
 
 def _normal(x: Decimal) -> Decimal:
     """Φ(x) for x >= 0: ½ + φ(x)·(x + x³/3 + x⁵/(3·5) + …), in which nothing cancels."""
+    if x > _ALL:
+        return Decimal(1)
     square, term, total, odd = x * x, x, x, 1
     while term > total.scaleb(-_DIGITS):
         odd += 2

@@ -151,7 +151,7 @@ class LatticePerturbation(Perturbation):
                 # Whole numbers below 2^24, which float32 adds exactly.
                 steps = torch.round(images[place] * self.lattice) + self.table.least
                 torch.add(value.view(parts[place].shape), steps, out=parts[place])
-        out /= self.lattice
+        out /= torch.tensor(float(self.lattice), device=out.device)  # a number would be multiplied by its reciprocal
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
 
-from fedcert._files.atomic import write_whole
+from fedcert._files.atomic import check_writable, write_whole
 from fedcert._files.documents import read_record
 from fedcert._files.paths import make_folder, state_folder
 from fedcert._schema.declare import required
@@ -91,7 +91,7 @@ def seed_file_of(client: str, request: str) -> Path:
         FileProblem: the folder cannot be made.
     """
     folder = state_folder() / "seeds"
-    make_folder(folder)
+    make_folder(folder, secret=True)
     name = hashlib.sha256(f"{client}\0{request}".encode()).hexdigest()
     return folder / f"{name[:32]}{SEED_SUFFIX}"
 
@@ -122,9 +122,13 @@ def read_seed(path: Path) -> KeptSeed:
 
 
 def keep_seed(path: Path, seed: Seed, work: str) -> None:
-    """Write a secret seed to a file that its owner alone can read.
+    """Write a secret seed to a file that its owner alone can read; one of other work there is put aside, not lost.
 
     Raises:
+        CallError: the file's name does not end in .seed.
         FileProblem: it cannot be written.
     """
+    check_writable(path, (SEED_SUFFIX,))
+    if path.exists() and (older := read_seed(path)).value != seed:
+        path.replace(path.with_name(f"{path.stem}-{older.value.commitment[7:15]}{SEED_SUFFIX}"))
     write_whole(path, KeptSeed(seed=seed.secret.hex(), work=work).dumps(), secret=True)

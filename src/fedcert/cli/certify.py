@@ -297,7 +297,7 @@ class _ProgressBar(ProgressListener):
         if self.request is not None and self.request.late(datetime.now(UTC) + timedelta(seconds=seconds)):
             print_note(
                 f"that {takes} longer than the request's deadline allows, {self.request.deadline}; --time-budget "
-                "ends in time, --every K takes every K-th example"
+                "ends in time, --every K takes one example in K"
             )
 
     def finished(self, examples: int) -> None:

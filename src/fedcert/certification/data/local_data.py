@@ -101,13 +101,12 @@ def _on_lattice(images: Images, lattice: int, indices: list[int]) -> Images:
     far = (np.abs(scaled - steps) > _OFF_LATTICE) | (np.abs(steps) > _LARGEST_STEP)
     if far.any():
         first = int(np.argmax(far.reshape(len(images), -1).any(axis=1)))
-        value = float(images[first][far[first]].ravel()[0])
         raise DataProblem(
             f"x[{indices[first]}] must hold multiples of 1/{lattice}, the lattice on which noise is exact, but holds "
-            f"{value:.6g}; quantise the data, np.round(x * {lattice}) / {lattice}, or agree on another lattice or none"
+            f"others; quantise the data, np.round(x * {lattice}) / {lattice}, or agree on another lattice or none"
         )
     steps /= np.float32(lattice)
-    return np.asarray(steps, dtype=np.float32)
+    return np.asarray(steps + 0.0, dtype=np.float32)  # one zero: -0.0 is the same point
 
 
 def data_of(x: npt.ArrayLike, y: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> LocalData:

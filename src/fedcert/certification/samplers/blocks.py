@@ -38,55 +38,76 @@ class NoiseBlock(NamedTuple):
 
 
 def batches(examples: Sequence[InFlight], streams: Streams, batch_size: int, block: int) -> Iterator[list[NoiseBlock]]:
-    """The blocks of noise of some examples, in batches of at most `batch_size` samples, or of one block.
+    """The blocks of noise of some examples, in batches of as many as `batch_size` has room for, or of one.
 
     Args:
         examples: each with the samples that are to be drawn of it.
-        streams: the seeds.
+        streams: the keys of the noise.
         batch_size: the most samples of a batch.
-        block: samples of a block.
+        block: samples of a block; one with fewer takes as much room.
     """
     batch: list[NoiseBlock] = []
-    filled = 0
     for row, example in enumerate(examples):
         for start in range(0, example.samples, block):
-            size = min(block, example.samples - start)
-            if batch and filled + size > batch_size:
+            if batch and (len(batch) + 1) * block > batch_size:
                 yield batch
-                batch, filled = [], 0
+                batch = []
             stream = streams.stream(example.key, example.phase, (example.first + start) // block)
-            batch.append(NoiseBlock(row, stream, size))
-            filled += size
+            batch.append(NoiseBlock(row, stream, min(block, example.samples - start)))
     if batch:
         yield batch
 
 
+class NoisyBatch(NamedTuple):
+    """Perturbed images for calls of one size, in which every block begins at a multiple of the block's size.
+
+    Attributes:
+        images: with fillers.
+        live: the places of those that are no fillers.
+        rows: the position of the example that each of these belongs to.
+    """
+
+    images: Images
+    live: Integers
+    rows: Integers
+
+
 def noisy_batch(
-    examples: Sequence[InFlight], blocks: Sequence[NoiseBlock], perturbation: Perturbation, multiple: int
-) -> tuple[Images, Integers]:
-    """Perturbed images, filled up to a multiple; and the position of the example that each belongs to, without fillers.
+    examples: Sequence[InFlight], blocks: Sequence[NoiseBlock], perturbation: Perturbation, call: int
+) -> NoisyBatch:
+    """The perturbed images of some blocks.
 
     Args:
         examples: the examples.
         blocks: of their noise.
         perturbation: what is done to them.
-        multiple: samples of a call of the model.
+        call: samples of a call of the model.
     """
-    sizes = [block.samples for block in blocks]
-    filled = sum(sizes)
-    noisy = np.empty((-(-filled // multiple) * multiple, *examples[0].image.shape), dtype=np.float32)
-    start = 0
-    for block in blocks:
-        perturbation.perturb(examples[block.row].image, block.stream, noisy[start : start + block.samples])
-        start += block.samples
-    noisy[filled:] = examples[0].image
-    return noisy, np.repeat(np.array([block.row for block in blocks], dtype=np.int64), sizes)
+    shape = examples[0].image.shape
+    starts, size = _places(len(blocks), block_size(shape), call)
+    noisy = np.empty((size, *shape), dtype=np.float32)
+    fills = np.ones(size, dtype=np.bool_)
+    for block, start, end in zip(blocks, starts, [*starts[1:], size], strict=True):
+        image, filled = examples[block.row].image, start + block.samples
+        perturbation.perturb(image, block.stream, noisy[start:filled])
+        fills[start:filled] = False
+        noisy[filled:end] = image  # the company of a block that has a call to itself is its own
+    rows = np.repeat(np.array([block.row for block in blocks], dtype=np.int64), [block.samples for block in blocks])
+    return NoisyBatch(noisy, np.flatnonzero(~fills), rows)
+
+
+def _places(blocks: int, block: int, call: int) -> tuple[list[int], int]:
+    """Where each block begins, and how many samples all calls have: blocks beside each other, or calls for each."""
+    if call < block:
+        several = -(-block // call) * call
+        return [number * several for number in range(blocks)], blocks * several
+    beside = call // block
+    return [number // beside * call + number % beside * block for number in range(blocks)], -(-blocks // beside) * call
 
 
 def filled_up(batch: Images, multiple: int) -> Images:
-    """A batch with copies of its first image behind it, up to a multiple."""
-    missing = -len(batch) % multiple
-    return batch if not missing else np.concatenate([batch, np.repeat(batch[:1], missing, axis=0)])
+    """A copy of a batch, which a model may write to, with its first image behind it, up to a multiple."""
+    return np.concatenate([batch, np.repeat(batch[:1], -len(batch) % multiple, axis=0)])
 
 
 def ahead(make: Callable[[Item], Result], items: Iterable[Item], workers: int = 1) -> Iterator[Result]:
@@ -122,5 +143,5 @@ def fitting_batch(shape: tuple[int, ...], largest: int = 0) -> int:
     """
     most = max(1, min(_LARGEST_BATCH, _FLOATS_PER_BATCH // max(1, int(np.prod(shape)), largest)))
     block = block_size(shape)
-    # A block is split evenly: 100 samples as two times 50, not as 64 and 36.
-    return most if most >= block else -(-block // -(-block // most))
+    # Whole blocks; or one of them split evenly: 100 samples as two times 50, not as 64 and 36.
+    return most // block * block if most >= block else -(-block // -(-block // most))

@@ -39,10 +39,10 @@ class ArraySampler(Sampler):
         shape = examples[0].image.shape
         size = self._batch(shape)
         work = batches(examples, self.streams, max(size, fitting_batch(shape) // size * size), block_size(shape))
-        for noisy, rows in ahead(lambda blocks: noisy_batch(examples, blocks, self.perturbation, size), work):
-            cells = rows * self.classes + self._labels(noisy, size)[: len(rows)]
+        for noisy in ahead(lambda blocks: noisy_batch(examples, blocks, self.perturbation, size), work):
+            cells = noisy.rows * self.classes + self._labels(noisy.images, size)[noisy.live]
             counts += np.bincount(cells, minlength=len(counts))
-            on_samples(len(rows))
+            on_samples(len(cells))
         return counts.reshape(len(examples), self.classes)
 
     def trial_size(self, shape: tuple[int, ...]) -> int:

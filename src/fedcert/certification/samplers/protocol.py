@@ -7,6 +7,7 @@ from typing import Protocol
 
 from fedcert._arrays import Images, Integers
 from fedcert.certification.certificate import InFlight
+from fedcert.certification.perturbation import Perturbation
 
 OnSamples = Callable[[int], None]
 
@@ -20,6 +21,8 @@ class Sampler(Protocol):
 
     Samplers that run a model as it is, neither fused nor compiled, derive from this and have `counts` alone.
     """
+
+    perturbation: Perturbation
 
     @property
     def can_compile(self) -> bool:

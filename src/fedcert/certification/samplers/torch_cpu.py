@@ -66,14 +66,14 @@ class CpuSampler(Sampler):
     def _batch(self, image: Images) -> int:
         """Samples per call, so that activations fit into caches, and into memory that is used again."""
         if self.batch_size is None:
-            activation = largest_activation(self.module, torch.from_numpy(image[None]))
+            activation = largest_activation(self.module, torch.from_numpy(image[None].copy()))
             self.batch_size = fitting_batch(image.shape, activation)
         return self.batch_size
 
     def _cells(self, examples: Sequence[InFlight], blocks: Sequence[NoiseBlock]) -> Integers:
         """Example and prediction of each sample of a batch, as one number."""
-        noisy, rows = noisy_batch(examples, blocks, self.perturbation, self._batch(examples[0].image))
-        return rows * self.classes + self._labels(noisy)[: len(rows)]
+        noisy = noisy_batch(examples, blocks, self.perturbation, self._batch(examples[0].image))
+        return noisy.rows * self.classes + self._labels(noisy.images)[noisy.live]
 
     def trial_size(self, shape: tuple[int, ...]) -> int:
         """A call's samples: fewer are filled up, and take as long."""

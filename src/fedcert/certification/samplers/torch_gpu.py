@@ -118,7 +118,7 @@ class DeviceSampler:
             while True:
                 try:
                     for blocks in batches(examples, self.streams, self._batch(shape), block_size(shape)):
-                        self._count(clean, blocks, counts, unusable)
+                        self._count(clean, blocks, block_size(shape), counts, unusable)
                         on_samples(sum(block.samples for block in blocks))
                     break
                 except torch.cuda.OutOfMemoryError:
@@ -161,29 +161,38 @@ class DeviceSampler:
         return self.batch_size
 
     def _count(
-        self, clean: torch.Tensor, blocks: Sequence[NoiseBlock], counts: torch.Tensor, unusable: torch.Tensor
+        self,
+        clean: torch.Tensor,
+        blocks: Sequence[NoiseBlock],
+        block: int,
+        counts: torch.Tensor,
+        unusable: torch.Tensor,
     ) -> None:
-        filled = sum(block.samples for block in blocks)
+        filled = len(blocks) * block  # each is drawn whole, and begins at a multiple of its size
         size = max(self._batch(tuple(clean.shape[1:])), filled)
         noisy = torch.empty((size, *clean.shape[1:]), dtype=torch.float32, device=self.device)
         self.perturbation.perturb_tensors(
-            [clean[block.row] for block in blocks], [block.stream for block in blocks],
-            [block.samples for block in blocks], noisy[:filled],
+            [clean[each.row] for each in blocks], [each.stream for each in blocks], [block] * len(blocks),
+            noisy[:filled],
         )  # fmt: skip
         noisy[filled:] = clean[0]
         scores = scores_of(self._forward, channels_last(noisy))
         check_width(scores.shape[1], self.classes)
-        live = torch.arange(size, device=self.device) < filled
+        # Fillers, and what a block has beyond its samples, are counted beyond the last example.
+        first_cells = self._first_cells(blocks, block, size, len(counts) - 1)
+        live = first_cells < len(counts) - 1
         unusable |= (scores.isnan().any(dim=1) & live).any()
-        # Fillers are counted beyond the last example.
-        first_cells = self._first_cells(blocks, filled, size, len(counts) - 1)
         cells = torch.where(live, first_cells + scores.argmax(dim=1), first_cells)
         counts.index_add_(0, cells, torch.ones_like(cells))
 
-    def _first_cells(self, blocks: Sequence[NoiseBlock], filled: int, size: int, beyond: int) -> torch.Tensor:
+    def _first_cells(self, blocks: Sequence[NoiseBlock], block: int, size: int, beyond: int) -> torch.Tensor:
         """The first cell of each sample's example; the host does not wait for the device here."""
-        rows = [(block.row * self.classes, block.samples) for block in blocks]
-        table = torch.tensor([*rows, (beyond, size - filled)])
+        rows = [
+            part
+            for each in blocks
+            for part in ((each.row * self.classes, each.samples), (beyond, block - each.samples))
+        ]
+        table = torch.tensor([*rows, (beyond, size - len(blocks) * block)])
         if self.device.type == "cuda":
             table = table.pin_memory()
         table = table.to(self.device, non_blocking=True)

@@ -10,7 +10,7 @@ import numpy as np
 from fedcert._arrays import Images
 from fedcert.certification.certificate import in_flight
 from fedcert.certification.samplers.protocol import Sampler
-from fedcert.certification.streams import Phase
+from fedcert.certification.streams import Phase, Stream, block_size, key_of
 from fedcert.errors import FedcertWarning, ModelProblem
 
 _COMPARED = 64
@@ -54,23 +54,35 @@ def warm_up(sampler: Sampler, images: Images, most: int, *, sequential: bool, co
 
 
 def check_own_answers(sampler: Sampler, images: Images) -> None:
-    """Check, on some images, that each answer depends on its own input alone: a certificate is about a function.
+    """Check, on some noisy images, that each answer depends on its own input alone: a certificate is about a function.
 
-    Each image is given in two orders, with other images beside it, and one of them alone.
+    They are given once more, half of them in another order, with other fillers; where several blocks share a call, at
+    the place of another block.
 
     Raises:
         ModelProblem: an answer depends on what else is in the batch, or on what came before.
     """
-    some = images[:_COMPARED]
-    labels = sampler.labels(some)
-    changed = int(np.count_nonzero(labels != sampler.labels(some[::-1].copy())[::-1]))
-    alone = int(labels[0] != sampler.labels(some[:1])[0])
-    if changed or alone:
+    some = _noisy(sampler, images[:_COMPARED])
+    labels, half, block = sampler.labels(some), -(-len(some) // 2), block_size(some.shape[1:])
+    changed = int(np.count_nonzero(labels[:half] != sampler.labels(some[:half][::-1])[::-1]))
+    if sampler.trial_size(some.shape[1:]) > block:
+        later = np.concatenate([np.repeat(some[:1], block, axis=0), some])
+        changed = max(changed, int(np.count_nonzero(labels != sampler.labels(later)[-len(some) :])))
+    if changed:
         raise ModelProblem(
-            f"the model answers {max(changed, alone)} of {len(some)} inputs otherwise when it is given the same inputs "
+            f"the model answers {changed} of {len(some)} inputs otherwise when it is given the same inputs "
             "again in another order: its answer must depend on the input alone; look for randomness (dropout), memory, "
             "or statistics over the batch (batch normalisation in training mode)"
         )
+
+
+def _noisy(sampler: Sampler, images: Images) -> Images:
+    """One perturbed copy of each image."""
+    noisy = np.empty_like(images)
+    for number, image in enumerate(images):
+        stream = Stream(key_of(number))
+        sampler.perturbation.perturb(image, stream, noisy[number : number + 1])
+    return noisy
 
 
 def measured_rate(sampler: Sampler, images: Images, most: int) -> float:
