@@ -11,7 +11,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from fedcert import CallError, certify
+from fedcert import CallError, Report, certify
 from fedcert.certification.certificate import in_flight
 from fedcert.certification.models.loading import onnx_classifier
 from fedcert.certification.perturbation import Gaussian
@@ -129,6 +129,11 @@ def test_a_time_budget_is_said_and_keeps_noise_away() -> None:
         Refused, match="^the report of 'a' was made under a time budget: which examples were done in time"
     ):
         released(report, PrivacyBudget(epsilon=1.0))
+    unknown = Report.from_json(
+        {key: value for key, value in report.to_json().items() if key not in ("seed", "time_budget")}
+    )
+    with pytest.raises(Refused, match="^the report of 'a' does not say how its noise was drawn"):
+        released(unknown, PrivacyBudget(epsilon=1.0))
     plain = certify(lambda batch: batch @ WEIGHT, X, Y, **settings)
     assert "time_budget" not in plain.to_json()
     assert released(plain, PrivacyBudget(epsilon=1.0)).private is not None

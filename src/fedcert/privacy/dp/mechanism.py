@@ -40,6 +40,11 @@ def check_units(report: Report, budget: PrivacyBudget) -> None:
     Raises:
         Refused: some unit has more examples than it may, or how many is unknown; or one may move others' counts.
     """
+    if report.seed is None:
+        raise Refused(
+            f"the report of {preview(report.client)} does not say how its noise was drawn: that one example moves one "
+            "count is a property of certificates that fedcert makes; certify with this version"
+        )
     if report.time_budget is not None:
         raise Refused(
             f"the report of {preview(report.client)} was made under a time budget: which examples were done in time "
