@@ -15,10 +15,10 @@ import pytest
 from factories import drawn_reports, make_report
 from fedcert import ModelProblem, Report, certify, estimate
 from fedcert.certification.journal import Journal
-from fedcert.certification.seeds import Seed, keep_seed, kept_seed, read_seed
+from fedcert.certification.seeds import Seed, keep_seed, kept_seed, read_seed, seed_file_of
 from fedcert.cli.main import run
 from fedcert.engines.client import REPORT, reply_to
-from fedcert.errors import InvalidValue
+from fedcert.errors import FileProblem, InvalidValue
 from fedcert.report import Request, Smoothing, Table
 from fedcert.report.table.bulk import tables_of
 
@@ -231,6 +231,15 @@ def test_work_that_breaks_off_has_its_seed_kept_already(tmp_path: Path) -> None:
     reports = [certify(breaks, X, Y, **settings) for _ in range(2)]
     assert {report.seed for report in reports} == {kept.commitment}
     assert reports[0].certified_counts == reports[1].certified_counts
+
+
+def test_a_client_without_a_place_for_its_seed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FEDCERT_STATE", str(tmp_path / "file"))
+    with pytest.raises(
+        FileProblem, match="^there is no place to keep a secret seed .*; name a folder in FEDCERT_STATE$"
+    ):
+        seed_file_of("a", "sha256:" + "0" * 64)
 
 
 def test_seeds_of_other_work_are_not_used(tmp_path: Path) -> None:

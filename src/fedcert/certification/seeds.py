@@ -18,6 +18,7 @@ from fedcert._files.paths import make_folder, state_folder
 from fedcert._schema.declare import required
 from fedcert._schema.field_types import Pattern
 from fedcert._schema.record import Record
+from fedcert.errors import FileProblem
 from fedcert.report.fields import FIXED_SEED
 
 SEED_SUFFIX = ".seed"
@@ -90,8 +91,13 @@ def seed_file_of(client: str, request: str) -> Path:
     Raises:
         FileProblem: the folder cannot be made.
     """
-    folder = state_folder() / "seeds"
-    make_folder(folder, secret=True)
+    try:
+        folder = state_folder() / "seeds"
+        make_folder(folder, secret=True)
+    except (FileProblem, RuntimeError) as error:  # RuntimeError: this user has no home
+        raise FileProblem(
+            f"there is no place to keep a secret seed ({error}); name a folder in FEDCERT_STATE"
+        ) from None
     name = hashlib.sha256(f"{client}\0{request}".encode()).hexdigest()
     return folder / f"{name[:32]}{SEED_SUFFIX}"
 
