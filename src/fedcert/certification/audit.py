@@ -123,11 +123,11 @@ def _checked(
         raise DataProblem("the certificates are of another report; give those that were kept with this one")
     wanted = np.array(list(chosen_examples(plan, data, Streams(seed, plan.client))), dtype=np.int64)
     index = kept.certificates.index
-    complete = len(np.setdiff1d(index, wanted)) == 0 and len(np.unique(index)) == len(index)
-    if not complete or (len(index) != len(wanted) and report.time_budget is None):
+    others = len(np.setdiff1d(index, wanted)) > 0
+    if others or (len(index) != len(wanted) and report.time_budget is None):
         raise DataProblem(
-            f"the certificates must be of the {len(wanted)} examples that were to be certified here, each once, but "
-            f"are {len(index)} others; give the data, and --every, as they were then"
+            f"the certificates must be those of the {len(wanted)} examples that were to be certified here, but the "
+            f"file has {len(index)} that are not; give the data, and --every, as they were then"
         )
     return kept.certificates
 
