@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert.certification.certificate import CertificateTable, ExampleState
+from fedcert.certification.procedures import Certify
 from fedcert.certification.samplers.protocol import OnSamples, Sampler, ignore
 from fedcert.certification.scheduler import CertificationScheduler
 from fedcert.certification.sequential import SamplingPolicy
@@ -25,7 +26,7 @@ def certificates(
 ) -> CertificateTable:
     """Certificates by the real scheduler; positions of examples name their noise."""
     policy = SamplingPolicy.of(smoothing, radii, block_size(images.shape[1:]))
-    scheduler = CertificationScheduler(sampler, policy, 1e6, on_samples=on_samples)
+    scheduler = CertificationScheduler(sampler, Certify(policy), 1e6, on_samples=on_samples)
     done: list[ExampleState] = []
     for index, (image, label) in enumerate(zip(images, labels, strict=True)):
         while not scheduler.has_room:

@@ -165,7 +165,7 @@ def smoothing() -> Iterator[Row]:
         "smoothing.failure_probability",
         f"{probability}, but is 1.0",
     )
-    yield from word("smoothing.procedure", "'fixed' or 'sequential'")
+    yield from word("smoothing.procedure", "'fixed', 'sequential' or 'population'")
     yield from word("smoothing.precision", "'float32', 'tf32' or 'bfloat16'")
     lattice = "a whole number from 1 to 65535, or null"
     for wrong, came in ((0, "0"), (65_536, "65536"), (2.5, "2.5"), ("255", "'255'"), (True, "true")):
@@ -412,7 +412,7 @@ def sums() -> Iterator[Row]:
         "a number",
         7,
         "by_class",
-        "an object with contributors, label_counts, certified_counts, or null, but is 7",
+        "an object with contributors, label_counts, or null, but is 7",
     )
     for part in ("moments", "by_class.moments"):
         yield from count(f"{part}.scale", "a whole number from 1 to 2^53", required=True, least=1)

@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass
 from enum import Enum
 from typing import Any
 
-from fedcert._schema.field_types import FieldType, Nullable
+from fedcert._schema.field_types import FieldType, Implied, Nullable
 
 
 class TablePlace(Enum):
@@ -54,6 +54,16 @@ def optional(field_type: FieldType, *, later: bool = False, place: TablePlace | 
         place: in tables of such records.
     """
     return dataclasses.field(default=None, metadata=_metadata(Nullable(field_type), place, later))
+
+
+def implied(field_type: FieldType, *, place: TablePlace | None = None) -> Any:
+    """A field that may be left out, not null: what that means follows from others, by the record's rules.
+
+    Args:
+        field_type: what it may hold.
+        place: in tables of such records.
+    """
+    return dataclasses.field(default=None, metadata=_metadata(Implied(field_type), place, later=True))
 
 
 def _metadata(field_type: FieldType, place: TablePlace | None, later: bool = False) -> dict[str, Any]:

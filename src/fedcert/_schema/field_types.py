@@ -234,6 +234,23 @@ class Number(FieldType):
 
 
 @dataclass(frozen=True)
+class Implied(FieldType):
+    """What may be left out, and then follows from other fields: None stands for that in Python, nothing in a file."""
+
+    kind: FieldType
+
+    @property
+    def expected(self) -> str:
+        return self.kind.expected
+
+    def validate(self, value: Any, field: str) -> Any:
+        return None if value is None else self.kind.validate(value, field)
+
+    def schema(self) -> dict[str, Any]:
+        return self.kind.schema()
+
+
+@dataclass(frozen=True)
 class Nullable(FieldType):
     """A value, or null."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from fedcert._schema.declare import TablePlace, field_types, validate_fields
-from fedcert._schema.field_types import FieldType
+from fedcert._schema.field_types import FieldType, Implied
 from fedcert._schema.frozen import FrozenMapping, frozen
 from fedcert.errors import FedcertWarning, InvalidValue, preview
 
@@ -102,6 +102,9 @@ class Record:
                 if name not in values:
                     raise InvalidValue(name, types[name].expected, InvalidValue.MISSING)
             known = {name: values.pop(name) for name in types if name in values}
+            for name, value in known.items():
+                if value is None and isinstance(types[name], Implied):
+                    raise types[name].error(value, name)
             _warn_of_near_misses(values, types, where)
             return cls(**known, extra=values)
         except InvalidValue as error:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from fedcert.certification.certificate import CertificateTable
+from fedcert._arrays import Integers
+from fedcert.certification.certificate import CorrectTable, ExampleTable
 from fedcert.certification.data.local_data import LocalData
 from fedcert.certification.dataset_run import certify_dataset, chosen_examples, report_of
 from fedcert.certification.examples import KeptExamples, read_examples
@@ -16,13 +18,11 @@ from fedcert.certification.models.classifiers import Classifier
 from fedcert.certification.plan import CertificationPlan
 from fedcert.certification.progress import ProgressListener
 from fedcert.certification.seeds import Seed
-from fedcert.certification.streams import Streams
 from fedcert.errors import CallError, DataProblem, ModelProblem
 from fedcert.report import Report
 
 _COUNTED = (
-    "label_counts", "certified_counts", "class_certified_counts", "abstained", "design_effect", "largest_group",
-    "samples",
+    "label_counts", "outcome_counts", "class_outcome_counts", "abstained", "design_effect", "largest_group", "samples",
 )  # fmt: skip
 """What a report says of its certificates."""
 
@@ -98,7 +98,7 @@ def audit_report(
         )
     plan = CertificationPlan(
         report.client, report.smoothing, report.radii, report.classes, every=every, request=report.request,
-        class_counts=report.class_certified_counts is not None,
+        class_counts=report.class_outcome_counts is not None,
     )  # fmt: skip
     kept = None if examples is None else _checked(read_examples(examples), plan, report, data, seed)
     only = None if kept is None else _sampled(kept, sample)
@@ -106,13 +106,20 @@ def audit_report(
     if kept is None:
         return AuditResult(len(again), 0, _same_counts(plan, report, again, data, seed))
     rows = np.searchsorted(kept.index, again.index)
-    different = (kept.selected[rows] != again.selected) | (np.abs(kept.radius[rows] - again.radius) > 0)
+    different = _differ(kept, rows, again)
     return AuditResult(len(again), int(np.count_nonzero(different)), _same_counts(plan, report, kept, data, seed))
 
 
-def _checked(
-    kept: KeptExamples, plan: CertificationPlan, report: Report, data: LocalData, seed: Seed
-) -> CertificateTable:
+def _differ(kept: ExampleTable, rows: Integers, again: ExampleTable) -> npt.NDArray[np.bool_]:
+    """Which examples came out otherwise."""
+    if isinstance(kept, CorrectTable) or isinstance(again, CorrectTable):
+        assert kept.correct is not None  # noqa: S101 (both are of the report's procedure)
+        return np.asarray(kept.correct[rows] != again.correct, dtype=np.bool_)
+    radius = np.abs(kept.radius[rows] - again.radius) > 0
+    return np.asarray((kept.selected[rows] != again.selected) | radius, dtype=np.bool_)
+
+
+def _checked(kept: KeptExamples, plan: CertificationPlan, report: Report, data: LocalData, seed: Seed) -> ExampleTable:
     """The kept certificates, if they are of this report and of all its examples, each once.
 
     Raises:
@@ -121,7 +128,7 @@ def _checked(
     document = report.to_json()
     if any(kept.header.get(name) != document[name] for name in ("client", "model", "smoothing", "radii", "classes")):
         raise DataProblem("the certificates are of another report; give those that were kept with this one")
-    wanted = np.array(list(chosen_examples(plan, data, Streams(seed, plan.client))), dtype=np.int64)
+    wanted = np.array(list(chosen_examples(plan, data, plan.streams(seed))), dtype=np.int64)
     index = kept.certificates.index
     others = len(np.setdiff1d(index, wanted)) > 0
     if others or (len(index) != len(wanted) and report.time_budget is None):
@@ -132,13 +139,13 @@ def _checked(
     return kept.certificates
 
 
-def _sampled(kept: CertificateTable, sample: int) -> frozenset[int]:
+def _sampled(kept: ExampleTable, sample: int) -> frozenset[int]:
     chosen = secrets.SystemRandom().sample(range(len(kept)), min(sample, len(kept)))
     return frozenset(int(kept.index[row]) for row in chosen)
 
 
 def _same_counts(
-    plan: CertificationPlan, report: Report, certificates: CertificateTable, data: LocalData, seed: Seed
+    plan: CertificationPlan, report: Report, certificates: ExampleTable, data: LocalData, seed: Seed
 ) -> bool:
     counted = report_of(plan, report.model, report.classes, data, certificates, seed)
     return all(getattr(report, name) == getattr(counted, name) for name in _COUNTED)

@@ -29,6 +29,7 @@ class ExampleState:
         look: the next look.
         error_bound: the best bound so far on the probability of all other classes.
         samples: noisy samples drawn, selection included.
+        correct: how many of the samples of selection, or of all with population certificates, were predicted right.
         key: the checksum of the key that names its noise, and so of the example itself.
         estimated: whether anything was bounded; False where selection chose a wrong class and that was the end.
         done: whether no more is needed.
@@ -41,6 +42,7 @@ class ExampleState:
     look: int = 0
     error_bound: float = 1.0
     samples: int = 0
+    correct: int = 0
     key: int = 0
     estimated: bool = False
     done: bool = False
@@ -100,6 +102,7 @@ class CertificateTable:
         radius: the certified radius; 0 where CERTIFY abstains. A certified radius is above 0.
         samples: noisy samples drawn.
         estimated: whether anything was bounded; the sequential procedure does not where selection is wrong.
+        correct: how many of the n0 samples of selection were predicted right; None where that is not known.
     """
 
     index: Integers
@@ -107,6 +110,7 @@ class CertificateTable:
     radius: Floats
     samples: Integers
     estimated: npt.NDArray[np.bool_]
+    correct: Integers | None = None
 
     @classmethod
     def of(cls, states: Iterable[ExampleState], perturbation: Perturbation) -> CertificateTable:
@@ -120,6 +124,7 @@ class CertificateTable:
             radius=np.where(estimated, radius, 0.0),
             samples=np.array([state.samples for state in ordered], dtype=np.int64),
             estimated=estimated,
+            correct=np.array([state.correct for state in ordered], dtype=np.int64),
         )
 
     def __len__(self) -> int:
@@ -156,3 +161,49 @@ class CertificateTable:
             "certified_counts": tuple(certified.sum(axis=0).tolist()),
             "class_certified_counts": tuple(map(tuple, certified.tolist())) if class_counts else None,
         }
+
+
+@dataclass(frozen=True)
+class CorrectTable:
+    """How many noisy copies of some examples were predicted right, one entry each: population certificates.
+
+    Attributes:
+        index: each example's index in the client's data, increasing.
+        correct: right answers among its noisy copies (K).
+        samples: noisy copies of each.
+    """
+
+    index: Integers
+    correct: Integers
+    samples: Integers
+
+    @classmethod
+    def of(cls, states: Iterable[ExampleState]) -> CorrectTable:
+        """From the states of examples that are done."""
+        ordered = sorted(states, key=lambda state: state.index)
+        columns = ([getattr(state, name) for state in ordered] for name in ("index", "correct", "samples"))
+        return cls(*(np.array(column, dtype=np.int64) for column in columns))
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def counts(self, labels: Integers, classes: int, n: int, *, class_counts: bool) -> dict[str, Any]:
+        """What a report counts, by its fields: examples of each class, and examples by right answers.
+
+        Args:
+            labels: class of each example of the table.
+            classes: how many classes there are.
+            n: noisy copies of each example.
+            class_counts: whether they are counted by class too.
+        """
+        cells = np.zeros((classes, n + 1), dtype=np.int64)
+        np.add.at(cells, (labels, self.correct), 1)
+        return {
+            "label_counts": tuple(cells.sum(axis=1).tolist()),
+            "correct_counts": tuple(cells.sum(axis=0).tolist()),
+            "class_correct_counts": tuple(map(tuple, cells.tolist())) if class_counts else None,
+        }
+
+
+ExampleTable = CertificateTable | CorrectTable
+"""What a client keeps of its examples."""

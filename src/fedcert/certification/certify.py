@@ -51,7 +51,8 @@ def select(example: InFlight, counts: Integers, policy: SamplingPolicy) -> Examp
     """
     selected = int(counts.argmax())
     wrong = policy.skips_wrong and selected != example.label
-    return replace(example.state, selected=selected, samples=example.samples, done=wrong)
+    correct = 0 if example.label is None else int(counts[example.label])
+    return replace(example.state, selected=selected, samples=example.samples, correct=correct, done=wrong)
 
 
 def add_samples(example: InFlight, counts: Integers) -> ExampleState:

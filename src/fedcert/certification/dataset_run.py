@@ -17,20 +17,21 @@ from typing import Any
 import numpy as np
 
 from fedcert._arrays import Images
-from fedcert.certification.certificate import CertificateTable, ExampleState
+from fedcert.certification.certificate import CertificateTable, CorrectTable, ExampleState, ExampleTable
 from fedcert.certification.data.local_data import LocalData
 from fedcert.certification.journal import Journal
 from fedcert.certification.models.answers import check_width
 from fedcert.certification.models.classifiers import Classifier
 from fedcert.certification.perturbation import perturbation_of
 from fedcert.certification.plan import CertificationPlan
+from fedcert.certification.procedures import procedure_of
 from fedcert.certification.progress import ProgressListener
 from fedcert.certification.samplers.protocol import Sampler
 from fedcert.certification.samplers.warmup import warm_up
 from fedcert.certification.scheduler import CertificationScheduler
 from fedcert.certification.seeds import Seed, keep_seed, kept_seed
 from fedcert.certification.sequential import SamplingPolicy
-from fedcert.certification.streams import ExampleKey, Streams, block_size, example_keys
+from fedcert.certification.streams import ExampleKey, Streams, example_keys
 from fedcert.errors import CallError, DataProblem, FedcertWarning
 from fedcert.report import Report
 from fedcert.report.provenance import provenance
@@ -46,14 +47,14 @@ class CertificationResult:
 
     Attributes:
         report: what may leave.
-        certificates: of each example, by index; they stay.
+        certificates: of each example, by index, or its right answers with population certificates; they stay.
         seed: of the noise; it stays too.
         work: digest of what the seed was for, see `KeptSeed`.
         complete: whether no example was left out for want of time.
     """
 
     report: Report
-    certificates: CertificateTable
+    certificates: ExampleTable
     seed: Seed
     work: str
     complete: bool = True
@@ -112,13 +113,15 @@ def certify_dataset(
             progress.keeping(journal)
             if records.resumed:
                 progress.resumed(sum(state.done for state in records.states.values()))
-        streams = Streams(seed, plan.client)
+        streams = plan.streams(seed)
         sampler = classifier.sampler(len(classes), perturbation, streams, plan.batch_size, plan.smoothing.precision)
         keys = chosen_examples(plan, data, streams)
         if only is not None:
             keys = {index: key for index, key in keys.items() if index in only}
         states = _DatasetRun(plan, sampler, data, keys, progress, records, deadline).states()
-    certificates = CertificateTable.of(states, perturbation)
+    certificates = (
+        CorrectTable.of(states) if plan.smoothing.is_population else CertificateTable.of(states, perturbation)
+    )
     report = report_of(plan, classifier.identity, classes, data, certificates, seed)
     return CertificationResult(report, certificates, seed, work, complete=len(certificates) == len(keys))
 
@@ -144,11 +147,16 @@ def chosen_examples(plan: CertificationPlan, data: LocalData, streams: Streams) 
 
 
 def report_of(
-    plan: CertificationPlan, model: str, classes: tuple[str, ...], data: LocalData, certificates: CertificateTable,
-    seed: Seed,
+    plan: CertificationPlan, model: str, classes: tuple[str, ...], data: LocalData,
+    certificates: ExampleTable, seed: Seed,
 ) -> Report:  # fmt: skip
-    """The report that certificates make."""
+    """The report that certificates, or right answers, make."""
     labels = data.labels[certificates.index]
+    if isinstance(certificates, CorrectTable):
+        counts = certificates.counts(labels, len(classes), plan.smoothing.n, class_counts=plan.class_counts)
+    else:
+        counts = certificates.counts(labels, len(classes), plan.radii, class_counts=plan.class_counts)
+        counts["abstained"] = certificates.abstained(labels)
     return Report(
         client=plan.client,
         model=model,
@@ -156,8 +164,7 @@ def report_of(
         smoothing=plan.smoothing,
         radii=plan.radii,
         classes=classes,
-        **certificates.counts(labels, len(classes), plan.radii, class_counts=plan.class_counts),
-        abstained=certificates.abstained(labels),
+        **counts,
         samples=int(certificates.samples.sum()),
         seed=seed.statement,
         time_budget=plan.time_budget,
@@ -166,7 +173,7 @@ def report_of(
     )
 
 
-def _design_effects(data: LocalData, certificates: CertificateTable, radii: int) -> dict[str, Any]:
+def _design_effects(data: LocalData, certificates: ExampleTable, radii: int) -> dict[str, Any]:
     """The fields of a report about examples that come in groups.
 
     The design effect is Σ m²/n over the groups' sizes m: the most that examples which belong together can inflate a
@@ -253,14 +260,14 @@ class _DatasetRun:
         smoothing = self.plan.smoothing
         _check_range(images, smoothing.sigma)
         examples, sequential = len(self.keys), smoothing.procedure == "sequential"
-        most = examples * (smoothing.n0 + smoothing.n)
+        most = examples * smoothing.most_samples
         rate = warm_up(self.sampler, images, most, sequential=sequential, compile=self.plan.compile)
         if sequential:
             self.progress.forecast_at_most(most, rate, examples)
         else:
             self.progress.forecast(most, rate)
-        policy = SamplingPolicy.of(smoothing, self.plan.radii, block_size(images.shape[1:]))
-        return CertificationScheduler(self.sampler, policy, rate, self.journal, self.progress.advance)
+        procedure = procedure_of(smoothing, self.plan.radii, self.sampler.streams.block_size(images.shape[1:]))
+        return CertificationScheduler(self.sampler, procedure, rate, self.journal, self.progress.advance)
 
 
 def _before_the_first_unfinished(begun: Sequence[int], done: Sequence[ExampleState]) -> list[ExampleState]:
@@ -273,7 +280,7 @@ def _before_the_first_unfinished(begun: Sequence[int], done: Sequence[ExampleSta
 
 
 def _too_short(plan: CertificationPlan, rate: float) -> str:
-    seconds = (plan.smoothing.n0 + plan.smoothing.n) / rate
+    seconds = plan.smoothing.most_samples / rate
     return (
         f"time_budget (--time-budget) of {plan.time_budget:g} s was over before any example was certified: at "
         f"{rate:,.3g} samples a second, one needs up to {seconds:,.3g} s; give more time, or a smaller n"
@@ -298,17 +305,21 @@ def _digest(work: dict[str, Any]) -> str:
 
 def _fingerprint(plan: CertificationPlan, model: str, classes: tuple[str, ...], data: LocalData) -> dict[str, Any]:
     """Everything that determines an example's result; a journal with another fingerprint cannot be resumed."""
-    block = block_size(data.shape)
-    looks = SamplingPolicy.of(plan.smoothing, plan.radii, block).looks
+    block = plan.streams(Seed.fixed(0)).block_size(data.shape)
     return {
         **_work(plan, model, classes),
         "seed": plan.seed,
         "every": plan.every,
-        "looks": (looks.sizes, looks.shares),
+        "looks": None if plan.smoothing.is_population else _looks(plan, block),
         "block": block,
         "labels": hashlib.sha256(np.ascontiguousarray(data.labels).tobytes()).hexdigest(),
         "shape": data.shape,
     }
+
+
+def _looks(plan: CertificationPlan, block: int) -> tuple[Any, Any]:
+    looks = SamplingPolicy.of(plan.smoothing, plan.radii, block).looks
+    return looks.sizes, looks.shares
 
 
 def _classes(plan: CertificationPlan, classifier: Classifier, data: LocalData) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from fedcert._arrays import Integers
 from fedcert._files.atomic import whole_file
 from fedcert._files.paths import check_readable, display_path
-from fedcert.certification.certificate import CertificateTable
+from fedcert.certification.certificate import CertificateTable, CorrectTable, ExampleTable
 from fedcert.certification.dataset_run import CertificationResult
 from fedcert.errors import DataProblem, require
 
@@ -31,7 +31,7 @@ class KeptExamples:
     """
 
     header: dict[str, Any]
-    certificates: CertificateTable
+    certificates: ExampleTable
 
 
 def read_examples(path: Path) -> KeptExamples:
@@ -46,32 +46,47 @@ def read_examples(path: Path) -> KeptExamples:
     arrow = require("pyarrow", "certificates of single examples", "parquet")
     parquet = require("pyarrow.parquet", "certificates of single examples", "parquet")
     try:
-        table = parquet.read_table(path, columns=["index", "predicted", "radius", "samples"])
+        table = parquet.read_table(path)
         header = json.loads((table.schema.metadata or {})[b"fedcert"])
-        if header["schema"] != SCHEMA or any(
-            table.column(name).null_count for name in ("index", "predicted", "samples")
-        ):
+        if header["schema"] != SCHEMA:
             raise ValueError
-        radius = table.column("radius").to_numpy(zero_copy_only=False).astype(np.float64)
-        index, selected, samples = (
-            table.column(name).to_numpy().astype(np.int64) for name in ("index", "predicted", "samples")
-        )
-        if np.any(np.diff(index) <= 0):
+        certificates = _certificates(table)
+        if np.any(np.diff(certificates.index) <= 0):
             raise ValueError
     except (arrow.ArrowException, KeyError, ValueError, TypeError, OSError):
         raise DataProblem(
             f"{display_path(path)} must hold certificates of single examples, but does not; give the file that "
             "'fedcert certify --examples' wrote"
         ) from None
-    estimated = np.isfinite(radius)
-    certificates = CertificateTable(index, selected, np.where(estimated, radius, 0.0), samples, estimated)
     return KeptExamples(header, certificates)
+
+
+def _certificates(table: Any) -> ExampleTable:
+    """The columns as a table of certificates, or of right answers.
+
+    Raises:
+        KeyError, ValueError: a column is missing, or has nulls.
+    """
+    if "radius" not in table.column_names:
+        return CorrectTable(*(_whole(table, name) for name in ("index", "correct", "samples")))
+    radius = table.column("radius").to_numpy(zero_copy_only=False).astype(np.float64)
+    estimated = np.isfinite(radius)
+    index, selected, samples = (_whole(table, name) for name in ("index", "predicted", "samples"))
+    return CertificateTable(index, selected, np.where(estimated, radius, 0.0), samples, estimated)
+
+
+def _whole(table: Any, name: str) -> Integers:
+    column = table.column(name)
+    if column.null_count:
+        raise ValueError
+    return np.asarray(column.to_numpy().astype(np.int64), dtype=np.int64)
 
 
 def write_examples(path: Path, result: CertificationResult, labels: Integers) -> None:
     """Write one row per example: index, label, selected class, certified radius, whether that counts, samples.
 
-    The radius is null where nothing was bounded: selection was wrong, and the procedure is sequential.
+    The radius is null where nothing was bounded: selection was wrong, and the procedure is sequential. With population
+    certificates: index, label, right answers, samples.
 
     Args:
         path: the file.
@@ -87,16 +102,20 @@ def write_examples(path: Path, result: CertificationResult, labels: Integers) ->
     parquet = require("pyarrow.parquet", "certificates of single examples", "parquet")
     certificates = result.certificates
     label = labels[certificates.index]
-    table = arrow.table(
-        {
-            "index": arrow.array(certificates.index, arrow.int64()),
-            "label": arrow.array(label, arrow.int32()),
+    columns = {
+        "index": arrow.array(certificates.index, arrow.int64()),
+        "label": arrow.array(label, arrow.int32()),
+    }
+    if isinstance(certificates, CorrectTable):
+        columns["correct"] = arrow.array(certificates.correct, arrow.int32())
+    else:
+        columns |= {
             "predicted": arrow.array(certificates.selected, arrow.int32()),
             "radius": arrow.array(certificates.radius, arrow.float64(), mask=~certificates.estimated),
             "correct": arrow.array((certificates.selected == label) & ~certificates.abstains, arrow.bool_()),
-            "samples": arrow.array(certificates.samples, arrow.int64()),
         }
-    )
+    columns["samples"] = arrow.array(certificates.samples, arrow.int64())
+    table = arrow.table(columns)
     report = result.report.to_json()
     header = {"schema": SCHEMA} | {name: report[name] for name in _HEADER}
     with whole_file(path) as file:

@@ -25,10 +25,10 @@ from fedcert.certification.certificate import ExampleState
 from fedcert.certification.seeds import Seed
 from fedcert.errors import CallError, FedcertWarning, FileProblem
 
-_MAGIC = b"fedcert journal 2\n"
-_EARLIER = b"fedcert journal 1\n"
-"""Of the time when noise belonged to an example's place in the data."""
-_RECORD = struct.Struct("<qqqqqdqI??")
+_MAGIC = b"fedcert journal 3\n"
+_EARLIER = (b"fedcert journal 1\n", b"fedcert journal 2\n")
+"""Of the times when noise belonged to an example's place in the data, and when right answers were not counted."""
+_RECORD = struct.Struct("<qqqqqdqqI??")
 """The fields of an `ExampleState`, in their order."""
 _SUM = struct.Struct("<I")
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows
@@ -94,7 +94,7 @@ class Journal:
             self._file.close()
             what = "is no journal of fedcert, or a damaged one"
             if content.startswith(_EARLIER):
-                what = "is a journal of an earlier fedcert, which drew other noise: it cannot be gone on with"
+                what = "is a journal of an earlier fedcert, which kept other figures: it cannot be gone on with"
             elif content.startswith(_MAGIC):
                 what = "is the journal of a run with other settings, model or data; run that again to go on with it"
             raise JournalInUse(f"{display_path(self.path)} {what}, give this one another --out, or remove the file")

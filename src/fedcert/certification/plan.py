@@ -10,6 +10,8 @@ from typing import Any
 from fedcert._schema.declare import Checked, defaulting, optional, required
 from fedcert._schema.field_types import Flag, Number, Text, Whole
 from fedcert._schema.record import Nested
+from fedcert.certification.seeds import Seed
+from fedcert.certification.streams import LARGEST_BLOCK, Streams
 from fedcert.errors import CallError, DataProblem, ModelProblem, preview
 from fedcert.report import DEFAULT_RADII, Request, Smoothing
 from fedcert.report.fields import CLASSES, RADII
@@ -49,6 +51,12 @@ class CertificationPlan(Checked):
     request: str | None = None
     precision_is_open: bool = False
     lattice_is_open: bool = False
+
+    def streams(self, seed: Seed) -> Streams:
+        """The client's noise. Where fewer samples than a block are drawn of an example, blocks are no longer."""
+        if not self.smoothing.is_population:
+            return Streams(seed, self.client)
+        return Streams(seed, self.client, min(self.smoothing.n, LARGEST_BLOCK))
 
     def examples_of(self, data: Sized) -> int:
         """About how many of a client's examples are to be certified; exact where all are."""
@@ -90,11 +98,12 @@ def plan_certification(client: str, request: Request | None, given: dict[str, An
         return CertificationPlan(client, asked, request.radii, request.classes, request=request.digest, **rest)
     if "sigma" not in settings:
         raise CallError("sigma is needed (or a request, which says it): the standard deviation of the noise")
-    radii, classes = settings.pop("radii", DEFAULT_RADII), settings.pop("classes", None)
+    radii, classes = settings.pop("radii", None), settings.pop("classes", None)
     if settings.get("lattice") == 0:  # said that there is none
         settings["lattice"] = None
     rest |= {f"{name}_is_open": name not in settings for name in ("precision", "lattice")}
-    return CertificationPlan(client, Smoothing.defaults(**settings), radii, classes, **rest)
+    smoothing = Smoothing.defaults(**settings)
+    return CertificationPlan(client, smoothing, radii or smoothing.default_radii, classes, **rest)
 
 
 def check_request(request: Request, client: str, model: str, examples: int, now: datetime) -> None:

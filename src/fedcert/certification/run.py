@@ -42,6 +42,7 @@ def certify(
     noise: str | None = None,
     procedure: str | None = None,
     tolerance: float | None = None,
+    votes: int | None = None,
     precision: str | None = None,
     compile: bool | None = None,
     time_budget: float | None = None,
@@ -113,7 +114,7 @@ def certify(
     settings = {
         "sigma": sigma, "n0": n0, "n": n, "failure_probability": failure_probability,
         "radii": radii, "classes": classes, "noise": noise, "procedure": procedure, "tolerance": tolerance,
-        "precision": precision, "lattice": lattice,
+        "votes": votes, "precision": precision, "lattice": lattice,
     }  # fmt: skip
     plan = plan_certification(
         client, request, settings,

@@ -14,16 +14,15 @@ from dataclasses import dataclass, field
 
 from fedcert._arrays import Images
 from fedcert.certification.certificate import ExampleState, InFlight
-from fedcert.certification.certify import certify_counts
 from fedcert.certification.journal import Journal
+from fedcert.certification.procedures import Procedure
 from fedcert.certification.samplers.protocol import OnSamples, Sampler, ignore
-from fedcert.certification.sequential import SamplingPolicy
-from fedcert.certification.streams import ExampleKey, Phase, block_size
+from fedcert.certification.streams import ExampleKey
 
 _SECONDS_PER_ITERATION = 3.0
 """What a kill can cost: long enough to keep a device full, short enough to be done again."""
 _WINDOW = 2048
-"""Examples in flight at most: some ten batches of a GPU, at one block each."""
+"""Examples in flight at most: some ten batches of a GPU at a block of 100 each, and four at 32."""
 _FEWEST_SAMPLES = 100
 """Of an iteration, however slow the model: a block."""
 _SHARE_OF_TIME = 0.9
@@ -36,14 +35,14 @@ class CertificationScheduler:
 
     Attributes:
         sampler: counts the model's noisy predictions.
-        policy: how many samples are drawn of an example.
+        procedure: what is done with an example.
         rate: samples per second, as measured; corrected on the way.
         journal: where to record how far examples are.
         on_samples: called with the number of samples that were drawn, as they are.
     """
 
     sampler: Sampler
-    policy: SamplingPolicy
+    procedure: Procedure
     rate: float
     journal: Journal | None = None
     on_samples: OnSamples = ignore
@@ -53,7 +52,7 @@ class CertificationScheduler:
     @property
     def has_room(self) -> bool:
         """Whether more examples would make the next iteration fuller."""
-        samples = len(self._waiting) * block_size(self._waiting[0].image.shape) if self._waiting else 0
+        samples = len(self._waiting) * self._block(self._waiting[0]) if self._waiting else 0
         return len(self._waiting) < _WINDOW and samples < self._allowance
 
     @property
@@ -68,7 +67,8 @@ class CertificationScheduler:
 
     def can_finish_another(self, seconds: float) -> bool:
         """Whether one more example could be done in some seconds, even if all in flight need their most samples."""
-        return self._still_needed + self.policy.n0 + self.policy.n <= self.rate * seconds * _SHARE_OF_TIME
+        another = self.procedure.most_needed(ExampleState(0))
+        return self._still_needed + another <= self.rate * seconds * _SHARE_OF_TIME
 
     def recall(self, index: int, key: ExampleKey) -> ExampleState | None:
         """The state of an example that an earlier run finished, if it is still the same."""
@@ -84,11 +84,11 @@ class CertificationScheduler:
         state = self._recorded_state(index, key)
         if state is None:
             state = ExampleState(index, key=zlib.crc32(key) if self.journal is not None else 0)
-        self._still_needed += self._most_needed(state)
+        self._still_needed += self.procedure.most_needed(state)
         self._waiting.append(InFlight(image, state, key, label))
 
-    def _most_needed(self, state: ExampleState) -> int:
-        return self.policy.n - state.drawn + (0 if state.has_selection else self.policy.n0)
+    def _block(self, example: InFlight) -> int:
+        return self.sampler.streams.block_size(example.image.shape)
 
     def advance(self, seconds: float = math.inf) -> list[ExampleState]:
         """Draw samples for a few seconds, or for the given time if that is less; gives the examples that are done."""
@@ -97,14 +97,14 @@ class CertificationScheduler:
         counts = self.sampler.counts(examples, self.on_samples)
         elapsed = max(time.perf_counter() - before, 1e-6)
         self.rate = 0.5 * self.rate + 0.5 * sum(example.samples for example in examples) / elapsed
-        states = certify_counts(examples, counts, self.policy)
+        states = self.procedure.advance(examples, counts)
         for example, state in zip(examples, states, strict=True):
             example.state = state
         if self.journal is not None:
             self.journal.write(states)
         # Those that were first stay first: what is begun is finished before more is begun.
         self._waiting.extendleft(example for example in reversed(examples) if not example.state.done)
-        self._still_needed = sum(self._most_needed(example.state) for example in self._waiting)
+        self._still_needed = sum(self.procedure.most_needed(example.state) for example in self._waiting)
         return [state for state in states if state.done]
 
     def _next_examples(self, left: float) -> list[InFlight]:
@@ -112,18 +112,8 @@ class CertificationScheduler:
         examples: list[InFlight] = []
         while self._waiting and (left > 0 or not examples):
             example = self._waiting.popleft()
-            self._plan_samples(example, left)
+            block = self._block(example)
+            self.procedure.plan_samples(example, max(int(left) // block, 1) * block)
             examples.append(example)
             left -= example.samples
         return examples
-
-    def _plan_samples(self, example: InFlight, left: float) -> None:
-        state = example.state
-        if not state.has_selection:
-            example.phase, example.first, example.samples = Phase.SELECTION, 0, self.policy.n0
-            return
-        step = block_size(example.image.shape)
-        to_next_look = self.policy.looks.sizes[state.look] - state.drawn
-        # A look may be far: part of the way is better than an iteration that takes for ever.
-        most = max(int(left) // step, 1) * step
-        example.phase, example.first, example.samples = Phase.ESTIMATION, state.drawn, min(to_next_look, most)

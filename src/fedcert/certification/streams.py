@@ -32,9 +32,10 @@ class Phase(IntEnum):
     SELECTION = 0
     ESTIMATION = 1
     FORECAST = 2
+    COUNTING = 3
 
 
-_LARGEST_BLOCK = 100
+LARGEST_BLOCK = 100
 """Samples of a stream at most: n0's default, so that selection takes one block. Part of what a seed means."""
 _FLOATS_PER_BLOCK = 2**24
 """64 MB: a block is held in memory whole. Part of what a seed means."""
@@ -42,12 +43,16 @@ _LABELLED = struct.Struct("<q")
 _PLACE = struct.Struct("<q")
 
 
-def block_size(shape: tuple[int, ...]) -> int:
+def block_size(shape: tuple[int, ...], largest: int = LARGEST_BLOCK) -> int:
     """Samples that one stream gives for examples of a shape: 100, or as many as have 64 MB.
 
     A block is never split between streams. So what is drawn depends on the example and the settings alone.
+
+    Args:
+        shape: of an example.
+        largest: samples of a block at most; fewer than 100 where no more are drawn of an example.
     """
-    return max(1, min(_LARGEST_BLOCK, _FLOATS_PER_BLOCK // max(1, int(np.prod(shape)))))
+    return max(1, min(largest, LARGEST_BLOCK, _FLOATS_PER_BLOCK // max(1, int(np.prod(shape)))))
 
 
 def example_keys(examples: Iterable[tuple[Images, int]]) -> Iterator[ExampleKey]:
@@ -82,10 +87,21 @@ class Streams:
 
     A key depends on the seed, the client's name and the example alone. So no two clients share noise (intervals rest on
     that), and neither batch size, order nor company changes what is drawn.
+
+    Attributes:
+        seed: the client's.
+        client: its name.
+        largest_block: samples of a block at most: blocks have fixed places in calls of a model, which longer ones than
+            are drawn would leave empty.
     """
 
     seed: Seed
     client: str
+    largest_block: int = LARGEST_BLOCK
+
+    def block_size(self, shape: tuple[int, ...]) -> int:
+        """Samples that one stream gives for examples of a shape."""
+        return block_size(shape, self.largest_block)
 
     def stream(self, example: ExampleKey, phase: Phase, block: int) -> Stream:
         """The key of one block of noise."""

@@ -12,6 +12,7 @@ import numpy as np
 from fedcert._arrays import Floats
 from fedcert.errors import EstimationProblem, preview
 from fedcert.estimation.clients import AggregatedClients, Clients, ReportedClients, examples, pooled_mix
+from fedcert.estimation.clients.readings import Reading
 from fedcert.estimation.diagnostics import checks
 from fedcert.estimation.diagnostics.checks import Check
 from fedcert.estimation.intervals.cluster_robust import SummedEffects
@@ -76,7 +77,8 @@ def assemble(prepared: PreparedClients, method: Method, target: Target) -> Estim
         weights=_weights(point, clients),
         weights_note=point.weights_note,
         effective_examples=None if reached is None else reached.effective,
-        largest_radius=clients.max_radius_range[1],
+        largest_radius=None if prepared.vote is not None else clients.max_radius_range[1],
+        votes=None if prepared.vote is None else prepared.vote.readings.votes,
         clients=clients.count,
         examples=examples(prepared.whole),
         excluded=dict(clients.excluded),
@@ -116,8 +118,9 @@ def assemble_what_if(prepared: PreparedClients, method: Method, targets: Sequenc
         checks=(
             checks.same_settings(clients),
             checks.label_shift(prepared.shift_test, True),
-            checks.certifiable_radii(clients),
+            _radii_in_reach(prepared),
         ),
+        votes=None if prepared.vote is None else prepared.vote.readings.votes,
         clients=clients.count,
         examples=examples(clients),
         settings=settings.used(*OF_INTERVALS),
@@ -185,12 +188,22 @@ def _checks(prepared: PreparedClients, evaluation: MixEstimate, reached: _Reache
         passed.append(checks.influence(clients, point.weights))
     if interval is not None and interval.contradicted:
         passed.append(checks.consistency())
-    passed.append(checks.certifiable_radii(clients))
+    passed.append(_radii_in_reach(prepared))
     if (seeds := checks.secret_seeds(whole)) is not None:
         passed.append(seeds)
     if isinstance(clients, AggregatedClients) and clients.sums.private is not None:
         passed.append(checks.privacy_noise(clients.sums.noise or ""))
     return passed
+
+
+def _radii_in_reach(prepared: PreparedClients) -> Check:
+    """Whether the samples are enough for the radii."""
+    if prepared.vote is None:
+        return checks.certifiable_radii(prepared.clients)
+    readings, clients = prepared.vote.readings, prepared.clients
+    upper = clients.read(Reading(readings.radii, np.array([design.upper for design in readings.designs])))
+    left_open = (upper.certified - clients.certified) / examples(clients)
+    return checks.passes_in_reach(clients.smoothing, readings.votes, readings.radii, left_open)
 
 
 @dataclass(frozen=True)

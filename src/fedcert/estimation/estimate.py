@@ -36,6 +36,8 @@ def estimate(
     screen: bool = False,
     trusted: Iterable[str] = (),
     all_classes: bool = False,
+    votes: int | None = None,
+    radii: Sequence[float] | None = None,
 ) -> Estimate:
     """Estimate the certified accuracy of a target population from the clients' reports.
 
@@ -59,6 +61,10 @@ def estimate(
         trusted: clients that screening never leaves out, and only cuts to size.
         all_classes: intervals of single classes (`by_class`) that hold for all classes at once, and so for the weakest
             one too, rather than each by itself.
+        votes: population certificates: noisy copies that vote on an answer (odd); those that the request names where
+            None. With others, the interval allows for the choice.
+        radii: population certificates: increasing radii; those that the request names where None. With others, the
+            interval allows for the choice.
 
     Raises:
         CannotCombine: reports or sums that do not belong together.
@@ -80,7 +86,7 @@ def estimate(
     """
     settings = Settings(
         subsets, subset_size, threshold, seed, confidence, interval, simultaneous, target_examples, non_negative,
-        screen, tuple(trusted), all_classes,
+        screen, tuple(trusted), all_classes, votes, None if radii is None else tuple(radii),
     )  # fmt: skip
     return estimate_of(PreparedClients.of(clients_of(reports), settings), target, method)
 
@@ -108,6 +114,8 @@ def what_if(
     interval: str = "finite-sample",
     simultaneous: bool = False,
     target_examples: int | None = None,
+    votes: int | None = None,
+    radii: Sequence[float] | None = None,
 ) -> WhatIf:
     """Estimate the certified accuracy of many target populations at once, each with its own interval.
 
@@ -116,6 +124,7 @@ def what_if(
         targets: class mixes, each in a form that `estimate` takes; with names, where they are a mapping.
         method: "auto", "poststratified" or "blup".
         confidence, interval, simultaneous, target_examples: as for `estimate`, for each target by itself.
+        votes, radii: as for `estimate`.
 
     Raises:
         CannotCombine: reports or sums that do not belong together.
@@ -132,8 +141,9 @@ def what_if(
         [('cats', (0.75,)), ('half', (0.625,))]
     """
     settings = Settings(
-        confidence=confidence, interval=interval, simultaneous=simultaneous, target_examples=target_examples
-    )
+        confidence=confidence, interval=interval, simultaneous=simultaneous, target_examples=target_examples,
+        votes=votes, radii=None if radii is None else tuple(radii),
+    )  # fmt: skip
     return what_if_of(PreparedClients.of(clients_of(reports), settings), targets, method)
 
 

@@ -9,13 +9,22 @@ import numpy as np
 
 from fedcert._arrays import Floats
 from fedcert.estimation.clients import AggregatedClients, Clients, all_disclose, pooled_mix
+from fedcert.estimation.clients.readings import VoteReadings
 from fedcert.estimation.intervals.cluster_robust import ClientEffects, SummedEffects
 from fedcert.estimation.intervals.ingredients import Uncertainty
-from fedcert.estimation.intervals.statement import IntervalResult, IntervalStatement, interval_statement, make_interval
+from fedcert.estimation.intervals.registry import interval_kind
+from fedcert.estimation.intervals.statement import (
+    IntervalResult,
+    IntervalStatement,
+    allowed_interval,
+    interval_ends,
+    interval_statement,
+    make_interval,
+)
 from fedcert.estimation.methods.minimax import shortest_of_curves
 from fedcert.estimation.methods.point_estimate import PointEstimate
-from fedcert.estimation.methods.registry import Method, check_knows
-from fedcert.estimation.prepared import PreparedClients
+from fedcert.estimation.methods.registry import METHODS, Method, check_knows
+from fedcert.estimation.prepared import EndOfInterval, PreparedClients, VoteEnds
 from fedcert.estimation.settings import Settings
 
 _SAME_MIX = 1e-9
@@ -74,10 +83,40 @@ class MixEvaluator:
             curve = np.clip(point.certified_accuracy, 0.0, 1.0)  # a weighted mean may be outside by rounding
             return MixEstimate(mix, point, curve, None, None)
         name = self.method.name if point.chosen is None else point.chosen.method
-        uncertainty, effects = _allowing_for_effects(self.prepared, name, point.uncertainty, mix)
-        interval = make_interval(uncertainty, mix, clients, settings, effects)
+        if self.prepared.vote is not None:
+            method = self.method if point.chosen is None else METHODS[name]
+            interval, effects = self._interval_of_vote(self.prepared.vote, method, mix, settings)
+        else:
+            uncertainty, effects = _allowing_for_effects(self.prepared, name, point.uncertainty, mix)
+            interval = make_interval(uncertainty, mix, clients, settings, effects)
         curve = np.clip(np.clip(point.certified_accuracy, *interval.point_range), 0.0, 1.0)
         return MixEstimate(mix, point, curve, interval, effects)
+
+    def _interval_of_vote(
+        self, vote: VoteEnds, method: Method, mix: Floats, settings: Settings
+    ) -> tuple[IntervalResult, ClientEffects | None]:
+        """The interval of what a vote keeps: each end by scores that are proven on its side of it."""
+        readings, unheld = vote.readings, unheld_share(self.prepared.clients, mix)
+        tested = settings_for_votes(settings, readings)
+        (share, _), effects, single_cells = self._ends(vote.lower, method, mix, tested)
+        (_, other), _, _ = self._ends(vote.upper, method, mix, tested)
+        statement = interval_statement(self.prepared.clients, settings, effects is not None, single_cells, readings)
+        lower, upper = vote.lower.lower(share, unheld), vote.upper.upper(other, unheld)
+        at_once = settings.simultaneous or readings.offered is not None
+        return allowed_interval(lower, upper, statement, 0.0, at_once), effects
+
+    def _ends(
+        self, end: EndOfInterval, method: Method, mix: Floats, settings: Settings
+    ) -> tuple[tuple[Floats, Floats], ClientEffects | None, bool]:
+        """Both ends in shares of the scores' range, the client effects in them, and whether single cells are known."""
+        clients = end.prepared.clients
+        uncertainty = method.estimator()(clients, mix, settings).uncertainty
+        assert uncertainty is not None  # noqa: S101 (the same method gave one before)
+        uncertainty, effects = _allowing_for_effects(end.prepared, method.name, uncertainty, mix)
+        if isinstance(effects, SummedEffects):  # in scores, of which these are shares
+            effects = replace(effects, covariance=effects.covariance / np.outer(end.width, end.width))
+        single_cells = uncertainty.segments is not None or clients.noisy_totals is not None
+        return interval_ends(uncertainty, mix, clients, settings, effects), effects, single_cells
 
     def by_class(self) -> list[MixEstimate]:
         """The estimates for targets of one class each.
@@ -98,7 +137,28 @@ class MixEvaluator:
         uncertainty = self.method.estimator()(clients, pooled_mix(clients), settings).uncertainty
         known = uncertainty is None or uncertainty.segments is not None
         single_cells = known or clients.noisy_totals is not None
-        return interval_statement(clients, settings, self.prepared.clients_differ, single_cells)
+        readings = None if self.prepared.vote is None else self.prepared.vote.readings
+        return interval_statement(clients, settings, self.prepared.clients_differ, single_cells, readings)
+
+
+def unheld_share(clients: Clients, mix: Floats) -> float:
+    """The share of a class mix that no client is known to hold."""
+    held = clients.labels > 0 if clients.noisy_totals is None else clients.noisy_totals.sizes > 0
+    return float(mix[~held].sum())
+
+
+def settings_for_votes(settings: Settings, readings: VoteReadings) -> Settings:
+    """The settings of the tests behind a vote's interval: the error is shared by all that was on offer.
+
+    Where radii were named before, those are on offer where the interval holds for all of them at once. How rounded
+    scores hang together over the radii is not that of certificates, so that no quantile is simulated.
+    """
+    error, radii = 1 - settings.confidence, len(readings.radii)
+    if readings.offered is not None:
+        return replace(settings, confidence=1 - error / readings.offered, simultaneous=False)
+    if settings.simultaneous and interval_kind(settings.interval).simulated:
+        return replace(settings, confidence=1 - error / readings.named, simultaneous=False)
+    return replace(settings, confidence=1 - error * (radii / readings.named if settings.simultaneous else 1.0))
 
 
 def weighs_classes(clients: Clients, method: str) -> bool:

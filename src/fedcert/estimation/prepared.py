@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 
+import numpy as np
+
+from fedcert._arrays import Floats
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.clients import AggregatedClients, Clients, ReportedClients
+from fedcert.estimation.clients.readings import VoteReadings, check_readable_again, vote_readings
 from fedcert.estimation.diagnostics.label_shift import ShiftTest, label_shift_test
 from fedcert.estimation.diagnostics.screening import Screened
 from fedcert.estimation.diagnostics.screening import screen as screen_clients
@@ -38,19 +42,46 @@ class PreparedClients:
         clients: after screening.
         settings: of all estimates from them.
         screened: the result of screening; None where the settings ask for none.
+        vote: how right answers are read, and what the interval is made of, for population certificates; else None.
+        tested_by: the clients by whose test of label shift these abide: both ends of an interval by one.
     """
 
     clients: Clients
     settings: Settings
     screened: Screened | None
+    vote: VoteEnds | None = None
+    tested_by: PreparedClients | None = None
 
     @classmethod
     def of(cls, clients: Clients, settings: Settings) -> PreparedClients:
-        """Clients, screened where the settings ask for it.
+        """Clients, their right answers read as the settings ask, and screened where they ask for it.
 
         Raises:
+            CallError: radii or votes are chosen for CERTIFY's counts, which cannot be read otherwise.
             EstimationProblem: sums are to be screened.
         """
+        check_readable_again(clients.smoothing, settings.votes, settings.radii)
+        if not clients.smoothing.is_population:
+            return cls._screened(clients, settings)
+        named = clients.sums.radii if isinstance(clients, AggregatedClients) else clients.radii
+        readings = vote_readings(clients.smoothing, named, settings.votes, settings.radii)
+        lower = cls._screened(clients.rounded(readings.lower_end, "lower"), settings)
+        upper, point = clients.rounded(readings.upper_end, "upper"), clients.read(readings.lower)
+        if lower.screened is not None:
+            assert isinstance(upper, ReportedClients)  # noqa: S101 (sums cannot be screened)
+            assert isinstance(point, ReportedClients)  # noqa: S101
+            upper, point = lower.screened.applied(upper), lower.screened.applied(point)
+        ends = VoteEnds(
+            readings,
+            EndOfInterval(lower, readings.lower_end.low, readings.lower_end.width),
+            EndOfInterval(
+                cls(upper, settings, lower.screened, tested_by=lower), readings.upper_end.low, readings.upper_end.width
+            ),
+        )
+        return cls(point, settings, lower.screened, ends, tested_by=lower)
+
+    @classmethod
+    def _screened(cls, clients: Clients, settings: Settings) -> PreparedClients:
         if not settings.screen:
             return cls(clients, settings, None)
         if not isinstance(clients, ReportedClients):
@@ -66,6 +97,8 @@ class PreparedClients:
     @cached_property
     def shift_test(self) -> ShiftTest | None:
         """The test of label shift; None where only sums are known."""
+        if self.tested_by is not None:
+            return self.tested_by.shift_test
         return label_shift_test(self.whole, self.settings.seed) if isinstance(self.whole, ReportedClients) else None
 
     @property
@@ -81,3 +114,45 @@ class PreparedClients:
     def _effects(self) -> Callable[[bool], ClientEffects]:
         assert isinstance(self.clients, ReportedClients)  # noqa: S101
         return cache(partial(effects_of, self.clients, seed=self.settings.seed))
+
+
+@dataclass(frozen=True, eq=False)
+class EndOfInterval:
+    """What one end of a vote's interval is computed from.
+
+    Attributes:
+        prepared: the clients with whole numbers of examples that count, by shares of the scores' range.
+        low, width: that range at each radius.
+    """
+
+    prepared: PreparedClients
+    low: Floats
+    width: Floats
+
+    def lower(self, share: Floats, unheld: float) -> Floats:
+        """The end in accuracies. Of classes that no client holds, of which nothing is known, the vote keeps 0 at least.
+
+        Args:
+            share: the lower end in shares of the range, in which these classes have 0.
+            unheld: these classes' share of the target.
+        """
+        return np.asarray(self.low * (1 - unheld) + self.width * share, dtype=np.float64)
+
+    def upper(self, share: Floats, unheld: float) -> Floats:
+        """The end in accuracies; the vote keeps at most all of the classes that no client holds."""
+        return np.asarray(self.low * (1 - unheld) + self.width * (share - unheld) + unheld, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class VoteEnds:
+    """The ends of the interval of what a vote keeps.
+
+    Attributes:
+        readings: how right answers are read.
+        lower: from scores that are proven to be below what the vote keeps.
+        upper: from scores that are proven to be above.
+    """
+
+    readings: VoteReadings
+    lower: EndOfInterval
+    upper: EndOfInterval

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from fedcert._schema.declare import defaulting, optional, required
+from fedcert._schema.declare import defaulting, implied, optional, required
 from fedcert._schema.field_types import FieldType, ListOf, MappingOf, ModelName, Number, Text, Timestamp, Whole
 from fedcert._schema.frozen import frozen
 from fedcert._schema.record import Nested, Record
@@ -18,6 +18,7 @@ from fedcert.estimation.methods.point_estimate import Chosen
 from fedcert.estimation.weights import WEIGHTS
 from fedcert.report import Smoothing, Target
 from fedcert.report.fields import CLASSES, MOST_CLASSES, MOST_RADII, RADII, check_same_length
+from fedcert.report.smoothing import MOST_VOTES, Odd
 
 MOST_WEIGHTS = 10_000
 """More of them go to a file of their own: a document stays below a megabyte."""
@@ -164,7 +165,7 @@ class Estimate(Record):
         weights_file: the Parquet file beside the estimate's that holds them, where they are many.
         weights_note: why there are none.
         effective_examples: 1 / Σ a²/n: how many examples of one sample would be as informative.
-        largest_radius: the largest radius that any client's settings can certify; beyond it accuracy is 0.
+        largest_radius: CERTIFY: the largest radius that any client's settings can certify; beyond it accuracy is 0.
         clients, examples: how many took part.
         excluded: client -> why it did not.
         checks: to be read before relying on it.
@@ -177,6 +178,7 @@ class Estimate(Record):
         worst_case: the interval with missing clients at their worst; null where that was not asked for.
         comparison: errors against the truth, where that is known.
         privacy: the noise or rounding that protects the clients' counts; null for exact counts.
+        votes: population certificates: noisy copies that vote on an answer, which the accuracy is about.
 
     Examples:
         >>> import fedcert
@@ -207,7 +209,7 @@ class Estimate(Record):
     weights_file: str | None = optional(Text())
     weights_note: str | None = optional(Text(longest=2000))
     effective_examples: float | None = optional(Number(least=0))
-    largest_radius: float = required(Number(least=0))
+    largest_radius: float | None = implied(Number(least=0))
     clients: int = required(Whole(least=1))
     examples: int = required(Whole(least=1))
     excluded: Mapping[str, str] = defaulting(MappingOf(Text(longest=2000), "client names to reasons"), factory=dict)
@@ -224,9 +226,13 @@ class Estimate(Record):
     worst_case: WorstCase | None = optional(Nested(WorstCase), later=True)
     comparison: Comparison | None = optional(Nested(Comparison), later=True)
     privacy: Mapping[str, Any] | None = optional(_Anything(), later=True)
+    votes: int | None = optional(Odd(least=1, most=MOST_VOTES), later=True)
 
     def check_consistency(self) -> None:
-        """Check that the curves have one point per radius."""
+        """Check that the curves have one point per radius, and that CERTIFY's largest radius is there."""
+        if self.largest_radius is None and not self.smoothing.is_population:
+            expected = self.field_types()["largest_radius"].expected
+            raise InvalidValue("largest_radius", expected, InvalidValue.MISSING)
         _check_curves("", self, self.radii)
         if self.by_class is not None:
             self.by_class.check_shape(self.classes, self.radii)
@@ -307,6 +313,7 @@ class WhatIf(Record):
         settings: what to give to get the same again.
         model, smoothing: what the reports share.
         software, created: what wrote it, and when.
+        votes: as of an `Estimate`.
 
     Examples:
         >>> import fedcert
@@ -337,6 +344,7 @@ class WhatIf(Record):
     smoothing: Smoothing = required(Nested(Smoothing))
     software: str | None = optional(Text())
     created: str | None = optional(Timestamp())
+    votes: int | None = optional(Odd(least=1, most=MOST_VOTES), later=True)
 
     def check_consistency(self) -> None:
         """Check that the curves have one point per radius."""

@@ -8,6 +8,8 @@ from typing import Any
 from fedcert._schema.declare import Checked, defaulting, optional
 from fedcert._schema.field_types import Flag, ListOf, Number, Text, Whole
 from fedcert.estimation.intervals.registry import INTERVAL_NAME
+from fedcert.report.fields import RADII
+from fedcert.report.smoothing import MOST_VOTES, Odd
 
 OF_INTERVALS = ("confidence", "interval", "simultaneous", "target_examples")
 """The settings that decide an interval: recorded in every what-if and given to every page."""
@@ -32,6 +34,8 @@ class Settings(Checked):
         screen: leave out clients whose curves the others cannot explain, and cut huge ones to size.
         trusted: clients that screening never leaves out, and only cuts to size.
         all_classes: whether the intervals of single classes hold for all of them at once.
+        votes: population certificates: noisy copies that vote on an answer; those that the request names where None.
+        radii: population certificates: those that the request names where None.
     """
 
     subsets: int = defaulting(Whole(least=1), 1000)
@@ -46,10 +50,13 @@ class Settings(Checked):
     screen: bool = defaulting(Flag(), False)
     trusted: tuple[str, ...] = defaulting(ListOf(Text(), "client names", least=0, most=10_000_000), ())
     all_classes: bool = defaulting(Flag(), False)
+    votes: int | None = optional(Odd(least=1, most=MOST_VOTES))
+    radii: tuple[float, ...] | None = optional(RADII)
 
     def recorded(self) -> dict[str, Any]:
         """What every estimate records, and what else was asked for of the classes."""
-        return self.used(*RECORDED, *(("all_classes",) if self.all_classes else ()))
+        also = [name for name in ("all_classes", "votes", "radii") if getattr(self, name)]
+        return self.used(*RECORDED, *also)
 
     def used(self, *names: str) -> dict[str, Any]:
         """The named settings, for the record of an estimate."""

@@ -22,7 +22,6 @@ class Combinable(Protocol):
 
 SETTINGS_PER_CLIENT = ("n0", "n", "failure_probability")
 """Settings that change how much a certificate can show, not what it is about: clients may differ in them."""
-_NOT_COMPARED = (*SETTINGS_PER_CLIENT, "tolerance")
 _MOST_NAMED = 10
 """Reports that a message names: more would not help to find out what is wrong."""
 
@@ -46,6 +45,7 @@ def check_compatible(values: Sequence[Combinable]) -> None:
     Raises:
         CannotCombine: some differ from the rest; all of those are named.
     """
+    _check_one_kind(values)
     differences: list[str] = []
     traits = [_traits_of(value) for value in values]
     for trait in traits[0]:
@@ -64,15 +64,45 @@ def check_compatible(values: Sequence[Combinable]) -> None:
         )
 
 
+def _check_one_kind(values: Sequence[Combinable]) -> None:
+    """Check that CERTIFY's counts are not mixed with those of population certificates.
+
+    Raises:
+        CannotCombine: they are; those of the kind that is rarer are named.
+    """
+    kinds = [value.shared["smoothing"].is_population for value in values]
+    if len(set(kinds)) == 1:
+        return
+    rarer = sum(kinds) <= len(kinds) / 2
+    names = [
+        _name(value, index) for index, (value, kind) in enumerate(zip(values, kinds, strict=True)) if kind == rarer
+    ]
+    named = ", ".join(names[:_MOST_NAMED]) + (
+        f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    )
+    own, rest = ("population certificates", "CERTIFY's") if rarer else ("CERTIFY's counts", "population certificates")
+    has = f"{named} has {own} where the rest has {rest}"
+    raise CannotCombine(
+        f"CERTIFY's counts and population certificates cannot be combined: {has}; "
+        "leave them out or have all sites certify by the same --procedure"
+    )
+
+
 def _traits_of(value: Combinable) -> dict[str, Any]:
     """What must agree, settings one by one."""
     traits: dict[str, Any] = {}
     for name, item in value.shared.items():
         if isinstance(item, Smoothing):
-            traits |= {each: getattr(item, each) for each in item.field_types() if each not in _NOT_COMPARED}
+            traits |= {each: getattr(item, each) for each in item.field_types() if each not in _not_compared(item)}
         else:
             traits[name] = item
     return traits
+
+
+def _not_compared(smoothing: Smoothing) -> tuple[str, ...]:
+    """Settings that clients may differ in. A histogram of right answers is one of so many passes, at all clients."""
+    of_certify = (*SETTINGS_PER_CLIENT, "tolerance")
+    return tuple(name for name in of_certify if name != "n") if smoothing.is_population else of_certify
 
 
 def common_smoothing(values: Sequence[Combinable]) -> Smoothing:
@@ -82,11 +112,13 @@ def common_smoothing(values: Sequence[Combinable]) -> Smoothing:
 
 def joint(smoothings: Sequence[Smoothing]) -> Smoothing:
     """Several settings as one: the smallest samples and the largest failure probability."""
+    if smoothings[0].is_population:
+        return smoothings[0]
     return replace(
         smoothings[0],
-        n0=min(smoothing.n0 for smoothing in smoothings),
+        n0=min(smoothing.n0 or 0 for smoothing in smoothings),
         n=min(smoothing.n for smoothing in smoothings),
-        failure_probability=max(smoothing.failure_probability for smoothing in smoothings),
+        failure_probability=max(smoothing.failure_probability or 0.0 for smoothing in smoothings),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fedcert._schema.field_types import ListOf, MappingOf, Number, Pattern, Text, Whole
 from fedcert.errors import InvalidValue
-from fedcert.report.smoothing import Smoothing
+from fedcert.report.smoothing import MOST_PASSES, Smoothing
 
 RADIUS_DIGITS = 9
 """Decimals of a radius: finer than any radius is asked for, coarser than what decimal text loses in float64."""
@@ -27,7 +27,9 @@ CLASSES = ListOf(Text(), "different class names", most=MOST_CLASSES, distinct=Tr
 ROSTER = ListOf(Text(), "different client names", most=MOST_CLIENTS, distinct=True)
 LABEL_COUNTS = ListOf(Whole(), "counts, one per class", most=MOST_CLASSES)
 CERTIFIED_COUNTS = ListOf(Whole(), "counts, one per radius", most=MOST_RADII)
+CORRECT_COUNTS = ListOf(Whole(), "counts, one per number of right answers", most=MOST_PASSES + 1)
 CLASS_ROWS = ListOf(CERTIFIED_COUNTS, "rows, one per class", most=MOST_CLASSES)
+CORRECT_CLASS_ROWS = ListOf(CORRECT_COUNTS, "rows, one per class", most=MOST_CLASSES)
 DESIGN_EFFECT = ListOf(Number(least=1), "numbers from 1, one per radius", most=MOST_RADII)
 DISTRIBUTION = MappingOf(Number(least=0), "class names to weights", least=1)
 FIXED_SEED = "fixed"
@@ -97,6 +99,35 @@ def check_class_rows(
             raise InvalidValue(f"column {index} of {field}", f"adding up to certified_counts[{index}] ({whole})", total)
 
 
+def check_histogram(field: str, counts: Sequence[int], passes: int, examples: int, of_what: str) -> None:
+    """Check examples counted by the right answers among their noisy passes: each is counted once.
+
+    Raises:
+        InvalidValue: there is not one count for each of 0 to `passes`, or they do not add up.
+    """
+    if len(counts) != passes + 1:
+        raise InvalidValue(field, f"{passes + 1} counts, as n is {passes}: from none to all of them right", counts)
+    if sum(counts) != examples:
+        raise InvalidValue(f"the sum of {field}", f"{of_what} ({examples})", sum(counts))
+
+
+def check_histogram_rows(
+    field: str, rows: Sequence[Sequence[int]], passes: int, labels: Sequence[int], whole: Sequence[int] | None
+) -> None:
+    """Check histograms of right answers per class: one row per class, adding up to its labels and to the whole.
+
+    Raises:
+        InvalidValue: one of the rules is broken.
+    """
+    check_same_length(field, rows, "classes", labels)
+    for index, (row, count) in enumerate(zip(rows, labels, strict=True)):
+        check_histogram(f"{field}[{index}]", row, passes, count, "the class's label count")
+    for index, count in enumerate(whole or ()):
+        total = sum(row[index] for row in rows)
+        if total != count:
+            raise InvalidValue(f"column {index} of {field}", f"adding up to correct_counts[{index}] ({count})", total)
+
+
 def check_design_effect(effects: Sequence[float], largest_group: int | None, examples: int) -> None:
     """Check that groups of some sizes m have the design effect Σ m²/n.
 
@@ -126,6 +157,7 @@ def check_certifiable(radii: Sequence[float], counts: Sequence[int], smoothing: 
         InvalidValue: something is.
     """
     cap = smoothing.largest_radius
+    assert cap is not None  # noqa: S101 (population certificates have no certified counts)
     for index, (radius, count) in enumerate(zip(radii, counts, strict=True)):
         if count and (radius > cap + RADIUS_SLACK or cap == 0):
             rule = f"0, as n = {smoothing.n} samples certify no radius above {cap:.6g}"

@@ -9,6 +9,22 @@ import math
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Shift:
+    """What a change of the input can do to a probability at worst: all that population certificates need of a noise.
+
+    Attributes:
+        least: a probability of the noisy input, one minus it, and a radius in units of sigma -> the least probability
+            of the same answer after any change up to that radius, and one minus it. Of arrays, by entry; both are given
+            and returned, so that neither loses its digits next to 0.
+        steepest: the most that the first result falls per unit of the radius.
+    """
+
+    least: Callable[[Any, Any, float], tuple[Any, Any]]
+    steepest: float
 
 
 @dataclass(frozen=True)
@@ -21,6 +37,8 @@ class Noise:
         radius: standard deviation and error bound (below one half) -> certified radius.
         description: one line about it.
         on_lattice: whether it can be rounded to a lattice and drawn exactly.
+        shift: what changes of the input do to probabilities at worst; None where only the radius is known, and
+            population certificates cannot be made.
     """
 
     name: str
@@ -28,6 +46,7 @@ class Noise:
     radius: Callable[[float, float], float]
     description: str
     on_lattice: bool = False
+    shift: Shift | None = None
 
     def certified_radius(self, sigma: float, error_bound: float) -> float:
         """The radius within which the smoothed classifier keeps a class of probability at least 1 - error_bound.
@@ -52,10 +71,34 @@ def _uniform_radius(sigma: float, error_bound: float) -> float:
     return math.sqrt(3) * sigma * (1 - 2 * error_bound)
 
 
+def _gaussian_shift(probability: Any, complement: Any, ratio: float) -> tuple[Any, Any]:
+    """Φ(Φ⁻¹(p) - r/sigma), by Neyman and Pearson's lemma (Cohen et al. 2019); exact for linear classifiers."""
+    import numpy as np
+    from scipy import special
+
+    lower = np.asarray(probability) < 0.5
+    z = np.where(lower, special.ndtri(probability), -special.ndtri(complement))
+    return special.ndtr(z - ratio), special.ndtr(ratio - z)
+
+
+def _uniform_shift(probability: Any, complement: Any, ratio: float) -> tuple[Any, Any]:
+    """max(0, p - r/(2λ)), λ = √3·sigma: two cubes moved apart by r in L1 share all but r/(2λ) of their volume."""
+    import numpy as np
+
+    lost = ratio / (2 * math.sqrt(3))
+    return np.maximum(np.asarray(probability) - lost, 0.0), np.minimum(np.asarray(complement) + lost, 1.0)
+
+
 _OWN = (
-    Noise("gaussian", "l2", _gaussian_radius, "independent normal noise on every input coordinate", True),
-    Noise("uniform", "l1", _uniform_radius, "independent uniform noise on [-√3·sigma, √3·sigma]", True),
-)
+    Noise(
+        "gaussian", "l2", _gaussian_radius, "independent normal noise on every input coordinate", True,
+        Shift(_gaussian_shift, 1 / math.sqrt(2 * math.pi)),
+    ),
+    Noise(
+        "uniform", "l1", _uniform_radius, "independent uniform noise on [-√3·sigma, √3·sigma]", True,
+        Shift(_uniform_shift, 1 / (2 * math.sqrt(3))),
+    ),
+)  # fmt: skip
 NOISES = {noise.name: noise for noise in _OWN}
 """Every noise by its name, the default first; `certification.perturbation.register_perturbation` adds to it."""
 

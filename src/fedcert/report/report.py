@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fedcert._schema.declare import TablePlace, defaulting, optional, required
+from fedcert._schema.declare import TablePlace, defaulting, implied, optional, required
 from fedcert._schema.field_types import LARGEST_COUNT, Enumerated, ModelName, Number, Text, Timestamp, Whole
 from fedcert._schema.record import Nested
 from fedcert.errors import InvalidValue, preview
@@ -16,6 +16,9 @@ from fedcert.report.smoothing import Smoothing
 from fedcert.report.table.layout import TableRow
 
 SHARED, COUNTED, NOTED, EXTRA = TablePlace.SHARED, TablePlace.COUNTED, TablePlace.NOTED, TablePlace.EXTRA
+_OF_CERTIFY = ("certified_counts", "class_certified_counts", "abstained")
+_OF_POPULATION = ("correct_counts", "class_correct_counts")
+"""Counts that only one kind of procedure gives."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +33,13 @@ class Report(TableRow):
         model: digest of the weights that were really certified ("sha256:…"), or a callable's name.
         request: digest of the request that this report answers.
         smoothing: how the model was smoothed and certified.
-        radii: increasing radii.
+        radii: increasing radii; with population certificates those that were named before anything was counted.
         classes: names in index order, the same at every client.
         label_counts: test examples of each class.
-        certified_counts: examples predicted right and certified to at least each radius.
+        certified_counts: CERTIFY: examples predicted right and certified to at least each radius.
         class_certified_counts: the same per class, one row each; only with the client's consent.
+        correct_counts: population certificates: examples of which 0, 1, … n noisy copies are predicted right.
+        class_correct_counts: the same per class, one row each; only with the client's consent.
         abstained: right selections that were not certified even at radius 0.
         design_effect: Σ m²/n over the sizes m of the groups that examples come in, the same at each radius; an
             inflation of the variance that was estimated from the counts will not do.
@@ -68,8 +73,12 @@ class Report(TableRow):
     radii: tuple[float, ...] = required(fields.RADII, place=SHARED)
     classes: tuple[str, ...] = required(fields.CLASSES, place=SHARED)
     label_counts: tuple[int, ...] = required(fields.LABEL_COUNTS, place=COUNTED)
-    certified_counts: tuple[int, ...] = required(fields.CERTIFIED_COUNTS, place=COUNTED)
+    certified_counts: tuple[int, ...] | None = implied(fields.CERTIFIED_COUNTS, place=COUNTED)
     class_certified_counts: tuple[tuple[int, ...], ...] | None = optional(fields.CLASS_ROWS, place=COUNTED)
+    correct_counts: tuple[int, ...] | None = implied(fields.CORRECT_COUNTS, place=COUNTED)
+    class_correct_counts: tuple[tuple[int, ...], ...] | None = optional(
+        fields.CORRECT_CLASS_ROWS, later=True, place=COUNTED
+    )
     abstained: int | None = optional(Whole(), place=COUNTED)
     design_effect: tuple[float, ...] | None = optional(fields.DESIGN_EFFECT, place=COUNTED)
     largest_group: int | None = optional(Whole(least=1), place=COUNTED)
@@ -86,31 +95,77 @@ class Report(TableRow):
         return sum(self.label_counts)
 
     @property
+    def outcome_counts(self) -> tuple[int, ...]:
+        """What was counted: certified examples at each radius, or examples by right answers among n."""
+        counts = self.correct_counts if self.smoothing.is_population else self.certified_counts
+        assert counts is not None  # noqa: S101 (a rule of reports)
+        return counts
+
+    @property
+    def class_outcome_counts(self) -> tuple[tuple[int, ...], ...] | None:
+        """The same per class; None where the client does not disclose it."""
+        return self.class_correct_counts if self.smoothing.is_population else self.class_certified_counts
+
+    @property
     def certified_accuracy(self) -> tuple[float, ...]:
-        """The certified accuracy at each radius; zeros for a client without examples."""
+        """CERTIFY: the certified accuracy at each radius; zeros for a client without examples.
+
+        Raises:
+            AttributeError: the report has population certificates, of which `fedcert.estimate` makes a curve.
+        """
+        if self.certified_counts is None:
+            raise AttributeError("population certificates have no certified counts: fedcert.estimate makes the curve")
         examples = max(self.examples, 1)
         return tuple(count / examples for count in self.certified_counts)
 
     def check_consistency(self) -> None:
         """Check the rules between counts, labels, classes and radii."""
         fields.check_same_length("label_counts", self.label_counts, "classes", self.classes)
-        fields.check_same_length("certified_counts", self.certified_counts, "radii", self.radii)
         if self.examples > LARGEST_COUNT:
             raise InvalidValue("the sum of label_counts", "at most 2^53", self.examples)
-        fields.check_nonincreasing("certified_counts", self.certified_counts, self.examples, "the number of examples")
-        fields.check_certifiable(self.radii, self.certified_counts, self.smoothing)
-        if self.class_certified_counts is not None:
-            rows, labels = self.class_certified_counts, self.label_counts
-            fields.check_class_rows("class_certified_counts", rows, labels, self.certified_counts)
+        self._check_outcomes()
         if self.design_effect is not None:
             fields.check_same_length("design_effect", self.design_effect, "radii", self.radii)
         if self.largest_group is not None and self.largest_group > max(self.examples, 1):
             raise InvalidValue("largest_group", f"at most the examples ({self.examples})", self.largest_group)
         if self.design_effect is not None and self.examples:
             fields.check_design_effect(self.design_effect, self.largest_group, self.examples)
-        left = self.examples - self.certified_counts[0]
+
+    def _check_outcomes(self) -> None:
+        """Check that the counts are the procedure's, and go with the labels."""
+        population = self.smoothing.is_population
+        for name in _OF_CERTIFY if population else _OF_POPULATION:
+            if getattr(self, name) is not None:
+                why = f"left out (null) with the {self.smoothing.procedure} procedure"
+                raise InvalidValue(name, why, getattr(self, name))
+        needed = "correct_counts" if population else "certified_counts"
+        if getattr(self, needed) is None:
+            raise InvalidValue(needed, self.field_types()[needed].expected, InvalidValue.MISSING)
+        if population:
+            fields.check_histogram(
+                "correct_counts", self.outcome_counts, self.smoothing.n, self.examples, "the number of examples"
+            )
+            if self.class_correct_counts is not None:
+                fields.check_histogram_rows(
+                    "class_correct_counts", self.class_correct_counts, self.smoothing.n, self.label_counts,
+                    self.outcome_counts,
+                )  # fmt: skip
+            return
+        certified = self.outcome_counts
+        fields.check_same_length("certified_counts", certified, "radii", self.radii)
+        fields.check_nonincreasing("certified_counts", certified, self.examples, "the number of examples")
+        fields.check_certifiable(self.radii, certified, self.smoothing)
+        if self.class_certified_counts is not None:
+            rows, labels = self.class_certified_counts, self.label_counts
+            fields.check_class_rows("class_certified_counts", rows, labels, certified)
+        left = self.examples - certified[0]
         if self.abstained is not None and self.abstained > left:
             raise InvalidValue("abstained", f"at most the examples that are not certified ({left})", self.abstained)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain JSON types; the counts of another kind of procedure are left out."""
+        left_out = _OF_CERTIFY if self.smoothing.is_population else ()
+        return {key: value for key, value in super().to_json().items() if key not in left_out}
 
     @classmethod
     def _place(cls, document: Mapping[str, Any], place: str | None) -> str:

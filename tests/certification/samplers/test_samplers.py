@@ -126,7 +126,7 @@ def test_streams_differ_by_client_seed_example_phase_and_block() -> None:
         for phase in Phase
         for block in (0, 1)
     }
-    assert len(seeds) == 2 * 3 * 2 * 3 * 2
+    assert len(seeds) == 2 * 3 * 2 * 4 * 2
     assert all(len(seed) == 32 for seed in seeds)
     # A generator that kept only the low 32 bits of its seed would let streams coincide.
     first, second = np.empty(8, np.float32), np.empty(8, np.float32)

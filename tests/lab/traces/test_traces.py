@@ -84,7 +84,7 @@ def test_reports_and_truth_are_what_the_examples_say(trace: Trace) -> None:
     reports = table_of(trace)
     assert len(reports) == 12
     whole = trace.clients.certified(EXPERIMENT.radii).sum(axis=0)
-    assert reports.certified_counts.sum(axis=0).tolist() == whole.tolist()
+    assert reports.outcome_counts.sum(axis=0).tolist() == whole.tolist()
     assert reports.label_counts.sum(axis=0).tolist() == np.bincount(trace.clients.label).tolist()
     for client in range(12):
         held = trace.clients.client == client

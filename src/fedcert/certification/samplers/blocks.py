@@ -12,7 +12,7 @@ import numpy as np
 from fedcert._arrays import Images, Integers
 from fedcert.certification.certificate import InFlight
 from fedcert.certification.perturbation import Perturbation
-from fedcert.certification.streams import Stream, Streams, block_size
+from fedcert.certification.streams import LARGEST_BLOCK, Stream, Streams, block_size
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -73,7 +73,7 @@ class NoisyBatch(NamedTuple):
 
 
 def noisy_batch(
-    examples: Sequence[InFlight], blocks: Sequence[NoiseBlock], perturbation: Perturbation, call: int
+    examples: Sequence[InFlight], blocks: Sequence[NoiseBlock], perturbation: Perturbation, call: int, block: int
 ) -> NoisyBatch:
     """The perturbed images of some blocks.
 
@@ -82,17 +82,18 @@ def noisy_batch(
         blocks: of their noise.
         perturbation: what is done to them.
         call: samples of a call of the model.
+        block: samples of a block at most.
     """
     shape = examples[0].image.shape
-    starts, size = _places(len(blocks), block_size(shape), call)
+    starts, size = _places(len(blocks), block, call)
     noisy = np.empty((size, *shape), dtype=np.float32)
     fills = np.ones(size, dtype=np.bool_)
-    for block, start, end in zip(blocks, starts, [*starts[1:], size], strict=True):
-        image, filled = examples[block.row].image, start + block.samples
-        perturbation.perturb(image, block.stream, noisy[start:filled])
+    for each, start, end in zip(blocks, starts, [*starts[1:], size], strict=True):
+        image, filled = examples[each.row].image, start + each.samples
+        perturbation.perturb(image, each.stream, noisy[start:filled])
         fills[start:filled] = False
         noisy[filled:end] = image  # the company of a block that has a call to itself is its own
-    rows = np.repeat(np.array([block.row for block in blocks], dtype=np.int64), [block.samples for block in blocks])
+    rows = np.repeat(np.array([each.row for each in blocks], dtype=np.int64), [each.samples for each in blocks])
     return NoisyBatch(noisy, np.flatnonzero(~fills), rows)
 
 
@@ -132,7 +133,7 @@ def ahead(make: Callable[[Item], Result], items: Iterable[Item], workers: int = 
                 future.cancel()
 
 
-def fitting_batch(shape: tuple[int, ...], largest: int = 0) -> int:
+def fitting_batch(shape: tuple[int, ...], largest: int = 0, largest_block: int = LARGEST_BLOCK) -> int:
     """A batch size that keeps the noisy inputs of one call, and the largest array between layers, around 16 MB.
 
     It is computed from sizes, not by timing: another batch may round differently, and runs are to repeat.
@@ -140,8 +141,9 @@ def fitting_batch(shape: tuple[int, ...], largest: int = 0) -> int:
     Args:
         shape: of an example.
         largest: floats of the largest array that the model makes of an example, where that is known.
+        largest_block: see `Streams`.
     """
     most = max(1, min(_LARGEST_BATCH, _FLOATS_PER_BATCH // max(1, int(np.prod(shape)), largest)))
-    block = block_size(shape)
+    block = block_size(shape, largest_block)
     # Whole blocks; or one of them split evenly: 100 samples as two times 50, not as 64 and 36.
     return most // block * block if most >= block else -(-block // -(-block // most))

@@ -12,7 +12,7 @@ from fedcert.certification.certificate import InFlight
 from fedcert.certification.perturbation import Perturbation
 from fedcert.certification.samplers.blocks import ahead, batches, filled_up, fitting_batch, noisy_batch
 from fedcert.certification.samplers.protocol import OnSamples, Sampler, ignore
-from fedcert.certification.streams import Streams, block_size
+from fedcert.certification.streams import Streams
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,10 @@ class ArraySampler(Sampler):
         counts = np.zeros(len(examples) * self.classes, dtype=np.int64)
         shape = examples[0].image.shape
         size = self._batch(shape)
-        work = batches(examples, self.streams, max(size, fitting_batch(shape) // size * size), block_size(shape))
-        for noisy in ahead(lambda blocks: noisy_batch(examples, blocks, self.perturbation, size), work):
+        block = self.streams.block_size(shape)
+        together = fitting_batch(shape, largest_block=block)
+        work = batches(examples, self.streams, max(size, together // size * size), block)
+        for noisy in ahead(lambda blocks: noisy_batch(examples, blocks, self.perturbation, size, block), work):
             cells = noisy.rows * self.classes + self._labels(noisy.images, size)[noisy.live]
             counts += np.bincount(cells, minlength=len(counts))
             on_samples(len(cells))
@@ -58,4 +60,5 @@ class ArraySampler(Sampler):
         return np.concatenate([self.predict(batch[start : start + size]) for start in range(0, len(batch), size)])
 
     def _batch(self, shape: tuple[int, ...]) -> int:
-        return self.batch_size or min(block_size(shape), fitting_batch(shape))
+        block = self.streams.block_size(shape)
+        return self.batch_size or min(block, fitting_batch(shape, largest_block=block))

@@ -8,6 +8,7 @@ from typing import Protocol
 from fedcert._arrays import Images, Integers
 from fedcert.certification.certificate import InFlight
 from fedcert.certification.perturbation import Perturbation
+from fedcert.certification.streams import Streams
 
 OnSamples = Callable[[int], None]
 
@@ -23,6 +24,7 @@ class Sampler(Protocol):
     """
 
     perturbation: Perturbation
+    streams: Streams
 
     @property
     def can_compile(self) -> bool:

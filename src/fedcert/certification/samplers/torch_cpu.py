@@ -21,7 +21,7 @@ from fedcert.certification.models.torch_module import channels_last, largest_act
 from fedcert.certification.perturbation import Perturbation
 from fedcert.certification.samplers.blocks import NoiseBlock, ahead, batches, filled_up, fitting_batch, noisy_batch
 from fedcert.certification.samplers.protocol import OnSamples, Sampler, ignore
-from fedcert.certification.streams import Streams, block_size
+from fedcert.certification.streams import Streams
 from fedcert.errors import ModelProblem
 
 
@@ -55,7 +55,7 @@ class CpuSampler(Sampler):
         """See `Sampler.counts`."""
         counts = np.zeros(len(examples) * self.classes, dtype=np.int64)
         image = examples[0].image
-        work = batches(examples, self.streams, self._batch(image), block_size(image.shape))
+        work = batches(examples, self.streams, self._batch(image), self.streams.block_size(image.shape))
         with self._workers() as workers:
             for cells in ahead(lambda blocks: self._cells(examples, blocks), work, workers):
                 counts += np.bincount(cells, minlength=len(counts))
@@ -67,12 +67,14 @@ class CpuSampler(Sampler):
         """Samples per call, so that activations fit into caches, and into memory that is used again."""
         if self.batch_size is None:
             activation = largest_activation(self.module, torch.from_numpy(image[None].copy()))
-            self.batch_size = fitting_batch(image.shape, activation)
+            self.batch_size = fitting_batch(image.shape, activation, self.streams.largest_block)
         return self.batch_size
 
     def _cells(self, examples: Sequence[InFlight], blocks: Sequence[NoiseBlock]) -> Integers:
         """Example and prediction of each sample of a batch, as one number."""
-        noisy = noisy_batch(examples, blocks, self.perturbation, self._batch(examples[0].image))
+        image = examples[0].image
+        block = self.streams.block_size(image.shape)
+        noisy = noisy_batch(examples, blocks, self.perturbation, self._batch(image), block)
         return noisy.rows * self.classes + self._labels(noisy.images)[noisy.live]
 
     def trial_size(self, shape: tuple[int, ...]) -> int:

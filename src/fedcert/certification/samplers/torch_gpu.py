@@ -18,7 +18,7 @@ from fedcert.certification.perturbation import Perturbation
 from fedcert.certification.samplers.blocks import NoiseBlock, batches, filled_up
 from fedcert.certification.samplers.fusion import fused, mostly_fused, scores_match
 from fedcert.certification.samplers.protocol import OnSamples, ignore
-from fedcert.certification.streams import Stream, Streams, block_size
+from fedcert.certification.streams import Stream, Streams
 from fedcert.errors import FedcertWarning, ModelProblem
 
 _DEVICE_BATCH = 16_000
@@ -115,10 +115,11 @@ class DeviceSampler:
             # A flag on the device: looking at it once per call keeps the device from waiting for the host.
             unusable = torch.zeros((), dtype=torch.bool, device=self.device)
             shape = examples[0].image.shape
+            block = self.streams.block_size(shape)
             while True:
                 try:
-                    for blocks in batches(examples, self.streams, self._batch(shape), block_size(shape)):
-                        self._count(clean, blocks, block_size(shape), counts, unusable)
+                    for blocks in batches(examples, self.streams, self._batch(shape), block):
+                        self._count(clean, blocks, block, counts, unusable)
                         on_samples(sum(block.samples for block in blocks))
                     break
                 except torch.cuda.OutOfMemoryError:

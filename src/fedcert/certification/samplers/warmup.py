@@ -10,7 +10,7 @@ import numpy as np
 from fedcert._arrays import Images
 from fedcert.certification.certificate import in_flight
 from fedcert.certification.samplers.protocol import Sampler
-from fedcert.certification.streams import Phase, Stream, block_size, key_of
+from fedcert.certification.streams import Phase, Stream, key_of
 from fedcert.errors import FedcertWarning, ModelProblem
 
 _COMPARED = 64
@@ -63,7 +63,7 @@ def check_own_answers(sampler: Sampler, images: Images) -> None:
         ModelProblem: an answer depends on what else is in the batch, or on what came before.
     """
     some = _noisy(sampler, images[:_COMPARED])
-    labels, half, block = sampler.labels(some), -(-len(some) // 2), block_size(some.shape[1:])
+    labels, half, block = sampler.labels(some), -(-len(some) // 2), sampler.streams.block_size(some.shape[1:])
     changed = int(np.count_nonzero(labels[:half] != sampler.labels(some[:half][::-1])[::-1]))
     if sampler.trial_size(some.shape[1:]) > block:
         later = np.concatenate([np.repeat(some[:1], block, axis=0), some])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,7 @@ from fedcert._arrays import Floats
 from fedcert._schema.field_types import LARGEST_COUNT
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.clients.noisy_totals import NoisyTotals
+from fedcert.estimation.clients.readings import Reading, named_readings, rounded_counts, rounding_generator
 from fedcert.estimation.clients.statistics import SufficientStatistics
 from fedcert.report import Smoothing, Sums
 from fedcert.report.sums.groups import effects_or_ones, group_bound
@@ -22,11 +23,22 @@ _TINY = 1e-9
 
 @dataclass(frozen=True)
 class AggregatedClients:
-    """`Clients` of whom only sums are known."""
+    """`Clients` of whom only sums are known.
+
+    Attributes:
+        sums: theirs.
+        reading: how right answers are read, where these were counted.
+        side: of the interval, for which shares of the range of scores are rounded to whole numbers of examples, as far
+            as they are of independent classes; None where they are read as they are.
+    """
 
     sums: Sums
+    reading: Reading | None = None
+    side: str | None = None
 
     def __post_init__(self) -> None:
+        if self.sums.smoothing.is_population and self.reading is None:
+            object.__setattr__(self, "reading", named_readings(self.sums.smoothing, self.sums.radii).lower)
         if self.sums.noise is not None and self.sums.private is None:
             raise EstimationProblem(
                 f"these sums have noise added ({self.sums.noise}), which no interval here accounts for; use exact ones"
@@ -46,7 +58,28 @@ class AggregatedClients:
     @property
     def radii(self) -> tuple[float, ...]:
         """Increasing radii."""
-        return self.sums.radii
+        return self.sums.radii if self.reading is None else self.reading.radii
+
+    def read(self, reading: Reading) -> AggregatedClients:
+        """The same clients, their right answers read otherwise."""
+        return AggregatedClients(self.sums, reading)
+
+    def rounded(self, reading: Reading, side: str) -> AggregatedClients:
+        """The same clients with scores as shares of their range, of which class totals are rounded at random."""
+        return AggregatedClients(self.sums, reading.as_shares(), side)
+
+    def _scored(self, outcomes: Sequence[Sequence[int]]) -> Floats:
+        """Certified examples at each radius, from rows of what was counted."""
+        rows = np.array(outcomes, dtype=np.int64)
+        if self.reading is None:
+            return rows.astype(np.float64)
+        if self.side is not None and self.sums.noise is None:
+            return rounded_counts(rows, self.reading.scores, rounding_generator(self.side)).astype(np.float64)
+        return np.asarray(rows @ self.reading.scores.T, dtype=np.float64)
+
+    @property
+    def _scores(self) -> Floats | None:
+        return None if self.reading is None else self.reading.scores
 
     @property
     def model(self) -> str:
@@ -71,7 +104,7 @@ class AggregatedClients:
     @property
     def max_radius_range(self) -> tuple[float, float]:
         """The largest radius of the fewest samples, twice: sums hold no others."""
-        return (self.sums.smoothing.largest_radius,) * 2
+        return (self.sums.smoothing.largest_radius or 0.0,) * 2
 
     @property
     def count(self) -> int:
@@ -97,7 +130,7 @@ class AggregatedClients:
     @cached_property
     def certified(self) -> Floats:
         """Certified examples per radius."""
-        return np.array(self.sums.certified_counts, dtype=np.float64)
+        return np.asarray(self._scored([self.sums.outcome_counts])[0], dtype=np.float64)
 
     @cached_property
     def class_totals(self) -> tuple[Floats, Floats] | None:
@@ -107,7 +140,7 @@ class AggregatedClients:
         totals = self.sums.by_class
         if totals is None or not self.n_with_class_counts:
             return None
-        return np.array(totals.label_counts, dtype=np.float64), np.array(totals.certified_counts, dtype=np.float64)
+        return np.array(totals.label_counts, dtype=np.float64), self._scored(totals.outcome_counts)
 
     def _held(self, noisy: NoisyTotals) -> tuple[Floats, Floats] | None:
         """The totals of classes whose size is clearly above the noise; 0 for others, None where there are none."""
@@ -119,7 +152,7 @@ class AggregatedClients:
     @cached_property
     def noisy_totals(self) -> NoisyTotals | None:
         """Counts per class with noise for privacy in them; None without noise."""
-        return None if self.sums.private is None else NoisyTotals.of(self.sums.private)
+        return None if self.sums.private is None else NoisyTotals.of(self.sums.private, self._scores)
 
     @cached_property
     def fallback_curve(self) -> Floats | None:
@@ -135,7 +168,7 @@ class AggregatedClients:
         sums = self.sums
         if sums.moments is None:
             return None
-        return SufficientStatistics.of_moments(sums.label_counts, sums.certified_counts, sums.moments)
+        return SufficientStatistics.of_moments(sums.label_counts, sums.outcome_counts, sums.moments, self._scores)
 
     @cached_property
     def statistics(self) -> SufficientStatistics | None:
@@ -149,14 +182,16 @@ class AggregatedClients:
         if self.overall_statistics is None or moments is None:
             return self.overall_statistics
         disclosing = SufficientStatistics.of_moments(
-            self.sums.by_class.label_counts, np.sum(self.sums.by_class.certified_counts, axis=0).tolist(), moments
-        )
+            self.sums.by_class.label_counts, np.sum(self.sums.by_class.outcome_counts, axis=0).tolist(), moments,
+            self._scores,
+        )  # fmt: skip
         return SufficientStatistics.of_both(self.overall_statistics - disclosing, totals)
 
     @property
     def largest_design_effects(self) -> Floats:
         """The largest design effect of any client at each radius."""
-        return np.array(effects_or_ones(self.sums.design_effect, self.sums.largest_group, len(self.radii)))
+        effects = effects_or_ones(self.sums.design_effect, self.sums.largest_group, len(self.sums.radii))
+        return np.array(effects) if self.reading is None else np.full(len(self.radii), max(effects))
 
     @property
     def largest_group(self) -> int:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from fedcert._arrays import Floats
 from fedcert.report.privacy import AddedNoise
-from fedcert.report.sums.algebra import counts_of_cells
 
 _CLEAR = 4.0
 """A class counts as held if its noisy size is so many standard deviations of the noise: by chance alone that happens
@@ -46,19 +45,25 @@ class NoisyTotals:
     covariance: Floats
 
     @classmethod
-    def of(cls, noise: AddedNoise) -> NoisyTotals:
-        """The totals of what was released."""
+    def of(cls, noise: AddedNoise, scores: Floats | None = None) -> NoisyTotals:
+        """The totals of what was released.
+
+        Args:
+            noise: the noise and the counts.
+            scores: of the cells, radii x cells; where None, cells above a radius are certified at it.
+        """
         cells = np.array(noise.cells, dtype=np.float64) / noise.scale
         choosing, counting = np.array(noise.sizes, dtype=np.float64) / noise.scale
         all_cells = cells.shape[1] * noise.variance
         whole = all_cells + noise.sizes_variance
         adjusted = cells - (noise.variance / whole) * (cells.sum(axis=1) - counting)[:, None]
-        labels, certified = counts_of_cells(adjusted)
-        above = noise.variance * np.arange(cells.shape[1] - 1, 0, -1.0)
+        if scores is None:  # a cell counts at its radius and all smaller ones
+            scores = np.triu(np.ones((cells.shape[1] - 1, cells.shape[1])), 1)
+        first, second = noise.variance * scores.sum(axis=1), noise.variance * (scores**2).sum(axis=1)
         return cls(
-            np.where(choosing > _CLEAR * np.sqrt(noise.sizes_variance), choosing, 0.0), labels, certified,
-            noise.sizes_variance, noise.sizes_variance * all_cells / whole, above * (whole - above) / whole,
-            above * noise.sizes_variance / whole,
+            np.where(choosing > _CLEAR * np.sqrt(noise.sizes_variance), choosing, 0.0), adjusted.sum(axis=1),
+            adjusted @ scores.T, noise.sizes_variance, noise.sizes_variance * all_cells / whole,
+            second - first**2 / whole, first * noise.sizes_variance / whole,
         )  # fmt: skip
 
     def noise_variance(self, accuracy: Floats | float) -> Floats:

@@ -13,9 +13,11 @@ import numpy.typing as npt
 from fedcert._arrays import Floats
 from fedcert._schema.field_types import LARGEST_COUNT
 from fedcert.errors import EstimationProblem
+from fedcert.estimation.clients.readings import Reading, Whole, named_readings, rounded_counts, rounding_generator
 from fedcert.estimation.clients.statistics import SufficientStatistics
 from fedcert.report import Report, Smoothing, Table
 from fedcert.report.compatibility import joint
+from fedcert.report.table.columns import smallest
 
 _CELLS_AT_ONCE = 2**24
 """Counts converted to floats at once: 128 MB."""
@@ -32,11 +34,12 @@ class ReportedClients:
         classes: class names in index order.
         radii: increasing radii.
         label_counts: clients x classes.
-        certified_counts: clients x radii.
+        certified_counts: clients x radii; sums of scores where right answers are read.
         model: the model that all of them certified.
         smoothing: how; the smallest n and the largest failure probability among them.
         has_class_counts: which clients disclose counts per class.
-        class_rows: these counts, disclosing clients x classes x radii, before any screening.
+        class_rows: these counts, disclosing clients x classes x radii, before any screening; examples by right answers
+            (in place of radii) where these are read.
         factors: the share of each client that screening leaves; None without screening.
         design_effects: Σ m²/n over the sizes m of groups, clients x radii; None where all examples are independent.
         largest_groups: upper bound on the examples in each client's largest group; None where all are independent.
@@ -44,6 +47,8 @@ class ReportedClients:
         max_radius_range: the least and the most of the largest radii that the clients' settings can certify.
         excluded: client -> why it is left out.
         fixed_seeds: the clients whose reports say that the seed of their noise was fixed.
+        correct_counts: population certificates: examples by right answers, clients x (n + 1), before any screening.
+        reading: how these are read; None where counts are what they are.
     """
 
     clients: tuple[str, ...]
@@ -62,6 +67,8 @@ class ReportedClients:
     design_effects: Floats | None = None
     largest_groups: npt.NDArray[np.int64] | None = None
     fixed_seeds: tuple[str, ...] = ()
+    correct_counts: Whole | None = None
+    reading: Reading | None = None
 
     @classmethod
     def of(cls, reports: Sequence[Report] | Table) -> ReportedClients:
@@ -82,13 +89,16 @@ class ReportedClients:
             raise EstimationProblem(f"the clients claim {total} examples together, more than can be counted (2^53)")
         position = np.cumsum(table.has_class_counts) - 1  # of each disclosing row among them
         occurring = [table.smoothings[index] for index in np.unique(table.settings[order])]
-        caps = [smoothing.largest_radius for smoothing in occurring]
+        caps = [smoothing.largest_radius or 0.0 for smoothing in occurring]
+        outcomes, reading = table.outcome_counts[order], None
+        if occurring[0].is_population:
+            reading = named_readings(occurring[0], table.radii).lower
         return cls(
             clients=tuple(table.clients[row] for row in order),
             classes=table.classes,
             radii=table.radii,
             label_counts=table.label_counts[order].astype(np.float64),
-            certified_counts=table.certified_counts[order].astype(np.float64),
+            certified_counts=outcomes @ reading.scores.T if reading is not None else outcomes.astype(np.float64),
             model=table.model,
             smoothing=joint(occurring),
             has_class_counts=table.has_class_counts[order],
@@ -99,7 +109,42 @@ class ReportedClients:
             design_effects=None if table.design_effects is None else table.design_effects[order],
             largest_groups=None if table.largest_groups is None else table.largest_groups[order],
             fixed_seeds=tuple(sorted(table.fixed_seeds)),
+            correct_counts=outcomes if reading is not None else None,
+            reading=reading,
         )
+
+    def read(self, reading: Reading) -> ReportedClients:
+        """The same clients, their right answers read otherwise."""
+        assert self.correct_counts is not None  # noqa: S101
+        counts = self.correct_counts @ reading.scores.T
+        return replace(self._at(reading.radii), certified_counts=counts, reading=reading)
+
+    def rounded(self, reading: Reading, side: str) -> ReportedClients:
+        """The same clients with whole numbers of examples that count: scores as shares, rounded at random.
+
+        Args:
+            reading: of their right answers.
+            side: of the interval, which has chances of its own.
+        """
+        assert self.correct_counts is not None  # noqa: S101
+        shares, generator = reading.shares, rounding_generator(side)
+        counts = np.zeros((self.count, len(reading.radii)), dtype=np.int64)
+        withheld = ~self.has_class_counts
+        counts[withheld] = rounded_counts(self.correct_counts[withheld], shares, generator)
+        by_class = rounded_counts(self.class_rows.reshape(-1, self.class_rows.shape[2]), shares, generator)
+        by_class = by_class.reshape(*self.class_rows.shape[:2], len(reading.radii))
+        counts[self.has_class_counts] = by_class.sum(axis=1)
+        return replace(
+            self._at(reading.radii), certified_counts=counts.astype(np.float64), class_rows=smallest(by_class),
+            correct_counts=None, reading=None,
+        )  # fmt: skip
+
+    def _at(self, radii: tuple[float, ...]) -> ReportedClients:
+        """The same clients at other radii, but for their counts."""
+        effects = self.design_effects
+        if effects is not None:  # those of groups, which do not depend on the radius
+            effects = np.repeat(effects.max(axis=1, keepdims=True), len(radii), axis=1)
+        return replace(self, radii=radii, design_effects=effects)
 
     def without_class_counts(self) -> ReportedClients:
         """The same clients with what the paper's reports say: no counts per class."""
@@ -159,11 +204,13 @@ class ReportedClients:
         if not self.has_class_counts.any():
             return None
         factors = np.ones(len(self.class_rows)) if self.factors is None else self.factors[self.has_class_counts]
-        certified = np.zeros(self.class_rows.shape[1:])
+        certified: Floats = np.zeros(self.class_rows.shape[1:])
         step = max(1, _CELLS_AT_ONCE // certified.size)
         for start in range(0, len(factors), step):
             piece = slice(start, start + step)
             certified += np.tensordot(factors[piece], self.class_rows[piece].astype(np.float64), axes=1)
+        if self.reading is not None:
+            certified = certified @ self.reading.scores.T
         return np.asarray(self.label_counts[self.has_class_counts].sum(axis=0), dtype=np.float64), certified
 
     @cached_property
@@ -215,4 +262,5 @@ class ReportedClients:
             design_effects=None if self.design_effects is None else self.design_effects[kept],
             largest_groups=None if self.largest_groups is None else self.largest_groups[kept],
             excluded={**self.excluded, **excluded},
+            correct_counts=None if self.correct_counts is None else self.correct_counts[kept],
         )

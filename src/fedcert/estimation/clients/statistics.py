@@ -166,11 +166,29 @@ class SufficientStatistics:
         return others + cls.of_classes(*totals)
 
     @classmethod
-    def of_moments(cls, labels: Sequence[int], certified: Sequence[int], moments: Moments) -> SufficientStatistics:
-        """From totals and the moments that sums carry."""
+    def of_moments(
+        cls, labels: Sequence[int], outcomes: Sequence[int], moments: Moments, scores: Floats | None = None
+    ) -> SufficientStatistics:
+        """From totals and the moments that sums carry.
+
+        Args:
+            labels: examples of each class.
+            outcomes: certified examples at each radius, or examples by right answers.
+            moments: of these clients.
+            scores: of right answers, radii x (n + 1), where these are what was counted.
+        """
         scale = float(moments.scale)
-        products = (moments.labels_labels, moments.labels_certified, moments.certified_squared)
-        examples, successes = (np.array(counts, dtype=np.float64) for counts in (labels, certified))
-        squares, cross, certified_squared = (np.array(sums, dtype=np.float64) / scale for sums in products)
-        rounding = moments.clients / (2 * scale) + _FLOATING * float(np.sum(labels))  # each client's, to whole units
+        examples, successes = (np.array(counts, dtype=np.float64) for counts in (labels, outcomes))
+        squares, cross = (
+            np.array(sums, dtype=np.float64) / scale for sums in (moments.labels_labels, moments.labels_outcomes)
+        )
+        rounding = moments.clients / (2 * scale)  # each client's, to whole units
+        if scores is None:
+            certified_squared = np.array(moments.certified_squared, dtype=np.float64) / scale
+        else:
+            products = np.array(moments.correct_correct, dtype=np.float64) / scale
+            certified_squared = np.einsum("rj,jk,rk->r", scores, products, scores)
+            successes, cross = scores @ successes, cross @ scores.T
+            rounding *= max(1.0, float(np.abs(scores).sum(axis=1).max()))  # of each outcome's moment
+        rounding += _FLOATING * float(np.sum(labels))
         return cls(moments.clients, examples, successes, squares, cross, certified_squared, rounding)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,6 +15,8 @@ from fedcert._schema.record import Record
 from fedcert.errors import preview
 from fedcert.estimation.clients import Clients, ReportedClients
 from fedcert.estimation.diagnostics.label_shift import ShiftTest
+from fedcert.population.passes import passes_needed
+from fedcert.report import Smoothing
 
 OK, LOOK, DO_NOT_RELY = "ok", "look", "don't rely on it"
 _NOTABLE, _SERIOUS = 0.02, 0.1
@@ -197,6 +200,34 @@ def label_shift(test: ShiftTest | None, allowed_for: bool) -> Check:
         return Check("label shift", LOOK, test.probability, sentence)
     sentence += ", and the estimate does not account for that."
     return Check("label shift", DO_NOT_RELY, test.probability, sentence)
+
+
+def passes_in_reach(smoothing: Smoothing, votes: int, radii: Sequence[float], left_open: Floats) -> Check:
+    """Whether the noisy passes of population certificates are enough for all radii.
+
+    Args:
+        smoothing: of the reports.
+        votes: noisy copies that vote on an answer.
+        radii: of the estimate.
+        left_open: at each radius, the mean of what is proven from above less that from below: the most that more passes
+            could add.
+    """
+    most, passes = float(left_open.max(initial=0.0)), f"{smoothing.n} passes"
+    short = np.flatnonzero(left_open > _NOTABLE)
+    if not len(short):
+        sentence = f"{passes} of each example are enough: more could add at most {most:.1%} at any radius."
+        return Check("radii in reach", OK, most, sentence)
+    first, worst = radii[short[0]], radii[int(np.argmax(left_open))]
+    sentence = (
+        f"At {len(short)} of {len(radii)} radii, from {first:g} on, {passes} of each example are few: the estimate may "
+        f"be too low by up to {most:.1%} (at radius {worst:g})."
+    )
+    enough = passes_needed(smoothing.noise, votes, radii[-1] / smoothing.sigma)
+    if enough is not None and enough > smoothing.n:
+        sentence += f" {enough} passes would be enough for all of them (--n {enough})."
+    elif enough is None:
+        sentence += " No practical number of passes is enough for the last of them: ask about smaller radii."
+    return Check("radii in reach", LOOK, most, sentence)
 
 
 def certifiable_radii(clients: Clients) -> Check:

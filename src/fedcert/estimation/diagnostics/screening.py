@@ -69,12 +69,20 @@ class Screened:
         kept: the same clients with all of their examples.
         dropped: client -> why it was left out.
         reduced: client -> why it counts for less.
+        stays: which of the clients stay, by a mask.
+        factors: the share of each of these that stays.
     """
 
     federation: ReportedClients
     kept: ReportedClients
     dropped: Mapping[str, str]
     reduced: Mapping[str, str]
+    stays: npt.NDArray[np.bool_]
+    factors: Floats
+
+    def applied(self, federation: ReportedClients) -> ReportedClients:
+        """The same clients, with other counts, after the same screening."""
+        return federation.part(self.stays, self.dropped, self.factors)
 
 
 def screen(federation: ReportedClients, seed: int = 0, trusted: Collection[str] = ()) -> Screened:
@@ -113,7 +121,8 @@ def screen(federation: ReportedClients, seed: int = 0, trusted: Collection[str] 
             reasons.append(f"it has more than {_CAP:g} times the median client's examples")
         reduced[client] = f"it counts for {factors[index]:.0%} of its examples: {' and '.join(reasons)}"
     kept = federation.part(stays, dropped)
-    return Screened(federation.part(stays, dropped, factors[stays]), kept, dropped, reduced)
+    part = federation.part(stays, dropped, factors[stays])
+    return Screened(part, kept, dropped, reduced, stays, factors[stays])
 
 
 def _apart(screened: Deviations, index: int) -> str:

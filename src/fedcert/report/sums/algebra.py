@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from fedcert.report.compatibility import check_together, common_smoothing, joint
 from fedcert.report.privacy import ALONE, AddedNoise
 from fedcert.report.report import Report
 from fedcert.report.request import Request
+from fedcert.report.smoothing import Smoothing
 from fedcert.report.sums.groups import effect_bound, group_bound
 from fedcert.report.sums.moments import added, as_rows, merged_moments, moments_of
 from fedcert.report.sums.values import ClassTotals, Sums
@@ -22,7 +23,7 @@ from fedcert.report.table.columns import Table
 
 def sums_of(table: Table) -> Sums:
     """See `Sums.of`."""
-    labels, certified = table.label_counts, table.certified_counts
+    labels, outcomes = table.label_counts, table.outcome_counts
     # Clients without examples certified nothing: how they would have is of no interest.
     occurring = table.settings[labels.sum(axis=1) > 0]
     smoothings = [table.smoothings[index] for index in np.unique(occurring)] or list(table.smoothings)
@@ -34,13 +35,18 @@ def sums_of(table: Table) -> Sums:
         classes=table.classes,
         contributors=len(table),
         label_counts=tuple(labels.sum(axis=0).tolist()),
-        certified_counts=tuple(certified.sum(axis=0).tolist()),
         by_class=_class_totals(table) if table.has_class_counts.any() else None,
-        moments=moments_of(labels, certified),
+        moments=moments_of(labels, outcomes, table.smoothing.is_population),
         design_effect=None if table.design_effects is None else tuple(table.design_effects.max(axis=0).tolist()),
         largest_group=None if table.largest_groups is None else int(table.largest_groups.max()),
         alike=len(smoothings) == 1,
+        **counted(table.smoothing, outcomes.sum(axis=0).tolist()),
     )
+
+
+def counted(smoothing: Smoothing, outcomes: Iterable[Any]) -> dict[str, Any]:
+    """The field of sums, or of totals per class, that holds what the procedure counts."""
+    return {"correct_counts" if smoothing.is_population else "certified_counts": tuple(outcomes)}
 
 
 def merged_sums(first: Sums, second: Sums) -> Sums:
@@ -61,8 +67,8 @@ def merged_sums(first: Sums, second: Sums) -> Sums:
         request=first.request if first.request == second.request else None,
         contributors=first.contributors + second.contributors,
         label_counts=added(first.label_counts, second.label_counts),
-        certified_counts=added(first.certified_counts, second.certified_counts),
-        by_class=_merged_totals(first.by_class, second.by_class),
+        **counted(common, added(first.outcome_counts, second.outcome_counts)),
+        by_class=_merged_totals(common, first.by_class, second.by_class),
         moments=merged_moments(first.moments, second.moments),
         design_effect=_larger_effects(both),
         largest_group=_larger_group(both),
@@ -86,23 +92,23 @@ def _larger_effects(both: Sequence[Sums]) -> tuple[float, ...] | None:
 
 def _class_totals(table: Table) -> ClassTotals:
     disclosed = table.has_class_counts
-    labels, certified = table.label_counts[disclosed], table.certified_counts[disclosed]
+    labels, outcomes = table.label_counts[disclosed], table.outcome_counts[disclosed]
     return ClassTotals(
         contributors=int(disclosed.sum()),
         label_counts=tuple(labels.sum(axis=0).tolist()),
-        certified_counts=as_rows(table.class_rows.sum(axis=0, dtype=np.int64)),
-        moments=moments_of(labels, certified),
+        moments=moments_of(labels, outcomes, table.smoothing.is_population),
+        **counted(table.smoothing, as_rows(table.class_rows.sum(axis=0, dtype=np.int64))),
     )
 
 
-def _merged_totals(first: ClassTotals | None, second: ClassTotals | None) -> ClassTotals | None:
+def _merged_totals(smoothing: Smoothing, first: ClassTotals | None, second: ClassTotals | None) -> ClassTotals | None:
     if first is None or second is None:
         return first or second
     return ClassTotals(
         contributors=first.contributors + second.contributors,
         label_counts=added(first.label_counts, second.label_counts),
-        certified_counts=tuple(map(added, first.certified_counts, second.certified_counts)),
         moments=merged_moments(first.moments, second.moments),
+        **counted(smoothing, map(added, first.outcome_counts, second.outcome_counts)),
     )
 
 
@@ -122,7 +128,7 @@ def empty_sums(like: Report | Request, contributors: int, **known: Any) -> Sums:
         classes=like.classes,
         contributors=contributors,
         label_counts=(0,) * len(like.classes),
-        certified_counts=(0,) * len(like.radii),
+        **counted(like.smoothing, (0,) * (like.smoothing.n + 1 if like.smoothing.is_population else len(like.radii))),
         **known,
     )
 
@@ -155,14 +161,16 @@ def noisy_sums(like: Sums, noise: AddedNoise, contributors: int, words: str) -> 
         words: the noise in words.
     """
     cells = np.rint(np.maximum(np.array(noise.cells, dtype=np.float64), 0) / noise.scale).astype(np.int64)
-    labels, certified = counts_of_cells(cells)
-    label_counts = tuple(labels.tolist())
+    labels, outcomes = cells.sum(axis=1), cells
+    if not like.smoothing.is_population:
+        labels, outcomes = counts_of_cells(cells)
+    label_counts, by_class = tuple(labels.tolist()), counted(like.smoothing, as_rows(outcomes))
     return replace(
         like,
         contributors=contributors,
         label_counts=label_counts,
-        certified_counts=tuple(certified.sum(axis=0).tolist()),
-        by_class=ClassTotals(contributors=contributors, label_counts=label_counts, certified_counts=as_rows(certified)),
+        **counted(like.smoothing, outcomes.sum(axis=0).tolist()),
+        by_class=ClassTotals(contributors=contributors, label_counts=label_counts, **by_class),
         moments=None,
         noise=words,
         private=noise,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fedcert._schema.declare import required
+from fedcert._schema.declare import implied, required
 from fedcert._schema.field_types import ListOf, Whole
 from fedcert._schema.record import Record
 from fedcert.errors import CannotCombine, InvalidValue
 from fedcert.report.fields import MOST_RADII, check_rows, check_same_length
+from fedcert.report.smoothing import MOST_PASSES
 from fedcert.report.table.columns import Counts
 
 MOMENT_SCALE = 2**24
@@ -22,6 +23,7 @@ MOMENT_SCALE = 2**24
 _MOMENT = Whole(most=2**62)  # two of them still add up within int64
 _CLASS_MOMENTS = ListOf(_MOMENT, "moments, one per class")
 _MOMENTS = ListOf(_MOMENT, "moments, one per radius", most=MOST_RADII)
+_CLASS_ROWS = ListOf(_MOMENTS, "rows, one per class")
 _CELLS_AT_ONCE = 2**22
 """Products of counts that are held at a time, in float64 32 MB: a million clients need not fit into memory at once."""
 
@@ -30,14 +32,16 @@ _CELLS_AT_ONCE = 2**22
 class Moments(Record):
     """Second moments over clients, in units of 1/scale, each client's part rounded to a whole number.
 
-    With l the label counts of a client, k its certified counts and n its examples:
+    With l the label counts of a client, k its certified counts (h its examples by right answers) and n its examples:
 
     Attributes:
         scale: units in 1.
         clients: clients with at least one example.
         labels_labels: Σ l lᵀ / n, classes x classes.
-        labels_certified: Σ l kᵀ / n, classes x radii.
-        certified_squared: Σ k² / n, one per radius.
+        labels_certified: CERTIFY: Σ l kᵀ / n, classes x radii.
+        certified_squared: CERTIFY: Σ k² / n, one per radius.
+        labels_correct: population certificates: Σ l hᵀ / n, classes x numbers of right answers.
+        correct_correct: population certificates: Σ h hᵀ / n, from which the squares of any scores follow.
     """
 
     NOUN: ClassVar[str] = "moments"
@@ -45,20 +49,47 @@ class Moments(Record):
     scale: int = required(Whole(least=1))
     clients: int = required(Whole())
     labels_labels: tuple[tuple[int, ...], ...] = required(ListOf(_CLASS_MOMENTS, "rows, one per class"))
-    labels_certified: tuple[tuple[int, ...], ...] = required(ListOf(_MOMENTS, "rows, one per class"))
-    certified_squared: tuple[int, ...] = required(_MOMENTS)
+    labels_certified: tuple[tuple[int, ...], ...] | None = implied(_CLASS_ROWS)
+    certified_squared: tuple[int, ...] | None = implied(_MOMENTS)
+    labels_correct: tuple[tuple[int, ...], ...] | None = implied(_CLASS_ROWS)
+    correct_correct: tuple[tuple[int, ...], ...] | None = implied(
+        ListOf(_MOMENTS, "rows, one per number of right answers", most=MOST_PASSES + 1)
+    )
 
-    def check_shape(self, classes: Sequence[str], radii: Sequence[float], field: str) -> None:
-        """Check that they are over so many classes and radii.
+    def check_consistency(self) -> None:
+        """Check that they are those of one kind of procedure."""
+        kinds = [("labels_certified", "certified_squared"), ("labels_correct", "correct_correct")]
+        given = [[name for name in names if getattr(self, name) is not None] for names in kinds]
+        for names, some in zip(kinds, given, strict=True):
+            if some and len(some) < len(names):
+                missing = next(name for name in names if name not in some)
+                raise InvalidValue(missing, self.field_types()[missing].expected, InvalidValue.MISSING)
+        if all(given) or not any(given):
+            actual = InvalidValue.MISSING if not any(given) else self.labels_correct
+            raise InvalidValue("labels_certified", "moments of CERTIFY's counts or of right answers, not both", actual)
+
+    @property
+    def labels_outcomes(self) -> tuple[tuple[int, ...], ...]:
+        """Σ l kᵀ / n or Σ l hᵀ / n."""
+        return self.labels_certified or self.labels_correct or ()
+
+    def check_shape(self, classes: Sequence[str], outcomes: Sequence[int], field: str) -> None:
+        """Check that they are over so many classes and outcomes.
 
         Raises:
             InvalidValue: they are not; `field` is named in the message.
         """
         check_rows(f"{field}.labels_labels", self.labels_labels, ("classes", classes), ("classes", classes))
-        check_rows(f"{field}.labels_certified", self.labels_certified, ("classes", classes), ("radii", radii))
-        check_same_length(f"{field}.certified_squared", self.certified_squared, "radii", radii)
+        if self.certified_squared is not None:
+            radii = ("radii", outcomes)
+            check_rows(f"{field}.labels_certified", self.labels_outcomes, ("classes", classes), radii)
+            check_same_length(f"{field}.certified_squared", self.certified_squared, *radii)
+        elif self.correct_correct is not None:
+            counts = ("correct_counts", outcomes)
+            check_rows(f"{field}.labels_correct", self.labels_outcomes, ("classes", classes), counts)
+            check_rows(f"{field}.correct_correct", self.correct_correct, counts, counts)
 
-    def check_totals(self, labels: Sequence[int], certified: Sequence[int], contributors: int, field: str) -> None:
+    def check_totals(self, labels: Sequence[int], outcomes: Sequence[int], contributors: int, field: str) -> None:
         """Check that they are moments of such totals, up to the rounding of each client's part.
 
         Raises:
@@ -76,43 +107,70 @@ class Moments(Record):
                 if cell != self.labels_labels[other][index]:
                     wanted = f"the same as labels_labels[{other}][{index}]"
                     raise InvalidValue(f"{field}.labels_labels[{index}][{other}]", wanted, cell)
-        for index, count in enumerate(certified):
-            total = sum(row[index] for row in self.labels_certified)
+        name = "labels_correct" if self.labels_certified is None else "labels_certified"
+        for index, count in enumerate(outcomes):
+            total = sum(row[index] for row in self.labels_outcomes)
             if abs(total - count * self.scale) > most:
                 wanted = f"adding up to {count} in units of 1/scale"
-                raise InvalidValue(f"column {index} of {field}.labels_certified", wanted, total)
+                raise InvalidValue(f"column {index} of {field}.{name}", wanted, total)
+        self._check_correct(outcomes, field)
+
+    def _check_correct(self, outcomes: Sequence[int], field: str) -> None:
+        """Check that the products of right answers are symmetric and add up, each row over a client's examples."""
+        most = (self.clients + 1) * max(len(outcomes), 1)
+        for index, row in enumerate(self.correct_correct or ()):
+            if abs(sum(row) - outcomes[index] * self.scale) > most:
+                wanted = f"adding up to {outcomes[index]} in units of 1/scale"
+                raise InvalidValue(f"{field}.correct_correct[{index}]", wanted, sum(row))
+            for other, cell in enumerate(row[:index]):
+                if cell != (self.correct_correct or ())[other][index]:
+                    wanted = f"the same as correct_correct[{other}][{index}]"
+                    raise InvalidValue(f"{field}.correct_correct[{index}][{other}]", wanted, cell)
 
 
-def moments_of(labels: Counts, certified: Counts) -> Moments | None:
+def moments_of(labels: Counts, outcomes: Counts, population: bool) -> Moments | None:
     """The moments of clients; None where so many examples are claimed that whole numbers do not hold them.
 
     Args:
         labels: clients x classes.
-        certified: clients x radii.
+        outcomes: clients x outcomes.
+        population: whether these are numbers of right answers, rather than radii.
     """
     if float(labels.sum(dtype=np.float64)) * MOMENT_SCALE > _MOMENT.most:
         return None
     has_examples = labels.sum(axis=1) > 0
-    labels, certified = labels[has_examples], certified[has_examples]
-    classes, radii = labels.shape[1], certified.shape[1]
+    labels, outcomes = labels[has_examples], outcomes[has_examples]
+    classes, columns = labels.shape[1], outcomes.shape[1]
     cells = np.zeros((classes, classes), dtype=np.int64)
-    cross = np.zeros((classes, radii), dtype=np.int64)
-    square = np.zeros(radii, dtype=np.int64)
-    step = max(1, _CELLS_AT_ONCE // (classes * max(classes, radii)))
+    cross = np.zeros((classes, columns), dtype=np.int64)
+    square = np.zeros((columns, columns) if population else columns, dtype=np.int64)
+    step = max(1, _CELLS_AT_ONCE // max(classes * classes, classes * columns, square.size))
     # Each client is rounded on its own: only then do sums of sums equal the sums of all.
     for start in range(0, len(labels), step):
-        label, count = (part[start : start + step].astype(np.float64) for part in (labels, certified))
+        label, count = (part[start : start + step].astype(np.float64) for part in (labels, outcomes))
         unit = MOMENT_SCALE / label.sum(axis=1)
         cells += _rounded_sum(label[:, :, None] * label[:, None, :] * unit[:, None, None])
         cross += _rounded_sum(label[:, :, None] * count[:, None, :] * unit[:, None, None])
-        square += _rounded_sum(count**2 * unit[:, None])
-    return Moments(
-        scale=MOMENT_SCALE,
-        clients=len(labels),
-        labels_labels=as_rows(cells),
-        labels_certified=as_rows(cross),
-        certified_squared=tuple(square.tolist()),
-    )
+        if population:
+            square += _rounded_sum(count[:, :, None] * count[:, None, :] * unit[:, None, None])
+        else:
+            square += _rounded_sum(count**2 * unit[:, None])
+    return moments_from(len(labels), cells, cross, square)
+
+
+def moments_from(clients: int, cells: Counts, cross: Counts, square: Counts) -> Moments:
+    """The record of products in units of 1/MOMENT_SCALE.
+
+    Args:
+        clients: with at least one example.
+        cells: of labels and labels.
+        cross: of labels and outcomes.
+        square: of outcomes: squares at each radius, or a matrix of right answers.
+    """
+    known: dict[str, Any] = {"labels_certified": as_rows(cross), "certified_squared": tuple(square.tolist())}
+    if square.ndim == 2:
+        known = {"labels_correct": as_rows(cross), "correct_correct": as_rows(square)}
+    return Moments(scale=MOMENT_SCALE, clients=clients, labels_labels=as_rows(cells), **known)
 
 
 def _rounded_sum(parts: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
@@ -130,13 +188,14 @@ def merged_moments(first: Moments | None, second: Moments | None) -> Moments | N
         return None
     if first.scale != second.scale:
         raise CannotCombine(f"moments of scale {first.scale} cannot be added to moments of scale {second.scale}")
-    return Moments(
-        scale=first.scale,
-        clients=first.clients + second.clients,
-        labels_labels=tuple(map(added, first.labels_labels, second.labels_labels)),
-        labels_certified=tuple(map(added, first.labels_certified, second.labels_certified)),
-        certified_squared=added(first.certified_squared, second.certified_squared),
-    )
+    known: dict[str, Any] = {}
+    for name in ("labels_labels", "labels_certified", "labels_correct", "correct_correct"):
+        rows, others = getattr(first, name), getattr(second, name)
+        if rows is not None and others is not None:
+            known[name] = tuple(map(added, rows, others))
+    if first.certified_squared is not None and second.certified_squared is not None:
+        known["certified_squared"] = added(first.certified_squared, second.certified_squared)
+    return Moments(scale=first.scale, clients=first.clients + second.clients, **known)
 
 
 def added(first: Iterable[int], second: Iterable[int]) -> tuple[int, ...]:

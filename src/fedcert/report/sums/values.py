@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedcert._schema.declare import defaulting, optional, required
+from fedcert._schema.declare import defaulting, implied, optional, required
 from fedcert._schema.field_types import Enumerated, Flag, ListOf, ModelName, Number, Text, Timestamp, Whole
 from fedcert._schema.record import Nested, Record
 from fedcert.errors import InvalidValue
@@ -29,7 +29,8 @@ class ClassTotals(Record):
     Attributes:
         contributors: how many gave them.
         label_counts: their examples of each class.
-        certified_counts: one row per class, one column per radius.
+        certified_counts: CERTIFY: one row per class, one column per radius.
+        correct_counts: population certificates: one row per class, one column per number of right answers.
         moments: of these contributors alone, so that those of the others follow by subtraction; null where unknown.
     """
 
@@ -37,12 +38,27 @@ class ClassTotals(Record):
 
     contributors: int = required(Whole())
     label_counts: tuple[int, ...] = required(fields.LABEL_COUNTS)
-    certified_counts: tuple[tuple[int, ...], ...] = required(fields.CLASS_ROWS)
+    certified_counts: tuple[tuple[int, ...], ...] | None = implied(fields.CLASS_ROWS)
+    correct_counts: tuple[tuple[int, ...], ...] | None = implied(fields.CORRECT_CLASS_ROWS)
     moments: Moments | None = optional(Nested(Moments))
 
     def check_consistency(self) -> None:
-        """Check that no class has more certified examples than examples."""
-        fields.check_class_rows("certified_counts", self.certified_counts, self.label_counts, None)
+        """Check that each class's counts go with its examples."""
+        if self.certified_counts is None and self.correct_counts is None:
+            expected = self.field_types()["certified_counts"].expected
+            raise InvalidValue("certified_counts", expected, InvalidValue.MISSING)
+        if self.certified_counts is not None and self.correct_counts is not None:
+            raise InvalidValue("correct_counts", "left out where there are certified_counts", self.correct_counts)
+        if self.certified_counts is not None:
+            fields.check_class_rows("certified_counts", self.certified_counts, self.label_counts, None)
+        elif self.correct_counts is not None:
+            passes = len(self.correct_counts[0]) - 1 if self.correct_counts else 0
+            fields.check_histogram_rows("correct_counts", self.correct_counts, passes, self.label_counts, None)
+
+    @property
+    def outcome_counts(self) -> tuple[tuple[int, ...], ...]:
+        """What was counted, one row per class."""
+        return self.certified_counts or self.correct_counts or ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +91,8 @@ class Sums(Record):
         classes: names in index order.
         contributors: how many clients were added up, those without examples included.
         label_counts: examples of each class, over all contributors.
-        certified_counts: certified examples per radius, over all contributors.
+        certified_counts: CERTIFY: certified examples per radius, over all contributors.
+        correct_counts: population certificates: examples by right answers among n, over all contributors.
         by_class: the same per class, where contributors gave that.
         moments: what BLUP needs beyond the totals; null where unknown.
         design_effect: the largest of the contributors' Σ m²/n over the sizes m of their groups of examples, at each
@@ -110,7 +127,8 @@ class Sums(Record):
     classes: tuple[str, ...] = required(fields.CLASSES, place=SHARED)
     contributors: int = required(Whole())
     label_counts: tuple[int, ...] = required(fields.LABEL_COUNTS)
-    certified_counts: tuple[int, ...] = required(fields.CERTIFIED_COUNTS)
+    certified_counts: tuple[int, ...] | None = implied(fields.CERTIFIED_COUNTS)
+    correct_counts: tuple[int, ...] | None = implied(fields.CORRECT_COUNTS)
     by_class: ClassTotals | None = optional(Nested(ClassTotals))
     moments: Moments | None = optional(Nested(Moments))
     design_effect: tuple[float, ...] | None = optional(fields.DESIGN_EFFECT)
@@ -124,51 +142,81 @@ class Sums(Record):
     created: str | None = optional(Timestamp())
 
     def check_consistency(self) -> None:
-        """Check that all parts speak of the same classes and radii, and that counts fit their totals."""
+        """Check that all parts speak of the same classes and outcomes, and that counts fit their totals."""
         classes, radii = ("classes", self.classes), ("radii", self.radii)
         fields.check_same_length("label_counts", self.label_counts, *classes)
-        fields.check_same_length("certified_counts", self.certified_counts, *radii)
-        fields.check_nonincreasing("certified_counts", self.certified_counts, self.examples, "the number of examples")
+        self._check_outcomes()
         if self.by_class is not None:
             self._check_classes(self.by_class)
-        if self.noise is None:
-            fields.check_certifiable(self.radii, self.certified_counts, self.smoothing)
         if self.moments is not None:
-            self.moments.check_shape(self.classes, self.radii, "moments")
+            self.moments.check_shape(self.classes, self.outcome_counts, "moments")
             if self.noise is None:
-                self.moments.check_totals(self.label_counts, self.certified_counts, self.contributors, "moments")
+                self.moments.check_totals(self.label_counts, self.outcome_counts, self.contributors, "moments")
         if self.design_effect is not None:
             fields.check_same_length("design_effect", self.design_effect, *radii)
         if self.spread is not None:
             fields.check_same_length("spread.target", self.spread.target, *classes)
             fields.check_rows("spread.covariance", self.spread.covariance, radii, radii)
         if self.private is not None:
-            fields.check_rows("private.cells", self.private.cells, classes, ("radii and one more", (*self.radii, None)))
+            fields.check_rows("private.cells", self.private.cells, classes, self._cells)
             releases = ("releases", range(SIZE_RELEASES))
             fields.check_rows("private.sizes", self.private.sizes, releases, classes)
             if self.noise is None:
                 raise InvalidValue("noise", "words about the noise, as private has figures", None)
 
+    def _check_outcomes(self) -> None:
+        """Check that the counts are the procedure's, and go with the labels."""
+        needed, other = ("certified_counts", "correct_counts")[:: -1 if self.smoothing.is_population else 1]
+        if getattr(self, needed) is None:
+            raise InvalidValue(needed, self.field_types()[needed].expected, InvalidValue.MISSING)
+        if getattr(self, other) is not None:
+            why = f"left out (null) with the {self.smoothing.procedure} procedure"
+            raise InvalidValue(other, why, getattr(self, other))
+        if self.smoothing.is_population:
+            passes = self.smoothing.n
+            fields.check_histogram(needed, self.outcome_counts, passes, self.examples, "the number of examples")
+            return
+        fields.check_same_length(needed, self.outcome_counts, "radii", self.radii)
+        fields.check_nonincreasing(needed, self.outcome_counts, self.examples, "the number of examples")
+        if self.noise is None:
+            fields.check_certifiable(self.radii, self.outcome_counts, self.smoothing)
+
+    @property
+    def _cells(self) -> fields.NamedList:
+        """Disjoint cells of an example, and what messages call them."""
+        if self.smoothing.is_population:
+            return "n and one more", range(self.smoothing.n + 1)
+        return "radii and one more", (*self.radii, None)
+
     def _check_classes(self, part: ClassTotals) -> None:
-        classes, radii = ("classes", self.classes), ("radii", self.radii)
+        name = "correct_counts" if self.smoothing.is_population else "certified_counts"
+        if getattr(part, name) is None:
+            raise InvalidValue(f"by_class.{name}", part.field_types()[name].expected, InvalidValue.MISSING)
+        classes = ("classes", self.classes)
         fields.check_same_length("by_class.label_counts", part.label_counts, *classes)
-        fields.check_rows("by_class.certified_counts", part.certified_counts, classes, radii)
+        columns = (name, self.outcome_counts) if self.smoothing.is_population else ("radii", self.radii)
+        fields.check_rows(f"by_class.{name}", part.outcome_counts, classes, columns)
         for index, (count, whole) in enumerate(zip(part.label_counts, self.label_counts, strict=True)):
             if count > whole:
                 raise InvalidValue(f"by_class.label_counts[{index}]", f"at most label_counts[{index}] ({whole})", count)
         if part.contributors > self.contributors:
             wanted = f"at most contributors ({self.contributors})"
             raise InvalidValue("by_class.contributors", wanted, part.contributors)
-        certified = tuple(sum(column) for column in zip(*part.certified_counts, strict=True))
+        outcomes = tuple(sum(column) for column in zip(*part.outcome_counts, strict=True))
         all_classes = part.label_counts == self.label_counts
-        for index, (count, whole) in enumerate(zip(certified, self.certified_counts, strict=True)):
+        for index, (count, whole) in enumerate(zip(outcomes, self.outcome_counts, strict=True)):
             if self.noise is None and (count > whole or (all_classes and count != whole)):
-                wanted = f"{'' if all_classes else 'at most '}certified_counts[{index}] ({whole})"
-                raise InvalidValue(f"column {index} of by_class.certified_counts", f"adding up to {wanted}", count)
+                wanted = f"{'' if all_classes else 'at most '}{name}[{index}] ({whole})"
+                raise InvalidValue(f"column {index} of by_class.{name}", f"adding up to {wanted}", count)
         if part.moments is not None:
-            part.moments.check_shape(self.classes, self.radii, "by_class.moments")
+            part.moments.check_shape(self.classes, self.outcome_counts, "by_class.moments")
             if self.noise is None:
-                part.moments.check_totals(part.label_counts, certified, part.contributors, "by_class.moments")
+                part.moments.check_totals(part.label_counts, outcomes, part.contributors, "by_class.moments")
+
+    @property
+    def outcome_counts(self) -> tuple[int, ...]:
+        """What was counted: certified examples at each radius, or examples by right answers among n."""
+        return self.certified_counts or self.correct_counts or ()
 
     @property
     def examples(self) -> int:

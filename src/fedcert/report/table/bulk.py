@@ -26,7 +26,9 @@ from fedcert.report.table.layout import columns_of
 COLUMNS = columns_of(Report)
 NOTES = tuple(column for column in COLUMNS if not column.counted)
 """Columns that are checked by their types alone."""
-_IN_BULK = ("label_counts", "certified_counts", "class_certified_counts", "abstained")
+OUTCOME_FIELDS = (("certified_counts", "class_certified_counts"), ("correct_counts", "class_correct_counts"))
+"""What CERTIFY counts, and what population certificates do: overall, and per class."""
+_IN_BULK = ("label_counts", *OUTCOME_FIELDS[0], *OUTCOME_FIELDS[1], "abstained")
 ROW_BY_ROW = tuple(column.name for column in COLUMNS if column.counted and column.name not in _IN_BULK)
 """Counted fields whose rules are checked only report by report; few reports have them."""
 _AT_ONCE = 4096
@@ -46,33 +48,52 @@ class CountColumns:
 
     Attributes:
         labels: examples, rows x classes.
-        certified: rows x radii.
-        class_rows: rows x classes x radii; None where no row discloses them.
+        outcomes: rows x outcomes, see `Table`.
+        class_rows: rows x classes x outcomes; None where no row discloses them.
         abstained: right selections that were not certified, one per row; None where no row says.
     """
 
     labels: Counts
-    certified: Counts
+    outcomes: Counts
     class_rows: Counts | None = None
     abstained: Counts | None = None
 
+    def broken_histograms(self) -> npt.NDArray[np.bool_]:
+        """Which rows of population certificates break a rule."""
+        labels, outcomes, class_rows = self.labels, self.outcomes, self.class_rows
+        broken = self._broken_numbers()
+        broken |= outcomes.sum(axis=1, dtype=np.float64) > LARGEST_COUNT
+        broken |= outcomes.sum(axis=1) != labels.sum(axis=1)
+        if class_rows is not None:
+            broken |= class_rows.sum(axis=2, dtype=np.float64).max(axis=1) > LARGEST_COUNT
+            broken |= (class_rows.sum(axis=2) != labels).any(axis=1) | (class_rows.sum(axis=1) != outcomes).any(axis=1)
+        return np.asarray(broken, dtype=np.bool_)
+
+    def _broken_numbers(self) -> npt.NDArray[np.bool_]:
+        """Which rows have a number below 0, or too many labels."""
+        labels, class_rows = self.labels, self.class_rows
+        broken = ((labels < 0) | (labels > LARGEST_COUNT)).any(axis=1) | (self.outcomes < 0).any(axis=1)
+        # Added up as floating-point numbers first, which cannot wrap around.
+        broken |= labels.sum(axis=1, dtype=np.float64) > LARGEST_COUNT
+        if class_rows is not None:
+            broken |= (class_rows < 0).any(axis=(1, 2))
+        return np.asarray(broken, dtype=np.bool_)
+
     def broken_rows(self, caps: npt.NDArray[np.float64], radii: Sequence[float]) -> npt.NDArray[np.bool_]:
-        """Which rows break a rule.
+        """Which rows of CERTIFY's break a rule.
 
         Args:
             caps: the largest radius that each row's settings can certify.
             radii: increasing radii.
         """
-        labels, certified, class_rows = self.labels, self.certified, self.class_rows
-        broken = ((labels < 0) | (labels > LARGEST_COUNT)).any(axis=1) | (certified < 0).any(axis=1)
-        # Added up as floating-point numbers first, which cannot wrap around.
-        broken |= labels.sum(axis=1, dtype=np.float64) > LARGEST_COUNT
+        labels, certified, class_rows = self.labels, self.outcomes, self.class_rows
+        broken = self._broken_numbers()
         examples = labels.sum(axis=1)
         broken |= (certified[:, 0] > examples) | (np.diff(certified, axis=1) > 0).any(axis=1)
         beyond = (np.array(radii) > caps[:, None] + RADIUS_SLACK) | (caps[:, None] == 0)
         broken |= ((certified > 0) & beyond).any(axis=1)
         if class_rows is not None:
-            broken |= (class_rows < 0).any(axis=(1, 2)) | (class_rows[:, :, 0] > labels).any(axis=1)
+            broken |= (class_rows[:, :, 0] > labels).any(axis=1)
             broken |= (np.diff(class_rows, axis=2) > 0).any(axis=(1, 2))
             broken |= (class_rows.sum(axis=1) != certified).any(axis=1)
         if self.abstained is not None:
@@ -99,10 +120,14 @@ def fast_table(
     Raises:
         NotPlain: a row breaks a rule of counts.
     """
-    caps = np.array([smoothing.largest_radius for smoothing in smoothings])[settings]
-    if counts.broken_rows(caps, header["radii"]).any():
+    if smoothings[0].is_population:
+        broken = counts.broken_histograms()
+    else:
+        caps = np.array([smoothing.largest_radius for smoothing in smoothings])[settings]
+        broken = counts.broken_rows(caps, header["radii"])
+    if broken.any():
         raise NotPlain
-    no_rows = np.zeros((0, len(header["classes"]), len(header["radii"])), dtype=np.int64)
+    no_rows = np.zeros((0, len(header["classes"]), counts.outcomes.shape[1]), dtype=np.int64)
     return Table(
         header=header,
         request=common_request(notes["request"]),
@@ -110,7 +135,7 @@ def fast_table(
         settings=settings,
         clients=tuple(notes["client"]),
         label_counts=counts.labels,
-        certified_counts=counts.certified,
+        outcome_counts=counts.outcomes,
         has_class_counts=np.full(len(counts.labels), counts.class_rows is not None),
         class_rows=smallest(no_rows if counts.class_rows is None else counts.class_rows),
         fixed_seeds=with_fixed_seeds(notes["client"], notes["seed"]),
@@ -164,7 +189,7 @@ def _in_bulk(chunk: Sequence[tuple[str, Any]]) -> Table:
     if report.extra or any(value is not None for name in ROW_BY_ROW for value in values[name]):
         raise NotPlain
     notes = validated_notes(values)
-    counts = _count_columns(values, len(report.classes), len(report.radii))
+    counts = _count_columns(values, outcome_fields(report.smoothing), len(report.classes), len(report.outcome_counts))
     return fast_table(report.shared, [report.smoothing], np.zeros(len(chunk), dtype=np.int32), notes, counts)
 
 
@@ -185,19 +210,33 @@ def _has_flags(header: Mapping[str, Any]) -> bool:
     return False
 
 
-def _count_columns(values: Mapping[str, Sequence[Any]], classes: int, radii: int) -> CountColumns:
+def outcome_fields(smoothing: Smoothing) -> tuple[str, str]:
+    """The fields of a report that hold what the procedure counts, overall and per class."""
+    return OUTCOME_FIELDS[smoothing.is_population]
+
+
+def _count_columns(
+    values: Mapping[str, Sequence[Any]], fields: tuple[str, str], classes: int, outcomes: int
+) -> CountColumns:
     """The counts as arrays."""
-    labels, certified = _array(values["label_counts"], classes), _array(values["certified_counts"], radii)
-    abstained = _array([[0 if count is None else count] for count in values["abstained"]], 1)[:, 0]
-    if all(rows is None for rows in values["class_certified_counts"]):
-        return CountColumns(labels, certified, None, abstained)
-    cells = _array([_flat(rows, classes, radii) for rows in values["class_certified_counts"]], classes * radii)
-    return CountColumns(labels, certified, cells.reshape(-1, classes, radii), abstained)
+    overall, by_class = fields
+    if any(value is not None for name in set(_IN_BULK[1:-1]) - set(fields) for value in values[name]):
+        raise NotPlain  # counts of the other kind of procedure
+    labels, counts = _array(values["label_counts"], classes), _array(values[overall], outcomes)
+    abstained: Counts | None = None
+    if overall == "certified_counts":
+        abstained = _array([[0 if count is None else count] for count in values["abstained"]], 1)[:, 0]
+    elif any(count is not None for count in values["abstained"]):
+        raise NotPlain
+    if all(rows is None for rows in values[by_class]):
+        return CountColumns(labels, counts, None, abstained)
+    cells = _array([_flat(rows, classes, outcomes) for rows in values[by_class]], classes * outcomes)
+    return CountColumns(labels, counts, cells.reshape(-1, classes, outcomes), abstained)
 
 
-def _flat(rows: Any, classes: int, radii: int) -> list[Any]:
+def _flat(rows: Any, classes: int, outcomes: int) -> list[Any]:
     """Rows per class one after the other, so many and so long."""
-    if not _are_lists([rows], classes) or not _are_lists(rows, radii):
+    if not _are_lists([rows], classes) or not _are_lists(rows, outcomes):
         raise NotPlain
     return [count for row in rows for count in row]
 

@@ -15,7 +15,7 @@ from typing import Any
 from fedcert._schema import field_types as types
 from fedcert._schema.declare import TablePlace
 from fedcert._schema.encoding import Encoded
-from fedcert._schema.field_types import FieldType, ListOf, Nullable
+from fedcert._schema.field_types import FieldType, Implied, ListOf, Nullable
 from fedcert._schema.record import Record
 
 _ARROW_NAMES: dict[type[FieldType], str] = {types.Flag: "bool_", types.Whole: "int64", types.Number: "float64"}
@@ -106,7 +106,7 @@ def header_type(row: type[Record], schema: str, noun: str, remedy: str) -> Any:
 
 def arrow_type(arrow: Any, field_type: FieldType) -> Any:
     """The Arrow type of a field's values; `arrow` is the package `pyarrow`."""
-    if isinstance(field_type, Nullable):
+    if isinstance(field_type, (Nullable, Implied)):
         return arrow_type(arrow, field_type.kind)
     if isinstance(field_type, ListOf):
         return arrow.list_(arrow_type(arrow, field_type.kind))
@@ -119,6 +119,6 @@ def _arrow_name(field_type: FieldType) -> str | None:
 
 
 def _item_type(field_type: FieldType) -> FieldType:
-    while isinstance(field_type, (Nullable, ListOf)):
+    while isinstance(field_type, (Nullable, Implied, ListOf)):
         field_type = field_type.kind
     return field_type

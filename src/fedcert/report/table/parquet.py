@@ -27,7 +27,17 @@ from fedcert.errors import CannotCombine, FedcertError, FedcertWarning, FileProb
 from fedcert.report.compatibility import SETTINGS_PER_CLIENT, check_compatible, check_once
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
-from fedcert.report.table.bulk import COLUMNS, NOTES, ROW_BY_ROW, CountColumns, NotPlain, fast_table, validated_notes
+from fedcert.report.table.bulk import (
+    COLUMNS,
+    NOTES,
+    OUTCOME_FIELDS,
+    ROW_BY_ROW,
+    CountColumns,
+    NotPlain,
+    fast_table,
+    outcome_fields,
+    validated_notes,
+)
 from fedcert.report.table.columns import Counts, Table
 from fedcert.report.table.layout import arrow_type, fields_at, header_type
 
@@ -187,7 +197,7 @@ def _columns_of(file: Any, place: str) -> list[str]:
 
 def _batch_rows(header: Any, columns: Sequence[str]) -> int:
     """Rows at a time, so that their counts per class stay within some hundred megabytes."""
-    cells = len(header.classes) * len(header.radii) if "class_certified_counts" in columns else 1
+    cells = len(header.classes) * outcomes_of(header) if outcome_fields(header.smoothing)[1] in columns else 1
     return max(1, min(_ROWS_AT_ONCE, _CELLS_AT_ONCE // cells))
 
 
@@ -219,10 +229,12 @@ class RowBatch:
     def reports(self) -> Iterator[Report]:
         """The rows, each as a report of its own."""
         shared = self.header.to_json()
+        of_the_other_kind = OUTCOME_FIELDS[not self.header.smoothing.is_population]
         for index, row in enumerate(self.batch.to_pylist()):
             place = f"{self.place}, row {self.start + index + 1}"
             settings = {name: row.pop(name, None) for name in SETTINGS_PER_CLIENT}
             smoothing = shared["smoothing"] | _without_nulls(settings)
+            row = {name: value for name, value in row.items() if value is not None or name not in of_the_other_kind}
             extra = _extra(row.pop(EXTRA_COLUMN, None), f"{place}, column '{EXTRA_COLUMN}'")
             document = {**extra, **shared, **row, "smoothing": smoothing}
             yield Report.from_json({**document, "schema": Report.SCHEMA}, place)
@@ -242,14 +254,19 @@ class RowBatch:
         return self.batch.column(name).to_pylist() if self._has(name) else [default] * len(self.batch)
 
     def _counts(self) -> CountColumns:
-        classes, radii = len(self.header.classes), len(self.header.radii)
-        labels, certified = self._array("label_counts", classes), self._array("certified_counts", radii)
+        classes, outcomes = len(self.header.classes), outcomes_of(self.header)
+        overall, by_class = outcome_fields(self.header.smoothing)
+        if any(self._has(name) for name in OUTCOME_FIELDS[not self.header.smoothing.is_population]):
+            raise NotPlain
+        labels, counts = self._array("label_counts", classes), self._array(overall, outcomes)
         class_rows = abstained = None
-        if self._has("class_certified_counts"):
-            class_rows = self._array("class_certified_counts", classes, radii)
+        if self._has(by_class):
+            class_rows = self._array(by_class, classes, outcomes)
         if self._has("abstained"):
+            if self.header.smoothing.is_population:
+                raise NotPlain
             abstained = _whole_numbers(self.batch.column("abstained").fill_null(0))
-        return CountColumns(labels, certified, class_rows, abstained)
+        return CountColumns(labels, counts, class_rows, abstained)
 
     def _array(self, name: str, *lengths: int) -> Counts:
         """A column of lists, or of lists of lists, of the given lengths as an array."""
@@ -279,6 +296,12 @@ class RowBatch:
         except InvalidValue:
             raise NotPlain from None
         return smoothings, np.array(indices, dtype=np.int32)
+
+
+def outcomes_of(header: Any) -> int:
+    """How many outcomes the rows of a table count."""
+    smoothing: Smoothing = header.smoothing
+    return smoothing.n + 1 if smoothing.is_population else len(header.radii)
 
 
 def pyarrow(module: str | None = None) -> Any:
