@@ -4,7 +4,7 @@ BIN := .venv/bin
 WORKERS ?= --numprocesses 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: setup demo test test-slow test-page test-engines test-flower test-nvflare engine-environments check bench coverage clean
+.PHONY: setup designs demo test test-slow test-page test-engines test-flower test-nvflare engine-environments check bench coverage clean
 
 .venv/made:
 	$(PYTHON) -m venv .venv
@@ -64,6 +64,10 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
+
+## designs: the tables of population certificates that come with the package, half a minute
+designs: setup
+	$(BIN)/python -c 'from pathlib import Path; from fedcert.population.tables import write_shipped; write_shipped(Path("src/fedcert/population/designs.npz"))'
 
 ## bench: timings, printed with the hardware they were taken on
 bench: setup

@@ -29,6 +29,10 @@ KINDS: dict[str, type[Record]] = {
     "what-if": WhatIf,
 }
 DOCUMENTS: dict[str, dict[str, Any]] = {name: json.loads((GOLDEN / f"{name}-1.json").read_text()) for name in KINDS}
+POPULATION_DOCUMENTS: dict[str, dict[str, Any]] = {
+    name: json.loads((GOLDEN / "population" / f"{name}-1.json").read_text()) for name in KINDS
+}
+"""The same with population certificates: four noisy passes of 20 examples, three votes."""
 REMEDIES = {
     "report": "ask the client to run 'fedcert certify' again",
     "request": "ask the coordinator for a new request",
@@ -85,6 +89,31 @@ def make_report(client: str, labels: list[int], certified: list[int], **changes:
         "label_counts": labels,
         "certified_counts": certified,
     }
+    return Report(**{**values, **changes})
+
+
+def population_document(**changes: Any) -> dict[str, Any]:
+    """A valid report of population certificates as JSON: 20 examples of two classes, four noisy passes each."""
+    document = json.loads(json.dumps(POPULATION_DOCUMENTS["report"]))
+    return {**document, "request": None, "signature": None, "time_budget": None, **changes}
+
+
+def population_report(client: str, rows: Any, *, discloses: bool = True, **changes: Any) -> Report:
+    """A report of population certificates.
+
+    Args:
+        client: its name.
+        rows: examples by right answers, classes x (n + 1).
+        discloses: whether it has counts per class.
+        changes: other fields; of `smoothing`, settings beside sigma, procedure and n.
+    """
+    cells = np.array(rows, dtype=np.int64)
+    smoothing = {"sigma": 0.5, "procedure": "population", "n": cells.shape[1] - 1, **changes.pop("smoothing", {})}
+    values: dict[str, Any] = {
+        "client": client, "model": MODEL, "smoothing": smoothing, "radii": [0.0, 0.25, 0.5, 0.75],
+        "classes": [f"class {index}" for index in range(len(cells))], "label_counts": cells.sum(axis=1).tolist(),
+        "correct_counts": cells.sum(axis=0).tolist(), "class_correct_counts": cells.tolist() if discloses else None,
+    }  # fmt: skip
     return Report(**{**values, **changes})
 
 

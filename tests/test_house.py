@@ -19,14 +19,28 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_files": set(),
     "report": set(),
     "certification": {"report"},
-    "estimation": {"report"},
+    "prediction": {"report", "certification"},
+    "population": {"report"},
+    "estimation": {"report", "population"},
     "show": {"report", "estimation"},
     "privacy": {"report"},
-    "secagg": {"report", "estimation", "privacy"},
+    "secagg": {"report", "population", "estimation", "privacy"},
     "rounds": {"report", "estimation", "privacy", "secagg"},
     "engines": {"report", "certification", "estimation", "privacy", "secagg", "show", "rounds"},
-    "lab": {"report", "certification", "estimation", "privacy", "secagg", "show", "rounds"},
-    "cli": {"report", "certification", "estimation", "privacy", "secagg", "show", "rounds", "engines", "lab"},
+    "lab": {"report", "population", "certification", "estimation", "privacy", "secagg", "show", "rounds"},
+    "cli": {
+        "report",
+        "population",
+        "certification",
+        "prediction",
+        "estimation",
+        "privacy",
+        "secagg",
+        "show",
+        "rounds",
+        "engines",
+        "lab",
+    },  # fmt: skip
 }
 
 
@@ -84,6 +98,7 @@ def test_the_exported_names_are_frozen() -> None:
         "Smoothing",
         "Sums",
         "Target",
+        "Vote",
         "WhatIf",
         "__version__",
         "certify",
@@ -92,6 +107,7 @@ def test_the_exported_names_are_frozen() -> None:
         "onnx_classifier",
         "plot",
         "read_reports",
+        "smooth",
         "what_if",
     ]
     assert all(getattr(fedcert, name).__doc__ for name in fedcert.__all__ if name != "__version__")

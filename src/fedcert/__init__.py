@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from fedcert.estimation.compare import Comparison, compare
     from fedcert.estimation.estimate import estimate, what_if
     from fedcert.estimation.result import Estimate, WhatIf
+    from fedcert.prediction.smoothed import smooth
+    from fedcert.prediction.vote import Vote
     from fedcert.report import Report, Request, Smoothing, Sums, Target, read_reports
     from fedcert.show.figures import plot
 
@@ -38,6 +40,8 @@ _HOMES = {
     "fedcert.estimation.compare": ["Comparison", "compare"],
     "fedcert.estimation.result": ["Estimate", "WhatIf"],
     "fedcert.estimation.estimate": ["estimate", "what_if"],
+    "fedcert.prediction.smoothed": ["smooth"],
+    "fedcert.prediction.vote": ["Vote"],
     "fedcert.report": ["Report", "Request", "Smoothing", "Sums", "Target", "read_reports"],
     "fedcert.show.figures": ["plot"],
 }
@@ -62,6 +66,7 @@ __all__ = [
     "Smoothing",
     "Sums",
     "Target",
+    "Vote",
     "WhatIf",
     "__version__",
     "certify",
@@ -70,6 +75,7 @@ __all__ = [
     "onnx_classifier",
     "plot",
     "read_reports",
+    "smooth",
     "what_if",
 ]
 

@@ -25,6 +25,7 @@ class Scripted:
     """A sampler that answers with prepared counts; estimation comes in proportion to what is asked."""
 
     def __init__(self, selection: list[list[int]], estimation: list[list[int]]) -> None:
+        self.streams = Streams(Seed.fixed(0), "scripted")
         self.answers = {Phase.SELECTION: np.array(selection), Phase.ESTIMATION: np.array(estimation)}
         self.asked: list[tuple[int, Phase, int, int]] = []
 

@@ -109,11 +109,14 @@ def test_a_seed_file_that_is_something_else_is_one_sentence(
     assert (site / "site-07.seed").read_text() == content
 
 
-def test_older_journals_are_refused(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (site / "site-07.json.journal").write_bytes(b"fedcert journal 1\n" + b"0" * 64 + b"\n" + bytes(500))
+@pytest.mark.parametrize("number", [1, 2])
+def test_older_journals_are_refused(number: int, site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = f"fedcert journal {number}\n".encode() + b"0" * 64 + b"\n" + bytes(500)
+    (site / "site-07.json.journal").write_bytes(content)
     assert run([*CERTIFY, "--out", "site-07.json"]) == 2
-    words = "site-07.json.journal is a journal of an earlier fedcert, which drew other noise: it cannot be gone on with, give"
+    words = "site-07.json.journal is a journal of an earlier fedcert, which kept other figures: it cannot be gone on with, give"
     assert words in capsys.readouterr().err
+    assert (site / "site-07.json.journal").read_bytes() == content
     (site / "site-07.json.journal").unlink()
     assert run([*CERTIFY, "--out", "site-07.json"]) == 0
 

@@ -91,6 +91,12 @@ def test_your_own_model(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
+def test_deploy_what_was_certified(tmp_path: Path) -> None:
+    follow("howto/deploy.md", tmp_path)
+    assert (tmp_path / "careful.csv").exists()
+
+
 def test_every_page_is_in_the_navigation_and_linked() -> None:
     named = (DOCS.parent / "mkdocs.yml").read_text()
     for page in DOCS.rglob("*.md"):

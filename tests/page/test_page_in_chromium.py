@@ -25,6 +25,7 @@ from fedcert.report.privacy import AddedNoise, PrivacyBudget
 from fedcert.report.sums.algebra import noisy_sums
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import rendered
+from population_drawing import drawn_population
 
 pytestmark = pytest.mark.browser
 ARTEFACTS = Path(__file__).parents[2] / "site" / "page-screenshots"
@@ -115,13 +116,44 @@ CASES = {
     "screened, post-stratified": ("poststratified", {"tells": 1.0, "differ": 0.2}, {"screen": True}),
 }  # fmt: skip
 """Every branch of the script. The preset "pool" gives all examples the same weight, which a binomial test is for."""
+AFTERWARDS = {"votes": 31, "radii": (0.0, 0.31, 0.65)}
+"""Chosen after the counts were made, between the radii on offer."""
+POPULATION_CASES = {
+    "population, post-stratified": ("poststratified", {"tells": 1.0}, {}),
+    "population, post-stratified, a class that no client has": ("poststratified", {"tells": 1.0, "unheld": True}, {}),
+    "population, post-stratified, chosen afterwards": ("poststratified", {"tells": 1.0}, AFTERWARDS),
+    "population, post-stratified, asymptotic, all radii at once": (
+        "poststratified", {"tells": 1.0}, {"interval": "asymptotic", "simultaneous": True},
+    ),
+    "population, post-stratified, clients differ": ("poststratified", {"tells": 1.0, "differ": 0.4}, {}),
+    "population, post-stratified, screened, a finite target": (
+        "poststratified", {"tells": 1.0}, {"screen": True, "target_examples": 500},
+    ),
+    "population, blup": ("blup", {}, {}),
+    "population, blup, a class that no client has": ("blup", {"unheld": True}, {"interval": "hoeffding"}),
+    "population, blup, all radii at once": ("blup", {"grouped": True}, {"simultaneous": True}),
+    "population, blup, chosen afterwards": ("blup", {}, AFTERWARDS | {"interval": "asymptotic"}),
+    "population, blup, clients differ": ("blup", {"differ": 0.4}, {"interval": "hoeffding"}),
+    "population, some tell classes": ("poststratified", {"tells": 0.5}, {}),
+    "population, some tell classes, clients differ, chosen afterwards": (
+        "poststratified", {"tells": 0.5, "differ": 0.4}, AFTERWARDS | {"interval": "hoeffding"},
+    ),
+}  # fmt: skip
+"""The same with population certificates, of which each end of the interval is evaluated by itself."""
 
 
-@pytest.mark.parametrize("case", CASES)
+def drawn(case: str) -> list[Report]:
+    """The reports of a case."""
+    if case in POPULATION_CASES:
+        return drawn_population(seed=3, **POPULATION_CASES[case][1])
+    return drawn_reports(seed=3, **CASES[case][1])
+
+
+@pytest.mark.parametrize("case", CASES | POPULATION_CASES)
 def test_a_slider_gives_what_estimate_gives(case: str, tmp_path: Path, opened: Open) -> None:
     """Curve and interval within 1e-6, for presets and after moving sliders."""
-    method, drawing, settings = CASES[case]
-    source = drawn_reports(seed=3, **drawing)
+    method, _, settings = (CASES | POPULATION_CASES)[case]
+    source = drawn(case)
     target = {name: float(weight) for weight, name in enumerate(source[0].classes, start=1)}
     page = opened(written(tmp_path / "page.html", source, target, method, **settings))
     seen = [(page.mix(), page.curve())]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from factories import DOCUMENTS, KINDS, REMEDIES
+from factories import DOCUMENTS, KINDS, POPULATION_DOCUMENTS, REMEDIES
 from fedcert import InvalidValue
 from fedcert._schema.record import Record
 
@@ -24,6 +24,8 @@ RADII = "a list of 1 to 10000 increasing radii"
 CLASSES = "a list of 1 to 100000 different class names"
 PER_CLASS = "a list of 1 to 100000 counts, one per class"
 PER_RADIUS = "a list of 1 to 10000 counts, one per radius"
+PER_RIGHT_ANSWER = "a list of 1 to 2001 counts, one per number of right answers"
+VOTES = "an odd number from 1 to 9999"
 ROWS = "a list of 1 to 100000 rows, one per class"
 CURVE = "a list of 1 to 10000 numbers from 0 to 1, one per radius"
 MISSING = object()
@@ -632,6 +634,167 @@ def what_if() -> Iterator[Row]:
     yield from moment("created")
 
 
+def votes(path: str) -> Iterator[Row]:
+    for wrong, came in ((4, "4"), (0, "0"), (-1, "-1"), (10_001, "10001"), (2.5, "2.5"), ("3", "'3'"), (True, "true")):
+        yield path, came, wrong, path, f"{VOTES}, or null, but is {came}"
+
+
+def implied_counts(path: str, rule: str) -> Iterator[Row]:
+    """A list that may be left out, by another procedure, and is never null."""
+    yield from counts(path, rule, required=True)
+    yield f"{path}[1]", "null", None, f"{path}[1]", f"{COUNT}, but is null"
+
+
+def population_smoothing() -> Iterator[Row]:
+    yield from votes("smoothing.votes")
+    left_out = "left out (null) with the population procedure"
+    yield "smoothing.n0", "a selection", 100, "smoothing.n0", f"{left_out}, which selects no class, but is 100"
+    why = "no statement about a single example can fail"
+    name = "smoothing.failure_probability"
+    yield name, "a failure probability", 0.01, name, f"{left_out}: {why}, but is 0.01"
+    why = "which draws n samples of every example"
+    yield "smoothing.tolerance", "a tolerance", 0.01, "smoothing.tolerance", f"{left_out}, {why}, but is 0.01"
+    yield from count("smoothing.n", "a whole number from 1 to 2^53", least=1)
+    most = "at most 2000 passes with the population procedure, but is 2001"
+    yield "smoothing.n", "too many passes", 2001, "smoothing.n", most
+    for implied in ("n0", "failure_probability"):
+        rule = {"n0": "a whole number from 1 to 2^53"}.get(implied, "a finite number above 0 and below 1")
+        yield f"smoothing.{implied}", "null", None, f"smoothing.{implied}", f"{rule}, but is null"
+
+
+def population_report() -> Iterator[Row]:
+    yield from population_smoothing()
+    yield from implied_counts("correct_counts", PER_RIGHT_ANSWER)
+    name, rows = "correct_counts", "class_correct_counts"
+    length = "5 counts, as n is 4: from none to all of them right"
+    yield name, "a count too few", [3, 2, 3, 12], name, f"{length}, but is a list of 4"
+    yield name, "a count too many", [3, 2, 3, 5, 7, 0], name, f"{length}, but is a list of 6"
+    total = "the number of examples (20)"
+    yield name, "an example too many", [3, 2, 3, 5, 8], f"the sum of {name}", f"{total}, but is 21"
+    yield name, "an example too few", [3, 2, 3, 5, 6], f"the sum of {name}", f"{total}, but is 19"
+    other = "4 counts, as n is 3: from none to all of them right, but is a list of 5"
+    yield "smoothing.n", "another number of passes", 3, name, other
+    yield from listed(rows, ROWS, null=True, required=False)
+    yield from listed(f"{rows}[0]", PER_RIGHT_ANSWER, required=False)
+    yield from count(f"{rows}[1][0]")
+    whole_row = [3, 2, 3, 5, 7]
+    yield rows, "a row too few", [whole_row], rows, "of the same length as classes (2), but is a list of 1"
+    yield rows, "a short row", [[1, 1, 2, 8], [2, 1, 1, 2, 2]], f"{rows}[0]", f"{length}, but is a list of 4"
+    label = "the class's label count (8), but is 9"
+    yield rows, "above its labels", [[1, 1, 2, 3, 5], [3, 1, 1, 2, 2]], f"the sum of {rows}[1]", label
+    adding = "adding up to correct_counts[0] (3), but is 2"
+    yield rows, "not adding up", [[1, 1, 2, 3, 5], [1, 2, 1, 2, 2]], f"column 0 of {rows}", adding
+    left_out = "left out (null) with the population procedure"
+    yield "certified_counts", "CERTIFY's counts", [18, 10, 3], "certified_counts", f"{left_out}, but is a list of 3"
+    yield "certified_counts", "null", None, "certified_counts", f"{PER_RADIUS}, but is null"
+    of_classes = [[11, 7, 3], [7, 3, 0]]
+    yield "class_certified_counts", "CERTIFY's", of_classes, "class_certified_counts", f"{left_out}, but is a list of 2"
+    yield "abstained", "an abstention", 0, "abstained", f"{left_out}, but is 0"
+    too_many = f"at most 2^53, but is {2**53 + 8}"
+    yield "label_counts", "more than can be counted", [2**53, 8], "the sum of label_counts", too_many
+
+
+def certify_report() -> Iterator[Row]:
+    """Counts of right answers, and votes, where CERTIFY counted."""
+    left_out = "left out (null) with the fixed procedure"
+    yield "correct_counts", "right answers", [1, 2], "correct_counts", f"{left_out}, but is a list of 2"
+    yield "correct_counts", "null", None, "correct_counts", f"{PER_RIGHT_ANSWER}, but is null"
+    yield "class_correct_counts", "right answers", [[1], [2]], "class_correct_counts", f"{left_out}, but is a list of 2"
+
+
+def certify_smoothing() -> Iterator[Row]:
+    yield from votes("smoothing.votes")
+    about = "it is about single examples, not about a vote, but is 11"
+    left_out = "left out (null) with the fixed procedure"
+    yield "smoothing.votes", "a vote", 11, "smoothing.votes", f"{left_out}: {about}"
+
+
+def population_request() -> Iterator[Row]:
+    yield from population_smoothing()
+
+
+def certify_sums() -> Iterator[Row]:
+    left_out = "left out (null) with the fixed procedure"
+    yield "correct_counts", "right answers", [1, 2], "correct_counts", f"{left_out}, but is a list of 2"
+    yield "correct_counts", "null", None, "correct_counts", f"{PER_RIGHT_ANSWER}, but is null"
+    both = "left out where there are certified_counts, but is a list of 2"
+    yield "by_class.correct_counts", "both kinds", [[5], [5]], "by_class.correct_counts", both
+    for part in ("moments", "by_class.moments"):
+        one = "moments of CERTIFY's counts or of right answers, not both, but is a list of 1"
+        kinds = {"scale": 1, "clients": 0, "labels_labels": [[1]], "labels_certified": [[1]], "certified_squared": [1]}
+        both_kinds = {**kinds, "labels_correct": [[1]], "correct_correct": [[1]]}
+        yield part, "both kinds", both_kinds, f"{part}.labels_certified", one
+        half = {key: value for key, value in both_kinds.items() if not key.endswith("certified")}
+        yield part, "half of it", half, f"{part}.labels_certified", f"{ROWS}, but is missing"
+        none = {key: kinds[key] for key in ("scale", "clients", "labels_labels")}
+        neither = "moments of CERTIFY's counts or of right answers, not both, but is missing"
+        yield part, "neither kind", none, f"{part}.labels_certified", neither
+        others = none | {"labels_correct": [[1, 1, 1], [1, 1, 1]], "correct_correct": [[1, 1, 1]] * 3}
+        yield part, "those of right answers", others, f"{part}.labels_certified", f"{ROWS}, but is missing"
+
+
+def population_sums() -> Iterator[Row]:
+    yield from population_smoothing()
+    name, rows = "correct_counts", "by_class.correct_counts"
+    yield from implied_counts(name, PER_RIGHT_ANSWER)
+    length = "5 counts, as n is 4: from none to all of them right"
+    yield name, "a count too few", [3, 2, 3, 12], name, f"{length}, but is a list of 4"
+    yield name, "an example too many", [3, 2, 3, 5, 8], f"the sum of {name}", "the number of examples (20), but is 21"
+    left_out = "left out (null) with the population procedure"
+    yield "certified_counts", "CERTIFY's counts", [18, 10, 3], "certified_counts", f"{left_out}, but is a list of 3"
+    yield "certified_counts", "null", None, "certified_counts", f"{PER_RADIUS}, but is null"
+    for wrong, came in ((None, "null"), ("abc", "'abc'"), ({"a": 1}, "an object with 1 entries"), ([], "an empty list")):
+        yield rows, came, wrong, rows, f"{ROWS}, but is {came}"
+    yield from listed(f"{rows}[0]", PER_RIGHT_ANSWER, required=False)
+    yield from count(f"{rows}[1][0]")
+    yield rows, "missing", MISSING, "by_class.certified_counts", f"{ROWS}, but is missing"
+    yield rows, "a row too few", [[3, 2, 3, 5, 7]], rows, "of the same length as classes (2), but is a list of 1"
+    yield rows, "ragged", [[1, 1, 2, 3, 5], [2, 1, 5]], f"{rows}[1]", f"{length}, but is a list of 3"
+    short = "of the same length as correct_counts (5), but is a list of 3"
+    yield rows, "of fewer passes", [[2, 2, 8], [3, 1, 4]], f"{rows}[0]", short
+    label = "the class's label count (8), but is 9"
+    above = [[1, 1, 2, 3, 5], [3, 1, 1, 2, 2]]
+    yield rows, "above its labels", above, "by_class.the sum of correct_counts[1]", label
+    certified = {"contributors": 1, "label_counts": [12, 8], "certified_counts": [[11, 7, 3], [7, 3, 0]]}
+    yield "by_class", "CERTIFY's totals", certified, rows, f"{ROWS}, but is missing"
+    for part in ("moments", "by_class.moments"):
+        yield from _population_moments(part)
+    cells = "of the same length as n and one more (5), but is a list of 4"
+    yield "private.cells[0]", "a cell too few", [1, 1, 2, 3], "private.cells[0]", cells
+
+
+def _population_moments(part: str) -> Iterator[Row]:
+    cross, square = f"{part}.labels_correct", f"{part}.correct_correct"
+    per_answer = "a list of 1 to 2001 rows, one per number of right answers"
+    yield from listed(cross, ROWS)
+    yield from listed(square, per_answer)
+    numbers = "a list of 1 to 2001 moments, one per number of right answers"
+    yield from listed(f"{cross}[0]", numbers, required=False)
+    yield from listed(f"{square}[0]", numbers, required=False)
+    for path in (f"{cross}[0][0]", f"{square}[0][0]"):
+        yield path, "negative", -1, path, "a whole number from 0 to 2^62, but is -1"
+        yield path, "too large", 2**62 + 1, path, f"a whole number from 0 to 2^62, but is {2**62 + 1}"
+    yield cross, "a row too few", [[1] * 5], cross, "of the same length as classes (2), but is a list of 1"
+    columns = "of the same length as correct_counts (5), but is a list of"
+    yield cross, "a short row", [[1] * 5, [1] * 4], f"{cross}[1]", f"{columns} 4"
+    yield square, "a row too few", [[1] * 5] * 4, square, f"{columns} 4"
+    yield square, "not square", [*([[1] * 5] * 4), [1] * 3], f"{square}[4]", f"{columns} 3"
+    certify = {"scale": 1, "clients": 1, "labels_labels": [[1, 1], [1, 1]]}
+    certify |= {"labels_certified": [[1] * 5] * 2, "certified_squared": [1] * 5}  # of as many radii as outcomes
+    yield part, "CERTIFY's", certify, cross, f"{ROWS}, but is missing"
+
+
+def certify_estimate() -> Iterator[Row]:
+    yield from votes("votes")
+
+
+def population_estimate() -> Iterator[Row]:
+    yield from population_smoothing()
+    yield from votes("votes")
+    for wrong, came in ((None, "null"), (-1, "-1"), ("a", "'a'"), (True, "true")):
+        yield "largest_radius", came, wrong, "largest_radius", f"a finite number of at least 0, but is {came}"
+
+
 def damaged(document: dict[str, Any], path: str, wrong: Any) -> dict[str, Any]:
     """The document with another value, or none, at a path such as 'a.b[0]'."""
     document = copy.deepcopy(document)
@@ -649,20 +812,35 @@ def damaged(document: dict[str, Any], path: str, wrong: Any) -> dict[str, Any]:
     return document
 
 
-MATRIX = {"report": report, "request": request, "sums": sums, "estimate": estimate, "what-if": what_if}
+MATRIX = {
+    "report": (report, certify_smoothing, certify_report),
+    "request": (request, certify_smoothing),
+    "sums": (sums, certify_smoothing, certify_sums),
+    "estimate": (estimate, certify_smoothing, certify_estimate),
+    "what-if": (what_if, certify_smoothing, certify_estimate),
+}
+POPULATION_MATRIX = {
+    "report": (population_report,),
+    "request": (population_request,),
+    "sums": (population_sums,),
+    "estimate": (population_estimate,),
+    "what-if": (population_request, certify_estimate),
+}
 CASES = [
-    pytest.param(name, *row, id=f"{name}-{row[0]}-{row[1]}".encode("ascii", "replace").decode())
-    for name, rows in MATRIX.items()
+    pytest.param(name, documents[name], *row, id=f"{kind}{name}-{row[0]}-{row[1]}".encode("ascii", "replace").decode())
+    for kind, matrix, documents in (("", MATRIX, DOCUMENTS), ("population-", POPULATION_MATRIX, POPULATION_DOCUMENTS))
+    for name, parts in matrix.items()
+    for rows in parts
     for row in rows()
 ]
 
 
-@pytest.mark.parametrize(("name", "path", "defect", "wrong", "field", "sentence"), CASES)
+@pytest.mark.parametrize(("name", "valid", "path", "defect", "wrong", "field", "sentence"), CASES)
 def test_a_defect_is_named_in_one_sentence(
-    name: str, path: str, defect: str, wrong: Any, field: str, sentence: str
+    name: str, valid: dict[str, Any], path: str, defect: str, wrong: Any, field: str, sentence: str
 ) -> None:
     kind: type[Record] = KINDS[name]
-    document = damaged(DOCUMENTS[name], path, wrong)
+    document = damaged(valid, path, wrong)
     with pytest.raises(InvalidValue) as caught:
         kind.from_json(document, "file.json")
     message = str(caught.value)
@@ -680,7 +858,7 @@ def test_a_defect_is_named_in_one_sentence(
 
 @pytest.mark.parametrize("name", MATRIX)
 def test_every_field_is_in_the_matrix(name: str) -> None:
-    rows = list(MATRIX[name]())
+    rows = [row for rows in MATRIX[name] for row in rows()]
     hit = {path.split(".")[0].split("[")[0] for path, *_ in rows}
     assert hit == set(KINDS[name].field_types()) | {"schema"}
 
@@ -700,5 +878,5 @@ def test_a_newer_schema_says_to_upgrade(name: str) -> None:
 
 
 def test_the_documents_are_valid_json_to_begin_with() -> None:
-    for name, document in DOCUMENTS.items():
+    for name, document in (*DOCUMENTS.items(), *POPULATION_DOCUMENTS.items()):
         assert KINDS[name].from_json(json.loads(json.dumps(document))).to_json() == document

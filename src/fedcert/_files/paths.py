@@ -49,6 +49,15 @@ def state_folder() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "fedcert"
 
 
+def cache_folder() -> Path:
+    """Where this user's programs keep what can be made again: FEDCERT_CACHE, or what the system has for that."""
+    if own := os.environ.get("FEDCERT_CACHE"):
+        return Path(own)
+    if os.name == "nt":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "fedcert" / "cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedcert"
+
+
 def make_folder(path: Path, *, secret: bool = False) -> None:
     """Make a folder, and those above it, where it is not there; a secret one is its owner's alone.
 

@@ -10,6 +10,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "To see it work": {"demo": "the whole story on handwritten digits, in a minute"},
     "At each site": {
         "certify": "a model, on this site's own test data: counts come out",
+        "predict": "labels, by the smoothed classifier that was certified",
         "audit": "whether own certificates come out the same again",
         "import-log": "certificates that exist already, as a report",
         "keys": "who this site is, and whom it trusts",

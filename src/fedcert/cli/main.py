@@ -28,6 +28,7 @@ from fedcert.cli.import_log import import_log
 from fedcert.cli.merge import merge
 from fedcert.cli.page import page
 from fedcert.cli.plan import plan
+from fedcert.cli.predict import predict
 from fedcert.cli.request import request
 from fedcert.cli.validate import schema, validate
 from fedcert.cli.what_if import what_if
@@ -47,7 +48,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_SITES, _COORDINATORS = (certify, audit, import_log), (request, collect, plan, estimate, what_if, merge, page)
+_SITES, _COORDINATORS = (certify, predict, audit, import_log), (request, collect, plan, estimate, what_if, merge, page)
 for command in (demo, *_SITES, *_COORDINATORS, validate, schema):
     app.command()(command)  # by the function's name
 for name, group in (("plot", plot), ("keys", keys), ("private", private), ("lab", lab)):

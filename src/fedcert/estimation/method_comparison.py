@@ -9,7 +9,8 @@ from fedcert._threads import single_blas_thread
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.assembly import assemble
 from fedcert.estimation.methods.registry import METHODS, class_curve_methods, find_method, load_place
-from fedcert.estimation.mix_forms import MOST_CLASSES, MixForms
+from fedcert.estimation.mix_arrays import MixForms
+from fedcert.estimation.mix_forms import MOST_CLASSES
 from fedcert.estimation.prepared import PreparedClients
 from fedcert.estimation.result import Estimate
 

@@ -1,19 +1,10 @@
-"""A mix evaluator as arrays: what the page's script evaluates any class mix from.
-
-Post-stratified estimates need the totals of each class. BLUP and its interval need matrices of classes x classes, a few
-for each radius where clients' examples come in groups or clients differ: every variance in an interval is a quadratic
-form in the mix, or in the coefficients that give the clients their weights. These do not grow with the clients; the
-label counts of each client, which the finite-sample interval of curves needs besides, do.
+"""A mix evaluator as arrays (`mix_arrays`), made of clients that are prepared.
 
 Guarantee: for any mix, what follows from the arrays is what `MixEvaluator.at` gives with the same method and settings,
 but for sums whose second sum allows for client effects on one target alone, and for non-negative weights.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +25,19 @@ from fedcert.estimation.intervals.registry import interval_kind
 from fedcert.estimation.methods.linear_model import Fit, fit
 from fedcert.estimation.methods.minimax import deviations_for
 from fedcert.estimation.methods.registry import METHODS
-from fedcert.estimation.mix_evaluator import MixEvaluator, weighs_classes
-from fedcert.estimation.prepared import PreparedClients
+from fedcert.estimation.mix_arrays import (
+    ByClass,
+    ByClient,
+    ClassCells,
+    ClientCells,
+    EffectForms,
+    EndForms,
+    MixForms,
+    NoiseForms,
+    VoteForms,
+)
+from fedcert.estimation.mix_evaluator import MixEvaluator, settings_for_votes, weighs_classes
+from fedcert.estimation.prepared import EndOfInterval, PreparedClients, VoteEnds
 from fedcert.estimation.settings import OF_INTERVALS, Settings
 
 MOST_CLASSES = 200
@@ -43,160 +45,8 @@ MOST_CLASSES = 200
 MOST_CELLS = 200_000
 """Clients times classes of which the page carries the label counts: some 270 KB, where most are below 128."""
 
-
-@dataclass(frozen=True)
-class ClassCells:
-    """Cells by class: see `ClassRows`.
-
-    Attributes:
-        group_sizes: how many examples' weight an example of each row has.
-        examples: rows x classes.
-        smooth: 1 for rows of independent examples, else 0.
-    """
-
-    group_sizes: Floats
-    examples: Floats
-    smooth: Floats
-
-
-@dataclass(frozen=True)
-class ClientCells:
-    """Cells by client: see `client_rows`.
-
-    Attributes:
-        labels: examples, clients x classes.
-        group_sizes: each client's largest group.
-        smooth: 1 for clients that count in full, else 0.
-    """
-
-    labels: Floats
-    group_sizes: Floats
-    smooth: Floats
-
-
-@dataclass(frozen=True)
-class NoiseForms:
-    """Noise for privacy in the classes' counts: see `NoisyTotals`, of which this is all but the counts themselves.
-
-    Attributes:
-        sizes: those that choose and weigh classes; 0 where a class is not held.
-        sizes_variance, labels_variance: of the noise in these sizes, and in the examples of each class.
-        certified_variance, covariance: of the noise in certified examples, and of both counts' noise, at each radius.
-    """
-
-    sizes: Floats
-    sizes_variance: float
-    labels_variance: float
-    certified_variance: Floats
-    covariance: Floats
-
-
-@dataclass(frozen=True)
-class ByClass:
-    """For estimates that weigh classes.
-
-    Attributes:
-        labels: examples of each class.
-        certified: certified ones, classes x radii.
-        inflation: how much groups inflate the variance of each class.
-        cells: of the least-favourable interval; None with noise for privacy, which has an interval of its own.
-        noise: that noise; None where counts are exact.
-        fallback_curve: see `Clients.fallback_curve`.
-    """
-
-    labels: Floats
-    certified: Floats
-    inflation: Floats
-    cells: ClassCells | None
-    noise: NoiseForms | None
-    fallback_curve: Floats | None
-
-
-@dataclass(frozen=True)
-class ByClient:
-    """For estimates that weigh clients, or everything that is disclosed, by a formula.
-
-    Attributes:
-        clients, examples: how many are weighed.
-        labels_labels, labels_certified, rounding: see `SufficientStatistics`.
-        values, vectors, ones: see `MixEigenbasis`.
-        deviations: how many times sqrt(Σ a²/n) chance may cost.
-        class_accuracy: the model's accuracy of each class, classes x radii.
-        known: whether the clients are known one by one, so that nothing is rounded.
-        factor: how much groups inflate variances, at each radius.
-        squares: quadratic forms of Σ a²/n at each radius, groups included; None where `factor` is enough.
-        variance: those of the estimated variance; None where squares stand for it.
-        asymmetry: the same with each class's variance times 1 - 2L, L its accuracy.
-        labels: examples of each class, where classes are weighed and nothing else; None where not.
-        inflation: how much groups inflate the variance of each class, in the same case.
-        client_cells, class_cells: of the least-favourable interval; None where there are none of the kind. With neither
-            one, it is Hoeffding's.
-    """
-
-    clients: int
-    examples: float
-    labels_labels: Floats
-    labels_certified: Floats
-    rounding: float
-    values: Floats
-    vectors: Floats
-    ones: Floats
-    deviations: float
-    class_accuracy: Floats
-    known: bool
-    factor: Floats
-    squares: Floats | None
-    variance: Floats | None
-    asymmetry: Floats | None
-    labels: Floats | None
-    inflation: Floats | None
-    client_cells: ClientCells | None
-    class_cells: ClassCells | None
-
-
-@dataclass(frozen=True)
-class EffectForms:
-    """Client effects, where clients differ: see `cluster_robust`.
-
-    Attributes:
-        variance, variance_error: τ² at each radius, and the variance of that estimate.
-        moved, noise, scores: quadratic forms at each radius, of the effects' part of the variance over τ², of chance
-            and of the sandwich; in the mix where classes are weighed, else in the coefficients.
-    """
-
-    variance: Floats
-    variance_error: Floats
-    moved: Floats
-    noise: Floats
-    scores: Floats
-
-
-@dataclass(frozen=True)
-class MixForms:
-    """An evaluator as arrays.
-
-    Attributes:
-        method: its name.
-        no_interval: why the interval does not follow too, in words; None where it does.
-        kind: of interval, as it says of itself.
-        guarantee: what holds of the intervals, in words.
-        settings: confidence, interval, simultaneous and target_examples.
-        failure_probability: of certificates.
-        pooled_mix: the clients' own class mix.
-        by_class, by_client: for estimates that weigh the former or the latter; the other one is None.
-        client_effects: where the interval allows for them.
-    """
-
-    method: str
-    no_interval: str | None
-    kind: str
-    guarantee: str
-    settings: Mapping[str, Any]
-    failure_probability: float
-    pooled_mix: Floats
-    by_class: ByClass | None
-    by_client: ByClient | None
-    client_effects: EffectForms | None
+_UNKNOWN = 0.5
+"""What the point has for a class that no client holds: see `poststratified`."""
 
 
 def poststratified_forms(prepared: PreparedClients) -> MixForms | None:
@@ -213,22 +63,62 @@ def blup_forms(prepared: PreparedClients) -> MixForms | None:
 
 
 def _forms(prepared: PreparedClients, method: str) -> MixForms | None:
-    clients, settings = prepared.clients, prepared.settings
+    clients, settings, ends = prepared.clients, prepared.settings, prepared.vote
     by_class = weighs_classes(clients, method)
     if not by_class and len(clients.classes) > MOST_CLASSES:
         return None
-    classes = _by_class(clients) if by_class else None
-    each = None if by_class else _by_client(clients, settings, prepared.clients_differ)
+    classes = each = effects = vote = None
+    if ends is None:
+        classes, each, effects = _arrays(prepared, settings, by_class)
+        no_interval = _no_interval(prepared, settings, each)
+    else:
+        vote = _vote_forms(prepared, ends, by_class)
+        classes = None if clients.noisy_totals is None else _by_class(clients)
+        tested = settings_for_votes(settings, ends.readings)
+        no_interval = _no_interval(ends.lower.prepared, tested, vote.lower.by_client)
     statement = MixEvaluator(prepared, METHODS[method]).statement
     return MixForms(
-        method, _no_interval(prepared, each), statement.kind, statement.guarantee, settings.used(*OF_INTERVALS),
-        clients.smoothing.failure_probability, pooled_mix(clients), classes, each, _effect_forms(prepared, by_class),
+        method, no_interval, statement.kind, statement.guarantee, settings.used(*OF_INTERVALS),
+        clients.smoothing.failure_probability or 0.0, pooled_mix(clients), classes, each, effects, vote,
     )  # fmt: skip
 
 
-def _no_interval(prepared: PreparedClients, by_client: ByClient | None) -> str | None:
+def _arrays(
+    prepared: PreparedClients, settings: Settings, by_class: bool
+) -> tuple[ByClass | None, ByClient | None, EffectForms | None]:
+    """What curves and intervals follow from, with these settings of the intervals."""
+    classes = _by_class(prepared.clients) if by_class else None
+    each = None if by_class else _by_client(prepared, settings)
+    return classes, each, _effect_forms(prepared, by_class)
+
+
+def _vote_forms(prepared: PreparedClients, ends: VoteEnds, by_class: bool) -> VoteForms:
+    tested = settings_for_votes(prepared.settings, ends.readings)
+
+    def forms(end: EndOfInterval) -> EndForms:
+        return EndForms(end.low, end.width, tested.used(*OF_INTERVALS), *_arrays(end.prepared, tested, by_class))
+
+    clients, noisy = prepared.clients, prepared.clients.noisy_totals
+    held = (clients.labels if noisy is None else noisy.sizes) > 0  # as `unheld_share` has it
+    at_once = prepared.settings.simultaneous or ends.readings.offered is not None
+    accuracy = _class_accuracy(clients, by_class)
+    return VoteForms(accuracy, held.astype(np.float64), at_once, forms(ends.lower), forms(ends.upper))
+
+
+def _class_accuracy(clients: Clients, by_class: bool) -> Floats | None:
+    """What the mix is multiplied with for the point, before it is made to fall; None with noise for privacy."""
+    if clients.noisy_totals is not None:
+        return None
+    if not by_class:
+        return fit(statistics_of(clients)).class_accuracy
+    assert clients.class_totals is not None  # noqa: S101
+    labels, certified = clients.class_totals[0][:, None], clients.class_totals[1]
+    return np.divide(certified, labels, out=np.full_like(certified, _UNKNOWN), where=labels > 0)
+
+
+def _no_interval(prepared: PreparedClients, settings: Settings, by_client: ByClient | None) -> str | None:
     """Why the interval does not follow from the arrays; None where it does."""
-    kind, clients = interval_kind(prepared.settings.interval), prepared.clients
+    kind, clients = interval_kind(settings.interval), prepared.clients
     if not kind.scripted:
         return f"The page's script does not have the interval {kind.title!r}."
     if by_client is not None and isinstance(clients, ReportedClients):
@@ -244,7 +134,7 @@ def _no_interval(prepared: PreparedClients, by_client: ByClient | None) -> str |
             )
     by_variance = by_client is None or by_client.known or by_client.labels is not None
     simulated = kind.simulated and by_variance and clients.noisy_totals is None
-    if prepared.settings.simultaneous and (simulated or prepared.clients_differ):
+    if settings.simultaneous and (simulated or prepared.clients_differ):
         return "For all radii at once its quantiles are simulated, which the page's script does not do."
     return None
 
@@ -276,7 +166,8 @@ def _client_cells(clients: ReportedClients, settings: Settings, chosen: npt.NDAr
     return ClientCells(clients.label_counts[chosen], groups, whole)
 
 
-def _by_client(clients: Clients, settings: Settings, differ: bool) -> ByClient:
+def _by_client(prepared: PreparedClients, settings: Settings) -> ByClient:
+    clients, differ = prepared.clients, prepared.clients_differ
     fitted = fit(statistics_of(clients))
     weighed, factor = fitted.statistics, np.ones(len(clients.radii))
     squares = variance = asymmetry = labels = inflation = client_cells = class_cells = None
@@ -294,10 +185,12 @@ def _by_client(clients: Clients, settings: Settings, differ: bool) -> ByClient:
         if weighed is not clients.overall_statistics:
             factor = np.full(len(factor), float(clients.largest_group))
     directions = weighed.eigenbasis
+    # Where client effects are why curves are weighed in spite of counts per class, `MixEvaluator` has its own settings.
+    weighing = prepared.settings if known and clients.class_totals is not None else settings
     return ByClient(
         weighed.clients, weighed.examples or float(examples(clients)), weighed.labels_labels, weighed.labels_certified,
         weighed.rounding, directions.values, directions.vectors, directions.ones,
-        deviations_for(settings, len(clients.radii)), fitted.class_accuracy, known, factor, squares, variance,
+        deviations_for(weighing, len(clients.radii)), fitted.class_accuracy, known, factor, squares, variance,
         asymmetry, labels, inflation, client_cells, class_cells,
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from fedcert.errors import CallError, preview
-from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing, Target
+from fedcert.report import Release, Request, Smoothing, Target
 from fedcert.report.provenance import SOFTWARE, timestamp
 from fedcert.report.request import PrivateSum
 
@@ -20,7 +20,7 @@ def make_request(
     smoothing: Smoothing,
     classes: Sequence[str],
     *,
-    radii: Sequence[float] = DEFAULT_RADII,
+    radii: Sequence[float] | None = None,
     roster: Sequence[str] | None = None,
     target: Target | None = None,
     seconds: float | None = None,
@@ -35,7 +35,8 @@ def make_request(
         model: digest of the model to certify.
         smoothing: how to smooth and certify it.
         classes: names in index order.
-        radii: at which radii to count.
+        radii: at which radii to count, or, with population certificates, for which to estimate; the procedure's own
+            where None.
         roster: the clients that are asked; anyone may answer where None.
         target: the target population, where the clients may know.
         seconds: how long answers are waited for.
@@ -57,9 +58,10 @@ def make_request(
         # Rounded up: a deadline is written in whole seconds.
         deadline = timestamp(now + timedelta(seconds=seconds + 1))
     request = Request(
-        model=model, smoothing=smoothing, radii=tuple(radii), classes=tuple(classes), target=target,
-        roster=None if roster is None else tuple(roster), nonce=secrets.token_hex(16), deadline=deadline,
-        release=release or Release(), private=private, software=SOFTWARE, created=timestamp(now),
+        model=model, smoothing=smoothing, radii=tuple(smoothing.default_radii if radii is None else radii),
+        classes=tuple(classes), target=target, roster=None if roster is None else tuple(roster),
+        nonce=secrets.token_hex(16), deadline=deadline, release=release or Release(), private=private,
+        software=SOFTWARE, created=timestamp(now),
     )  # fmt: skip
     if request.late(now):
         raise CallError(f"the deadline must be in the future, but is {deadline}")

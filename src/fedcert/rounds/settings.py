@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from fedcert.errors import CallError, preview
+from fedcert.estimation.clients.readings import check_readable_again, vote_readings
 from fedcert.estimation.methods.registry import estimator
 from fedcert.estimation.settings import Settings
 from fedcert.estimation.target import target_of
-from fedcert.report import DEFAULT_RADII, Release, Smoothing
+from fedcert.report import Release, Smoothing
 from fedcert.report.fields import CLASSES, RADII, ROSTER
 from fedcert.report.request import PrivateSum
 from fedcert.rounds.checks import Quorum, needed
@@ -36,7 +37,8 @@ class RoundSettings:
         run: a folder that keeps what is asked, answered and estimated. One that has the same request goes on with it,
             and asks only who is missing.
         target, method: see `fedcert.estimate`; the request's target where None.
-        radii: at which radii to count.
+        radii: at which radii to count, or, with population certificates, for which to estimate; the procedure's own
+            where None.
         estimation: further settings of `fedcert.estimate`.
 
     Raises:
@@ -51,7 +53,7 @@ class RoundSettings:
     run: Path | None = None
     target: object = None
     method: str = "auto"
-    radii: tuple[float, ...] = DEFAULT_RADII
+    radii: tuple[float, ...] | None = None
     estimation: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -65,9 +67,10 @@ class RoundSettings:
 
     def __post_init__(self) -> None:
         smoothing = self.smoothing if isinstance(self.smoothing, Smoothing) else Smoothing.defaults(self.smoothing)
+        radii = smoothing.default_radii if self.radii is None else self.radii
         normal = {
             "smoothing": smoothing, "seconds": _checked_seconds(self.seconds), "roster": _checked_roster(self.roster),
-            "classes": CLASSES.validate(self.classes, "classes"), "radii": RADII.validate(self.radii, "radii"),
+            "classes": CLASSES.validate(self.classes, "classes"), "radii": RADII.validate(radii, "radii"),
             "run": None if self.run is None else Path(self.run),
         }  # fmt: skip
         for name, value in normal.items():
@@ -83,7 +86,10 @@ class RoundSettings:
         unknown = [name for name in self.estimation if name not in known]
         if unknown:
             raise CallError(f"there is no setting {preview(unknown[0])}; there are {', '.join(sorted(known))}")
-        Settings(**self.estimation)
+        settings = Settings(**self.estimation)
+        check_readable_again(self.smoothing, settings.votes, settings.radii)
+        if self.smoothing.is_population:  # of some noises it is not known what a vote keeps
+            vote_readings(self.smoothing, (self.radii or ())[:1], settings.votes)
 
     @property
     def names(self) -> tuple[str, ...] | None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedcert.errors import Refused
 from fedcert.report import Report, Request
+from fedcert.report.sums.algebra import counted
 from fedcert.secagg.masks import Vector
 
 
@@ -77,17 +78,18 @@ class ClassSupport:
         """
         if all(self.kept):
             return report
-        rows = report.class_certified_counts
+        rows = report.class_outcome_counts
         if rows is None:
             raise Refused("classes that few sites hold cannot be left out of a report without counts per class")
-        nothing = (0,) * len(report.radii)
+        nothing = (0,) * len(report.outcome_counts)
         kept = tuple(row if keep else nothing for row, keep in zip(rows, self.kept, strict=True))
         labels = tuple(count if keep else 0 for count, keep in zip(report.label_counts, self.kept, strict=True))
+        counts = counted(report.smoothing, (sum(column) for column in zip(*kept, strict=True)))
         return replace(
             report,
             label_counts=labels,
-            class_certified_counts=kept,
-            certified_counts=tuple(sum(column) for column in zip(*kept, strict=True)),
+            **counts,
+            **{f"class_{name}": kept for name in counts},
             signature=None,
         )
 

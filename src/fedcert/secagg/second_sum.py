@@ -4,6 +4,9 @@ With the first sum's totals n_j and k_j(r), the estimate is Σ_j p_j k_j/n_j. Cl
 u(r) = Σ_j p_j/n_j (k_ij(r) - n_ij k_j(r)/n_j), corrected for its leverage, its own share of each class (CR2). The
 clients sum u uᵀ in fixed-point numbers, and the second and fourth powers of their weights w = Σ_j p_j n_ij/n_j, rounded
 to steps, from which the degrees of freedom follow.
+
+With population certificates k are sums of the lower scores of examples, at the request's own votes and radii. They are
+summed as shares of the scores' range, so that an example counts for 0 to 1 there too.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedcert._arrays import Floats
 from fedcert.errors import Refused
+from fedcert.estimation.clients.readings import Reading, named_readings
 from fedcert.estimation.target import distribution_of, target_of
 from fedcert.report import Report, Request, Sums
 from fedcert.report.sums.values import ClusterCovariance
@@ -40,13 +45,15 @@ class SecondSum:
 
     Attributes:
         labels: the first sum's examples of each class.
-        certified: those certified, one row per class.
+        counts: those certified at each radius, or by their right answers, one row per class.
         target: the class mix of the estimate.
+        reading: the scores of right answers, where these were counted.
     """
 
     labels: tuple[int, ...]
-    certified: tuple[tuple[int, ...], ...]
+    counts: tuple[tuple[int, ...], ...]
     target: tuple[float, ...]
+    reading: Reading | None = None
 
     @classmethod
     def asked(cls, request: Request, sums: Sums) -> SecondSum:
@@ -63,19 +70,28 @@ class SecondSum:
         """
         if sums.by_class is None or sums.private is not None:
             raise Refused("errors that allow for clients that differ need exact sums with counts per class")
-        return cls(sums.by_class.label_counts, sums.by_class.certified_counts, tuple(map(float, target)))
+        reading = named_readings(sums.smoothing, sums.radii).lower if sums.smoothing.is_population else None
+        return cls(sums.by_class.label_counts, sums.by_class.outcome_counts, tuple(map(float, target)), reading)
 
     @property
     def purpose(self) -> str:
         """The purpose of this aggregation, unlike that of every other of the same request."""
-        text = json.dumps([self.labels, self.certified, self.target])
+        text = json.dumps([self.labels, self.counts, self.target])
         return "spread " + hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def length(self) -> int:
         """Numbers in the vector."""
-        radii = len(self.certified[0])
-        return radii * (radii + 1) // 2 + 2
+        return self._radii * (self._radii + 1) // 2 + 2
+
+    @property
+    def _radii(self) -> int:
+        return len(self.counts[0]) if self.reading is None else len(self.reading.radii)
+
+    def _certified(self, rows: Sequence[Sequence[int]]) -> Floats:
+        """Certified examples at each radius, or shares of the scores' range, from rows of what was counted."""
+        counts = np.array(rows, dtype=np.float64)
+        return counts if self.reading is None else np.asarray(counts @ self.reading.shares.T, dtype=np.float64)
 
     def pack(self, report: Report) -> Vector:
         """A client's numbers.
@@ -83,17 +99,17 @@ class SecondSum:
         Raises:
             Refused: it has no counts per class, or was not in the first sum.
         """
-        if report.class_certified_counts is None:
+        if report.class_outcome_counts is None:
             raise Refused("the report has no counts per class")
         own = np.array(report.label_counts, dtype=np.float64)
         total = np.array(self.labels, dtype=np.float64)
         if (own > total).any():
             raise Refused("this site holds more examples of a class than the first sum has: it was not in it")
         examples = np.where(total > 0, total, 1.0)
-        pooled = np.array(self.certified, dtype=np.float64) / examples[:, None]
+        pooled = self._certified(self.counts) / examples[:, None]
         share, target = own / examples, np.array(self.target)
         parts = target / (examples * np.sqrt(1 - np.minimum(share, _MOST_LEVERAGE)))
-        rows = np.array(report.class_certified_counts, dtype=np.float64)
+        rows = self._certified(report.class_outcome_counts)
         scores = parts @ (rows - own[:, None] * pooled)
         weight = float(target @ share)
         pairs = np.outer(scores, scores)[np.triu_indices(len(scores))]
@@ -106,10 +122,11 @@ class SecondSum:
     def spread(self, total: Vector) -> ClusterCovariance:
         """The covariance that the second sum gives, and its degrees of freedom."""
         numbers = total.astype(np.int64) / np.where(np.arange(len(total)) < len(total) - 2, _SCALE, _WEIGHT_SCALE)
-        radii = len(self.certified[0])
-        covariance = np.zeros((radii, radii))
-        covariance[np.triu_indices(radii)] = numbers[:-2]
+        covariance = np.zeros((self._radii, self._radii))
+        covariance[np.triu_indices(self._radii)] = numbers[:-2]
         covariance = covariance + np.triu(covariance, 1).T
+        if self.reading is not None:  # in scores, of which shares were summed
+            covariance *= np.outer(self.reading.width, self.reading.width)
         second, fourth = float(numbers[-2]), float(numbers[-1])
         worth = second**2 / fourth if fourth > 0 else 1.0
         return ClusterCovariance(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +16,9 @@ from fedcert.privacy.dp.mechanism import cells_of, check_units, describe_budget,
 from fedcert.report import Report, Request, Sums
 from fedcert.report.privacy import SIZE_RELEASES
 from fedcert.report.provenance import SOFTWARE
-from fedcert.report.sums.algebra import empty_sums
+from fedcert.report.sums.algebra import counted, empty_sums
 from fedcert.report.sums.groups import effects_or_ones, group_bound
-from fedcert.report.sums.moments import MOMENT_SCALE, Moments
+from fedcert.report.sums.moments import MOMENT_SCALE, Moments, as_rows, moments_from, moments_of
 from fedcert.report.sums.values import ClassTotals
 from fedcert.secagg.class_support import holding
 from fedcert.secagg.masks import Vector
@@ -38,6 +38,8 @@ Whole = npt.NDArray[np.int64]
 class VectorLayout:
     """Where the numbers of a private sum stand in its vector.
 
+    What is counted are certified examples at each radius, or, with population certificates, examples by right answers.
+
     Args:
         request: what is asked.
 
@@ -51,19 +53,29 @@ class VectorLayout:
 
     @property
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        classes, radii = len(self.request.classes), len(self.request.radii)
+        classes, numbers, population = len(self.request.classes), self._numbers, self._is_population
         if self.private.budget is not None:  # anything else would be out without noise
-            return {"cells": (classes, radii + 1), "sizes": (SIZE_RELEASES, classes)}
+            return {"cells": (classes, numbers + (not population)), "sizes": (SIZE_RELEASES, classes)}
         shapes: dict[str, tuple[int, ...]] = {"holding": (), "labels": (classes,)}
-        shapes |= {"class_rows": (classes, radii)} if self.private.class_counts else {"certified": (radii,)}
+        shapes |= {"class_rows": (classes, numbers)} if self.private.class_counts else {self._counted: (numbers,)}
         shapes |= {"effects": (len(_EFFECTS),), "groups": (len(_GROUPS),)}
         if self.private.moments:
-            shapes |= {
-                "labels_labels": (classes * (classes + 1) // 2,),
-                "labels_certified": (classes, radii),
-                "certified_squared": (radii,),
-            }
+            shapes |= {"labels_labels": (_pairs(classes),), f"labels_{self._counted}": (classes, numbers)}
+            shapes |= {"correct_correct": (_pairs(numbers),)} if population else {"certified_squared": (numbers,)}
         return shapes
+
+    @property
+    def _is_population(self) -> bool:
+        return self.request.smoothing.is_population
+
+    @property
+    def _counted(self) -> str:
+        return "correct" if self._is_population else "certified"
+
+    @property
+    def _numbers(self) -> int:
+        """How many counts each class has: one for each radius, or for each number of right answers from 0 to n."""
+        return self.request.smoothing.n + 1 if self._is_population else len(self.request.radii)
 
     @property
     def length(self) -> int:
@@ -79,8 +91,9 @@ class VectorLayout:
         """A report's numbers.
 
         Raises:
-            Refused: it lacks counts per class, or holds too many examples.
+            Refused: it lacks counts per class, holds too many examples, or counts something else than is asked for.
         """
+        self._check_asked(report)
         if report.examples > self.most_examples:
             raise Refused(f"{report.examples:,} examples are more than a private sum can hold ({self.most_examples:,})")
         budget = self.private.budget
@@ -91,7 +104,7 @@ class VectorLayout:
         effect = max(effects_or_ones(report.design_effect, report.largest_group, 1))
         if effect > _EFFECTS[-1]:
             raise Refused(f"a design effect above {_EFFECTS[-1]:g} is more than a private sum can tell")
-        rows = report.class_certified_counts
+        rows = report.class_outcome_counts
         if "class_rows" in self._shapes and rows is None:
             raise Refused(
                 f"the report of {preview(report.client)} has no counts per class, which the private sum is over; "
@@ -101,25 +114,46 @@ class VectorLayout:
             "holding": int(report.examples > 0),
             "labels": report.label_counts,
             "class_rows": rows,
-            "certified": report.certified_counts,
+            self._counted: report.outcome_counts,
             "effects": _step(_EFFECTS, effect),
             "groups": _step(_GROUPS, group_bound(report.examples, report.design_effect, report.largest_group)),
         }
-        alone = Sums.of([report]).moments
-        if alone is not None:
-            products = np.array(alone.labels_labels, dtype=np.int64)
-            parts |= {
-                "labels_labels": products[np.triu_indices(len(products))],
-                "labels_certified": alone.labels_certified,
-                "certified_squared": alone.certified_squared,
-            }
+        if self.private.moments:
+            parts |= self._products(report)
         flat = [np.asarray(parts[name], dtype=np.int64).ravel() for name in self._shapes]
         return np.concatenate(flat).astype(np.uint64)
+
+    def _check_asked(self, report: Report) -> None:
+        """Check that a report has the numbers that are added up: those of other settings are of something else.
+
+        Raises:
+            Refused: it has others.
+        """
+        for name in ("smoothing", "radii", "classes"):
+            if getattr(report, name) != getattr(self.request, name):
+                raise Refused(
+                    f"the report of {preview(report.client)} has other {name} than the private sum is over; certify "
+                    "with the request"
+                )
+
+    def _products(self, report: Report) -> dict[str, Any]:
+        """One client's part of the moments; of symmetric matrices the upper triangle."""
+        labels, counts = (np.array([row], dtype=np.int64) for row in (report.label_counts, report.outcome_counts))
+        alone = moments_of(labels, counts, self._is_population)
+        assert alone is not None  # noqa: S101 (`most_examples` is checked before)
+        parts: dict[str, Any] = {
+            "labels_labels": _upper(alone.labels_labels),
+            f"labels_{self._counted}": alone.labels_outcomes,
+        }
+        if alone.correct_correct is not None:
+            return parts | {"correct_correct": _upper(alone.correct_correct)}
+        return parts | {"certified_squared": alone.certified_squared}
 
     def contribution(self, report: Report) -> dict[str, Any]:
         """What of a report would enter the sum, by name; before noise, where there is any."""
         budget, fewest = self.private.budget, self.private.fewest_holders
         if budget is not None:
+            self._check_asked(report)
             check_units(report, budget)
             cells = cells_of(report)
             return {"cells": cells.tolist(), "sizes": cells.sum(axis=1).tolist(), "noise": describe_budget(budget)}
@@ -155,17 +189,16 @@ class VectorLayout:
         labels = tuple(parts["labels"].tolist())
         moments = self._moments(parts, int(parts["holding"])) if "labels_labels" in parts else None
         rows, by_class = parts.get("class_rows"), None
-        certified = parts["certified"] if rows is None else rows.sum(axis=0)
+        counts, smoothing = parts[self._counted] if rows is None else rows.sum(axis=0), self.request.smoothing
         if rows is not None:
-            counts = tuple(map(tuple, rows.tolist()))
             by_class = ClassTotals(
-                contributors=contributors, label_counts=labels, certified_counts=counts, moments=moments
+                contributors=contributors, label_counts=labels, moments=moments, **counted(smoothing, as_rows(rows))
             )
         effect, group = _largest(_EFFECTS, parts["effects"]), _largest(_GROUPS, parts["groups"])
         return replace(
             empty_sums(self.request, contributors, software=SOFTWARE),
             label_counts=labels,
-            certified_counts=tuple(certified.tolist()),
+            **counted(smoothing, counts.tolist()),
             by_class=by_class,
             moments=moments,
             design_effect=None if effect == 1 else (float(effect),) * len(self.request.radii),
@@ -180,17 +213,29 @@ class VectorLayout:
             start += size
 
     def _moments(self, parts: dict[str, Whole], holding: int) -> Moments:
-        classes = len(self.request.classes)
-        cells = np.zeros((classes, classes), dtype=np.int64)
-        cells[np.triu_indices(classes)] = parts["labels_labels"]
-        cells = np.maximum(cells, cells.T)
-        return Moments(
-            scale=MOMENT_SCALE,
-            clients=holding,
-            labels_labels=tuple(map(tuple, cells.tolist())),
-            labels_certified=tuple(map(tuple, parts["labels_certified"].tolist())),
-            certified_squared=tuple(parts["certified_squared"].tolist()),
-        )
+        cells = _symmetric(parts["labels_labels"], len(self.request.classes))
+        squares = parts.get("certified_squared")
+        if squares is None:
+            squares = _symmetric(parts["correct_correct"], self._numbers)
+        return moments_from(holding, cells, parts[f"labels_{self._counted}"], squares)
+
+
+def _pairs(size: int) -> int:
+    """Numbers in the upper triangle of a matrix, its diagonal included."""
+    return size * (size + 1) // 2
+
+
+def _upper(rows: Sequence[Sequence[int]]) -> Whole:
+    """The upper triangle of a matrix, its diagonal included."""
+    matrix = np.array(rows, dtype=np.int64)
+    return np.asarray(matrix[np.triu_indices(len(matrix))], dtype=np.int64)
+
+
+def _symmetric(upper: Whole, size: int) -> Whole:
+    """The symmetric matrix with an upper triangle."""
+    matrix = np.zeros((size, size), dtype=np.int64)
+    matrix[np.triu_indices(size)] = upper
+    return np.asarray(matrix + np.triu(matrix, 1).T, dtype=np.int64)
 
 
 def _step(steps: tuple[float, ...], value: float) -> list[int]:

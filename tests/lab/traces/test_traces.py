@@ -90,7 +90,7 @@ def test_reports_and_truth_are_what_the_examples_say(trace: Trace) -> None:
         held = trace.clients.client == client
         certified = trace.clients.certified(EXPERIMENT.radii)[held]
         assert reports.clients[client] == f"client-{client:03d}"
-        assert reports.certified_counts[client].tolist() == certified.sum(axis=0).tolist()
+        assert reports.outcome_counts[client].tolist() == certified.sum(axis=0).tolist()
         for label in range(10):
             of_class = trace.clients.label[held] == label
             assert reports.label_counts[client, label] == of_class.sum()

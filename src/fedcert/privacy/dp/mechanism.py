@@ -19,18 +19,24 @@ Whole = npt.NDArray[np.int64]
 
 
 def cells_of(report: Report) -> Whole:
-    """A report's examples by class and by the largest radius that they are certified to; each is in one cell.
+    """A report's examples by class, and by what was counted of each; each example is in one cell.
+
+    With population certificates that is how many of its noisy copies are predicted right, which depends on no other
+    example and on no radius. With CERTIFY it is the largest radius that it is certified to, if any.
 
     Raises:
         Refused: the report has no counts per class.
     """
-    if report.class_certified_counts is None:
+    counts = report.class_outcome_counts
+    if counts is None:
         raise Refused(
             f"the report of {preview(report.client)} has no counts per class, on which the noise goes; certify with "
             "--class-counts (they leave the site with noise only)"
         )
+    rows = np.array(counts, dtype=np.int64)
+    if report.smoothing.is_population:
+        return rows
     labels = np.array(report.label_counts, dtype=np.int64)[:, None]
-    rows = np.array(report.class_certified_counts, dtype=np.int64)
     return np.concatenate([labels - rows[:, :1], rows[:, :-1] - rows[:, 1:], rows[:, -1:]], axis=1)
 
 

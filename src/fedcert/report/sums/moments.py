@@ -24,6 +24,8 @@ _MOMENT = Whole(most=2**62)  # two of them still add up within int64
 _CLASS_MOMENTS = ListOf(_MOMENT, "moments, one per class")
 _MOMENTS = ListOf(_MOMENT, "moments, one per radius", most=MOST_RADII)
 _CLASS_ROWS = ListOf(_MOMENTS, "rows, one per class")
+_CORRECT_MOMENTS = ListOf(_MOMENT, "moments, one per number of right answers", most=MOST_PASSES + 1)
+_CORRECT_CLASS_ROWS = ListOf(_CORRECT_MOMENTS, "rows, one per class")
 _CELLS_AT_ONCE = 2**22
 """Products of counts that are held at a time, in float64 32 MB: a million clients need not fit into memory at once."""
 
@@ -51,9 +53,9 @@ class Moments(Record):
     labels_labels: tuple[tuple[int, ...], ...] = required(ListOf(_CLASS_MOMENTS, "rows, one per class"))
     labels_certified: tuple[tuple[int, ...], ...] | None = implied(_CLASS_ROWS)
     certified_squared: tuple[int, ...] | None = implied(_MOMENTS)
-    labels_correct: tuple[tuple[int, ...], ...] | None = implied(_CLASS_ROWS)
+    labels_correct: tuple[tuple[int, ...], ...] | None = implied(_CORRECT_CLASS_ROWS)
     correct_correct: tuple[tuple[int, ...], ...] | None = implied(
-        ListOf(_MOMENTS, "rows, one per number of right answers", most=MOST_PASSES + 1)
+        ListOf(_CORRECT_MOMENTS, "rows, one per number of right answers", most=MOST_PASSES + 1)
     )
 
     def check_consistency(self) -> None:

@@ -149,6 +149,7 @@ class Sums(Record):
         if self.by_class is not None:
             self._check_classes(self.by_class)
         if self.moments is not None:
+            self._check_kind(self.moments, "moments")
             self.moments.check_shape(self.classes, self.outcome_counts, "moments")
             if self.noise is None:
                 self.moments.check_totals(self.label_counts, self.outcome_counts, self.contributors, "moments")
@@ -209,9 +210,16 @@ class Sums(Record):
                 wanted = f"{'' if all_classes else 'at most '}{name}[{index}] ({whole})"
                 raise InvalidValue(f"column {index} of by_class.{name}", f"adding up to {wanted}", count)
         if part.moments is not None:
+            self._check_kind(part.moments, "by_class.moments")
             part.moments.check_shape(self.classes, self.outcome_counts, "by_class.moments")
             if self.noise is None:
                 part.moments.check_totals(part.label_counts, outcomes, part.contributors, "by_class.moments")
+
+    def _check_kind(self, moments: Moments, field: str) -> None:
+        """Check that moments are of what the procedure counts."""
+        name = "labels_correct" if self.smoothing.is_population else "labels_certified"
+        if getattr(moments, name) is None:
+            raise InvalidValue(f"{field}.{name}", moments.field_types()[name].expected, InvalidValue.MISSING)
 
     @property
     def outcome_counts(self) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedcert._schema.field_types import LARGEST_COUNT, FieldType
+from fedcert._schema.field_types import LARGEST_COUNT, FieldType, Implied
 from fedcert.errors import InvalidValue
 from fedcert.report.fields import RADIUS_SLACK
 from fedcert.report.report import Report
@@ -36,6 +36,8 @@ _AT_ONCE = 4096
 _WORTH_IT = 8
 """Fewer documents are read one by one: there is nothing to gain from arrays."""
 _COLUMN_NAMES = frozenset(column.name for column in COLUMNS)
+_IMPLIED = tuple(column.name for column in COLUMNS if isinstance(column.field_type, Implied))
+"""Columns that a document may leave out, and in which it may not say null."""
 
 
 class NotPlain(ValueError):
@@ -121,6 +123,8 @@ def fast_table(
         NotPlain: a row breaks a rule of counts.
     """
     if smoothings[0].is_population:
+        if any(smoothing.n + 1 != counts.outcomes.shape[1] for smoothing in smoothings):
+            raise NotPlain
         broken = counts.broken_histograms()
     else:
         caps = np.array([smoothing.largest_radius for smoothing in smoothings])[settings]
@@ -187,6 +191,8 @@ def _in_bulk(chunk: Sequence[tuple[str, Any]]) -> Table:
     report = Report.from_json(first, place)
     values = {column.name: [each.get(column.name, column.default) for each in documents] for column in COLUMNS}
     if report.extra or any(value is not None for name in ROW_BY_ROW for value in values[name]):
+        raise NotPlain
+    if any(each.get(name, 0) is None for name in _IMPLIED for each in documents):
         raise NotPlain
     notes = validated_notes(values)
     counts = _count_columns(values, outcome_fields(report.smoothing), len(report.classes), len(report.outcome_counts))

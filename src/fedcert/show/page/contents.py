@@ -9,7 +9,7 @@ from fedcert.errors import CallError
 from fedcert.estimation.clients import ReportedClients
 from fedcert.estimation.compare import check_comparable
 from fedcert.estimation.method_comparison import compare_methods, forms_for_page
-from fedcert.estimation.mix_forms import MixForms
+from fedcert.estimation.mix_arrays import MixForms
 from fedcert.estimation.prepared import PreparedClients
 from fedcert.estimation.result import Estimate
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from fedcert._arrays import Floats, Integers
-from fedcert.estimation.mix_forms import MixForms
+from fedcert.estimation.mix_arrays import MixForms
 
-_NUMBERS, _TRIANGLES, _COUNTS = "\x01f64", "\x01triangles", "\x01u"
+_MARK = "\x01"
+_NUMBERS, _TRIANGLES, _COUNTS = f"{_MARK}f64", f"{_MARK}triangles", f"{_MARK}u"
 """Marks of what is packed; no client and no class can have such a name."""
 
 
@@ -55,8 +56,26 @@ def packed_forms(forms: Floats | None) -> dict[str, Any] | None:
 
 
 def packed_evaluator(forms: MixForms) -> dict[str, Any]:
-    """A mix evaluator for the page's script."""
-    return {name: _any(value) for name, value in vars(forms).items()}
+    """A mix evaluator for the page's script; of the upper end of a vote, what the lower one does not have as well."""
+    evaluator: dict[str, Any] = _any(forms)
+    if forms.vote is not None:  # both rest on the same labels, which are most of the numbers
+        evaluator["vote"]["upper"] = _beside(evaluator["vote"]["upper"], evaluator["vote"]["lower"])
+    return evaluator
+
+
+def _beside(value: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """What of a value differs from another one of the same form; what is packed stays whole."""
+    different = dict[str, Any]()
+    for name, part in value.items():
+        if part == other[name]:
+            continue
+        inside = isinstance(part, dict) and isinstance(other[name], dict) and not any(map(_is_mark, part))
+        different[name] = _beside(part, other[name]) if inside else part
+    return different
+
+
+def _is_mark(name: str) -> bool:
+    return name.startswith(_MARK)
 
 
 def _any(value: Any) -> Any:

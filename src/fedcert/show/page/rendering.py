@@ -26,8 +26,8 @@ from fedcert.show.sentences import at_radius, class_intervals, default_radius, r
 SUFFIXES = (".html", ".htm")
 _SCRIPTS = (
     "numbers.js", "minimax_solver.js", "bracket.js", "cells.js", "tilted_bound.js", "ranges.js", "least_favourable.js",
-    "noisy_sums.js", "design_weights.js", "mix_evaluator.js", "unpacking.js", "elements.js", "chart.js", "mix.js",
-    "tables.js", "card.js", "page.js",
+    "noisy_sums.js", "design_weights.js", "mix_evaluator.js", "vote.js", "unpacking.js", "elements.js", "chart.js",
+    "mix.js", "tables.js", "certificates.js", "card.js", "page.js",
 )  # fmt: skip
 _MOST_WEIGHTS = 20_000
 """As many as clients are listed."""
@@ -90,6 +90,7 @@ def _data(contents: Contents, heading: str) -> dict[str, Any]:
         "model": main.model,
         "smoothing": main.smoothing.to_json(),
         "largest_radius": main.largest_radius,
+        "votes": main.votes or main.smoothing.votes,
         "clients": main.clients,
         "examples": main.examples,
         "labels": contents.labels,

@@ -15,8 +15,9 @@ function cardOf(data, shown, index, mix, verdict) {
     `- Target: ${safe(shown.name)}; method: ${safe(shown.method)}`, `- Class mix: ${mixInWords(data.classes, mix, safe)}`,
     `- From ${counted(data.clients)} clients with ${counted(data.examples)} test examples; no data left its owner`,
     `- Model: \`${String(data.model).replace(/`/g, "'")}\``,
-    `- Smoothing: ${safe(smoothing.noise)} noise, sigma ${short(smoothing.sigma)}, n ${counted(smoothing.n)}, failure probability ${smoothing.failure_probability}`,
+    `- Smoothing: ${safe(smoothing.noise)} noise, sigma ${short(smoothing.sigma)}, ${data.votes ? `${counted(smoothing.n)} passes of each example` : `n ${counted(smoothing.n)}, failure probability ${smoothing.failure_probability}`}`,
     `- Checks: ${shown.own ? main.checks.filter((check) => check.verdict !== "ok").map((check) => safe(check.sentence)).join(" ") || "all passed" : safe(verdict)}`,
+    `- ${safe(aboutThis(data))}`,
     `- ${safe(shown.guarantee)}`,
     `- Made by ${safe(data.written.software)}, ${safe(data.written.created)}`,
   ];

@@ -2,7 +2,7 @@
 
 const SHOWN_AT_FIRST = 12;
 
-function mixPanel(place, { classes, presets, evaluators, method, note, screen, changed }) {
+function mixPanel(place, { classes, presets, evaluators, method, note, asked, changed }) {
   if (!Object.keys(evaluators).length) {
     place.append(element("p", { class: "soft" }, note || ""));
     return null;
@@ -89,7 +89,7 @@ function mixPanel(place, { classes, presets, evaluators, method, note, screen, c
       button.classList.toggle("chosen", i === state.preset);
       button.setAttribute("aria-pressed", String(i === state.preset));
     });
-    command.textContent = commandFor(classes, state.mix, evaluators[state.method], screen);
+    command.textContent = commandFor(classes, state.mix, evaluators[state.method], asked);
     exact.value = JSON.stringify(Object.fromEntries(classes.map((name, j) => [name, state.mix[j]]).filter(([, share]) => share > 0)));
   }
 
@@ -124,10 +124,11 @@ function mixIn(text, classes) {
   return scaled.map((value) => value / total);
 }
 
-function commandFor(classes, mix, evaluator, screen) {
+function commandFor(classes, mix, evaluator, { screen, votes, radii }) {
   const { confidence, interval, simultaneous, target_examples: set } = evaluator.settings;
   const options = [`--method ${evaluator.method}`, confidence !== 0.95 && `--confidence ${confidence}`, interval !== "finite-sample" && `--interval ${interval}`,
-    simultaneous && "--simultaneous", set && `--target-examples ${set}`, screen && "--screen"].filter(Boolean).join(" ");
+    simultaneous && "--simultaneous", set && `--target-examples ${set}`, screen && "--screen",
+    votes && `--votes ${votes}`, radii && `--radii ${radii.join(",")}`].filter(Boolean).join(" ");
   const plain = classes.every((name) => /^[\w.-]+$/.test(name)) && classes.length <= 20;
   if (!plain) return `fedcert estimate REPORTS ${options} --target mix.json`;
   const parts = classes.map((name, j) => `${name}=${Number(mix[j].toPrecision(6))}`).filter((_, j) => mix[j] > 0);

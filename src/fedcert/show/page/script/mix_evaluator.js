@@ -1,5 +1,5 @@
 // The estimate and its interval for any class mix: a port of `MixEvaluator.at` in `estimation/mix_evaluator.py`, to the
-// arrays of `estimation/mix_forms.py`, which the page carries. The constants are those of the Python modules.
+// arrays of `estimation/mix_arrays.py`, which the page carries. The constants are those of the Python modules.
 
 const CLOSEST_TO_CERTAIN = 0.01;  // intervals/ingredients.py
 const FEWEST_FREEDOM = 2;  // intervals/cluster_robust.py
@@ -14,14 +14,19 @@ function* evaluationAt(evaluator, mix) {
   // The estimate for a class mix, in parts: it pauses after each of them, and returns the whole.
   const { point, uncertainty } = ingredientsAt(evaluator, mix);
   if (evaluator.no_interval) return { point, lower: null, upper: null, why: evaluator.no_interval };
-  const kind = evaluator.settings.interval;
-  if (!Object.hasOwn(KINDS, kind)) throw new Error(`this page knows no interval “${kind}”`);
-  let ends = yield* KINDS[kind](evaluator, uncertainty, mix);
-  if (evaluator.client_effects) ends = allowingForEffects(evaluator, uncertainty, mix, ends);
-  const together = evaluator.settings.simultaneous;
+  const ends = yield* evaluator.vote ? endsOfVote(evaluator, mix) : endsAt(evaluator, uncertainty, mix);
+  const together = evaluator.vote ? evaluator.vote.at_once : evaluator.settings.simultaneous;
   const [lower, upper] = allowedEnds(ends, evaluator.failure_probability, together);
   const [least, most] = allowedEnds(ends, 0, together);
   return { point: point.map((value, r) => clip(clip(value, least[r], most[r]), 0, 1)), lower, upper, contradicted: contradicted(ends, together) };
+}
+
+function* endsAt(evaluator, uncertainty, mix) {
+  // Both ends at each radius, before they are kept within what accuracies can be.
+  const kind = evaluator.settings.interval;
+  if (!Object.hasOwn(KINDS, kind)) throw new Error(`this page knows no interval “${kind}”`);
+  const ends = yield* KINDS[kind](evaluator, uncertainty, mix);
+  return evaluator.client_effects ? allowingForEffects(evaluator, uncertainty, mix, ends) : ends;
 }
 
 function aroundCentre(halfLengths) {
@@ -51,11 +56,14 @@ function evaluateAt(evaluator, mix) {
 
 function pointAt(evaluator, mix) {
   // The point by itself, which takes no time; with its interval, it is moved into that.
-  const point = evaluator.by_client ? pointOfClasses(evaluator, mix) : ingredientsAt(evaluator, mix).point;
+  const { by_client: given } = evaluator;
+  const point = given ? pointOfClasses(given.class_accuracy, evaluator.radii.length, mix) : ingredientsAt(evaluator, mix).point;
   return { point, lower: null, upper: null };
 }
 
 function ingredientsAt(evaluator, mix) {
+  const accuracy = evaluator.vote?.class_accuracy;
+  if (accuracy) return { point: pointOfClasses(accuracy, evaluator.radii.length, mix), uncertainty: null };  // its ends have their own
   if (evaluator.by_class) return evaluator.by_class.noise ? byNoisyClass(evaluator, mix) : byClass(evaluator, mix);
   if (evaluator.by_client) return byClient(evaluator, mix);
   throw new Error(`this page knows no way to evaluate “${evaluator.method}”`);
@@ -117,7 +125,7 @@ function byClient(evaluator, mix) {
   const bias = worstBias(mix, reached) + slack, cells = given.client_cells || given.class_cells;
   const segments = cells ? (level) => ruleSegments(given, radii, mix, chosen, level) : null;
   return {
-    point: pointOfClasses(evaluator, mix),
+    point: pointOfClasses(given.class_accuracy, radii, mix),
     uncertainty: {
       centre, bias, varianceWeights, exampleWeights, squares, accuracy, spread, variance, asymmetry, parts: coefficients,
       segments,
@@ -125,8 +133,8 @@ function byClient(evaluator, mix) {
   };
 }
 
-function pointOfClasses(evaluator, mix) {
-  const radii = evaluator.radii.length, accuracy = evaluator.by_client.class_accuracy, point = new Float64Array(radii);
+function pointOfClasses(accuracy, radii, mix) {
+  const point = new Float64Array(radii);
   for (let j = 0; j < mix.length; j++) {
     for (let r = 0; r < radii; r++) point[r] += mix[j] * accuracy[j * radii + r];
   }

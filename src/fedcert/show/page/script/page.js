@@ -2,7 +2,7 @@
 
 const data = unpacked(JSON.parse(byId("data").textContent));
 const main = data.estimates[0];
-for (const evaluator of Object.values(data.evaluators)) evaluator.radii = data.radii;
+for (const evaluator of Object.values(data.evaluators)) withRadii(evaluator, data.radii);
 const usedMethod = main.chosen ? main.chosen.method : main.method;
 
 const view = { radius: data.radius, panel: null, shown: null };
@@ -31,7 +31,9 @@ function sentenceFor(shown, index) {
   const sure = shown.lower && main.confidence ? ` (between ${(100 * shown.lower[index]).toFixed(1)} and ${(100 * shown.upper[index]).toFixed(1)}, confidence ${surely(main.confidence)})` : "";
   const change = radius === 0 ? "as they are" : `however they are changed within an ${data.smoothing.norm.toUpperCase()} distance of ${short(radius)}`;
   const whose = shown.own ? "of the target" : shown.name === "another class mix" ? "with this class mix" : `with ${shown.name}`;
-  return `Of 100 examples ${whose}, about ${point.toFixed(1)}${sure} are certified to be classified right, ${change}.`;
+  const about = `about ${point.toFixed(1)}${sure}`;
+  if (data.votes) return `Of 100 examples ${whose}, ${votedBy(data.votes)} is proven to classify ${about} right on average, ${change}.`;
+  return `Of 100 examples ${whose}, ${about} are certified to be classified right, ${change}.`;
 }
 
 function showAnswer() {
@@ -55,12 +57,11 @@ function showAnswer() {
 function captionFor(shown) {
   const caption = [legend([{ name: `${shown.name}, by ${shown.method}`, look: "" }, ...(shown.own ? [] : [{ name: `as estimated: ${main.target}`, look: "before" }])])];
   const band = shown.lower ? `The band is the ${surely(main.confidence)} interval. ` : shown.pending ? "The interval is being computed. " : `There is no interval for this here, and the curve is not moved into it. ${shown.why ? `${shown.why} ` : ""}The command under “The same from the command line” gives both. `;
-  const cap = data.largest_radius < data.radii[data.radii.length - 1] ? `No radius above ${Number(data.largest_radius.toPrecision(4))} can be certified with these samples. ` : `The largest radius that these samples can certify is ${Number(data.largest_radius.toPrecision(4))}. `;
   const worst = shown.own ? main.worst_case : null;
   if (worst) {
     caption.push(element("p", {}, `If each of the ${counted(worst.clients)} missing clients held up to ${counted(worst.examples_each)} examples, of whatever kind: between ${percent(worst.lower[view.radius])} and ${percent(worst.upper[view.radius])} at this radius.`));
   }
-  caption.push(element("p", {}, band, cap, "Click on the curve, or move the slider, to pick a radius."));
+  caption.push(element("p", {}, band, reachOf(data), "Click on the curve, or move the slider, to pick a radius."));
   return caption;
 }
 
@@ -84,7 +85,8 @@ function showVerdict() {
 }
 
 function showChecks() {
-  byId("checks").append(checkList(main.checks), element("h3", {}, "What is guaranteed"), element("p", {}, main.guarantee));
+  byId("checks").append(checkList(main.checks), element("h3", {}, "What is guaranteed"), element("p", {}, main.guarantee),
+    element("p", { id: "kinds", class: "soft" }, `${aboutThis(data)} ${aboutOthers(data)}`));
 }
 
 function showClasses() {
@@ -150,12 +152,11 @@ function showClients() {
 }
 
 function showSettings() {
-  const s = data.smoothing, given = Object.entries(main.settings).filter(([name]) => name !== "interval" && name !== "simultaneous")
+  const s = data.smoothing, given = Object.entries(main.settings).filter(([name]) => !["interval", "simultaneous", "votes"].includes(name))
     .map(([name, value]) => [name.replaceAll("_", " "), value === null || typeof value === "string" ? value : JSON.stringify(value)]);
   byId("settings").append(definitions([
     ["model", data.model], ["noise", `${s.noise}, sigma ${short(s.sigma)}`], ["norm of the radii", s.norm], ["procedure", s.procedure],
-    ["samples", `${counted(s.n0)} to select a class, up to ${counted(s.n)} to certify it`], ["failure probability of a certificate", s.failure_probability],
-    ["precision", s.precision], ["method", main.method], ["chosen", main.chosen ? main.chosen.method : null], ["because", main.chosen ? main.chosen.because : null],
+    ...samplesOf(data), ["precision", s.precision], ["method", main.method], ["chosen", main.chosen ? main.chosen.method : null], ["because", main.chosen ? main.chosen.because : null],
     ["interval", main.interval ? `${main.interval.kind}, for ${main.interval.scope}, of ${main.interval.estimand === "population" ? "the population" : main.interval.estimand}` : null],
     ["effective examples", main.effective_examples ? counted(main.effective_examples) : null],
     ["RMSE against the truth", main.comparison ? short(main.comparison.rmse) : null],
@@ -255,7 +256,7 @@ function begin() {
   theme.addEventListener("click", () => themed(document.documentElement.dataset.theme !== "dark"));
   view.shown = asEstimated();
   view.panel = mixPanel(byId("mix"), {
-    classes: data.classes, presets, evaluators: data.evaluators, method: data.method, note: data.no_evaluator, screen: main.settings.screen,
+    classes: data.classes, presets, evaluators: data.evaluators, method: data.method, note: data.no_evaluator, asked: main.settings,
     changed: mixChanged,
   });
   showChecks();

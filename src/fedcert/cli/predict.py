@@ -1,0 +1,124 @@
+"""fedcert predict."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from fedcert._files.atomic import whole_file
+from fedcert.certification.models.loading import load_classifier
+from fedcert.cli import options
+from fedcert.cli.console import print_result, progress
+from fedcert.cli.inputs import files_among, from_options, names_in
+from fedcert.prediction.settings import PredictionSettings
+from fedcert.prediction.smoothed import smoothed_classifier
+from fedcert.prediction.unlabelled import load_inputs
+from fedcert.prediction.vote import ABSTAIN, Vote
+from fedcert.report import check_writable
+from fedcert.report.fields import CLASSES
+from fedcert.report.noises import noise_choices
+
+_COLUMNS = ("index", "label", "class_index", "votes", "share")
+_SHARE_DIGITS = 6  # of a share: n votes of at most some 100,000 have no more
+
+
+def predict(
+    model: Annotated[str, Argument(metavar="MODEL", help="model.onnx, or package.module:factory.")],
+    data: Annotated[
+        str,
+        Argument(metavar="DATA", help="data.npz, a .csv, a CIFAR folder, or package.module:function; labels or none."),
+    ],
+    sigma: options.Sigma,
+    out: Annotated[Path, Option(help="The labels to write, a row for each input (.csv).")],
+    votes: Annotated[int | None, Option(help="Noisy copies that vote on each input; odd. [default: 11]")] = None,
+    abstain: Annotated[
+        float | None, Option(help="PREDICT at this level in place of votes: unclear inputs have no answer.")
+    ] = None,
+    n: Annotated[int | None, Option(help="Noisy samples of PREDICT. [default: 1000]")] = None,
+    weights: Annotated[Path | None, Option(help="Weights for the factory's module (.safetensors).")] = None,
+    classes: options.ClassFile = None,
+    noise: Annotated[str | None, options.RegistryOption(lambda: f"{noise_choices()}. [default: gaussian]")] = None,
+    lattice: Annotated[
+        int | None,
+        Option(help="As certified: noise is rounded to multiples of 1/this; 0: none. [default: 255 for 8-bit images]"),
+    ] = None,
+    precision: Annotated[
+        str | None,
+        Option(help="As certified. [default: bfloat16 on a GPU that has it, else float32]"),
+    ] = None,
+    device: options.Device = "auto",
+    batch_size: Annotated[
+        int | None, Option(help="Samples per call of the model, each filled up. [default: what is needed]")
+    ] = None,
+    model_id: Annotated[str | None, Option(help="Name of a model that is a bare callable.")] = None,
+) -> None:
+    """Classify inputs as the smoothed classifier that was certified does: by votes over fresh, secret noise."""
+    tables = [Path(data)] if data.endswith(".csv") else []
+    check_writable(out, (".csv",), [*files_among(model, data, weights, classes), *tables])
+    settings = from_options(
+        PredictionSettings, sigma=sigma, votes=votes, abstain=abstain, n=n, noise=noise, lattice=lattice,
+        precision=precision, classes=None if classes is None else names_in(classes, CLASSES, "classes"),
+        batch_size=batch_size,
+    )  # fmt: skip
+    inputs = load_inputs(data)
+    loaded = load_classifier(model, weights=weights, model_id=model_id, device=device)
+    classifier = smoothed_classifier(loaded, settings)
+    summary = _Summary(settings)
+    with progress() as bar, whole_file(out) as file:
+        task = bar.add_task("voting", total=len(inputs), rate="")
+        table = csv.writer(text := io.TextIOWrapper(file, encoding="utf-8", newline=""))
+        table.writerow(_COLUMNS)
+        for vote in classifier.votes_on(inputs):
+            table.writerows(_rows(vote, summary.inputs, settings.classes))
+            summary.add(vote)
+            bar.update(task, advance=len(vote))
+        text.detach()
+    print_result(f"{summary.sentence} Wrote {out}.")
+
+
+def _rows(vote: Vote, first: int, classes: Sequence[str] | None) -> Iterator[tuple[object, ...]]:
+    """A row for each input of a vote, whose first has the given index."""
+    answers: Iterable[tuple[int, int, float]] = zip(
+        vote.labels.tolist(), vote.votes.tolist(), vote.shares.tolist(), strict=True
+    )
+    for index, (label, votes, share) in enumerate(answers, start=first):
+        name = "abstain" if label == ABSTAIN else str(label) if classes is None else classes[label]
+        yield index, name, label, votes, round(share, _SHARE_DIGITS)
+
+
+class _Summary:
+    """What is said of all answers together."""
+
+    def __init__(self, settings: PredictionSettings) -> None:
+        self.settings = settings
+        self.inputs = self.unanimous = self.abstained = 0
+        self.least_votes = settings.samples
+
+    def add(self, vote: Vote) -> None:
+        """Take some more answers in."""
+        self.inputs += len(vote)
+        self.unanimous += int((vote.votes == self.settings.samples).sum())
+        self.abstained += len(vote.abstains)
+        self.least_votes = min(self.least_votes, int(vote.votes.min(initial=self.least_votes)))
+
+    @property
+    def sentence(self) -> str:
+        """The answers in one sentence."""
+        samples = self.settings.samples
+        if not self.inputs:
+            return "There are no inputs."
+        if self.settings.abstain is not None:
+            answered = self.inputs - self.abstained
+            return (
+                f"PREDICT answers {answered:,} of {self.inputs:,} inputs at level {self.settings.abstain:g}, from "
+                f"{samples:,} noisy samples each, and abstains on {self.abstained:,}."
+            )
+        return (
+            f"{self.inputs:,} inputs, {samples:,} votes each: {self.unanimous:,} are unanimous, and the least clear "
+            f"has {self.least_votes:,} of {samples:,}."
+        )
