@@ -1,6 +1,6 @@
 """How large a page is, how fast it opens in Chromium and how fast it follows a slider.
 
-    python benchmarks/page.py [--out benchmarks/results/page-cpu.json]
+    python benchmarks/page.py [--out benchmarks/results/page-cpu.json] [--only population]
 
 Opening is from the call to the moment when all of the page is shown and answers, with a file from the disk. A slider's
 time is from its event to the new curve in the page; its interval's is to the interval, which comes with the curve or,
@@ -23,12 +23,14 @@ from typing import Any
 from fedcert.estimation.estimate import estimate_of
 from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.settings import Settings
+from fedcert.report import Report
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import rendered
 from machine import describe_machine
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from factories import drawn_reports
+from population_drawing import drawn_population
 
 CASES = {
     "20 clients, 10 classes, BLUP": {"clients": 20, "classes": 10},
@@ -41,6 +43,18 @@ CASES = {
     },
     "10,000 clients, 10 classes, BLUP": {"clients": 10_000, "classes": 10, "examples": 20},
 }  # fmt: skip
+POPULATION_CASES = {
+    "100 clients, 10 classes, population, BLUP": {"clients": 100, "classes": 10, "radii": 21},
+    "100 clients, 10 classes, population, post-stratified": {"clients": 100, "classes": 10, "radii": 21, "tells": 1.0},
+    "100 clients, 10 classes, population, clients differ": {
+        "clients": 100, "classes": 10, "radii": 21, "differ": 0.4, "examples": 2000,
+    },
+    "100 clients, 100 classes, population, post-stratified": {
+        "clients": 100, "classes": 100, "radii": 21, "concentration": 0.1, "tells": 1.0,
+    },
+    "10,000 clients, 10 classes, population, BLUP": {"clients": 10_000, "classes": 10, "radii": 21, "examples": 20},
+}  # fmt: skip
+"""Population certificates, at as many radii."""
 MOVE = """() => {
   const one = document.querySelector('#shares input[type=range]'), began = performance.now();
   one.value = 100 * Math.random();
@@ -58,10 +72,10 @@ MOVE = """() => {
 }"""
 
 
-def measured(browser: Any, drawing: dict[str, Any], folder: Path) -> dict[str, Any]:
+def measured(browser: Any, reports: list[Report], folder: Path) -> dict[str, Any]:
     """One page."""
     began = time.monotonic()
-    prepared = PreparedClients.of(clients_of(drawn_reports(**drawing)), Settings())
+    prepared = PreparedClients.of(clients_of(reports), Settings())
     text = rendered(Contents.of_clients(prepared, estimate_of(prepared, "uniform", "auto")))
     made = time.monotonic() - began
     path = folder / "page.html"
@@ -92,13 +106,17 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--only", default="", help="cases whose names contain this")
     options = parser.parse_args()
     program = os.environ.get("FEDCERT_CHROMIUM") or shutil.which("chromium")
     rows = {}
     with sync_playwright() as play, tempfile.TemporaryDirectory() as folder:
         browser = play.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        for name, drawing in CASES.items():
-            rows[name] = measured(browser, drawing, Path(folder))
+        for name, drawing in (CASES | POPULATION_CASES).items():
+            if options.only not in name:
+                continue
+            draw = drawn_population if name in POPULATION_CASES else drawn_reports
+            rows[name] = measured(browser, draw(**drawing), Path(folder))
             print(name, rows[name], flush=True)
         version = browser.version
         browser.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 from flint import arb, ctx
@@ -74,7 +75,7 @@ def halved(scores: list[arb]) -> tuple[list[arb], list[arb]]:
     while row:
         left.append(row[0])
         right.append(row[-1])
-        row = [(a + b) / 2 for a, b in zip(row, row[1:], strict=False)]
+        row = [(a + b) / 2 for a, b in itertools.pairwise(row)]
     return left, right[::-1]
 
 

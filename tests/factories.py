@@ -129,7 +129,8 @@ def clock(seconds: float = 0.0) -> datetime:
 
 def request(**changes: Any) -> Request:
     values: dict[str, Any] = {"radii": (0.0, 0.25), "roster": ROSTER, "seconds": 60.0, "now": NOW}
-    return make_request(MODEL, Smoothing(sigma=0.25), ("cat", "dog"), **{**values, **changes})
+    smoothing = changes.pop("smoothing", Smoothing(sigma=0.25))
+    return make_request(MODEL, smoothing, ("cat", "dog"), **{**values, **changes})
 
 
 def answer(asked: Request, client: str = "site-a", **changes: Any) -> Report:

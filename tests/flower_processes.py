@@ -23,7 +23,10 @@ BIN = Path(sys.executable).parent
 APP = Path(__file__).parents[1] / "examples" / "flower"
 
 
-COMPARED = ("label_counts", "certified_counts", "class_certified_counts", "abstained", "samples", "model")
+COMPARED = (
+    "label_counts", "certified_counts", "class_certified_counts", "correct_counts", "class_correct_counts", "abstained",
+    "samples", "model",
+)  # fmt: skip
 """What must be the same, whatever carried a report."""
 
 

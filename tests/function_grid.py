@@ -22,6 +22,7 @@ DATA = {
 }
 FOUR = {**DATA, "client-3": (RANDOM.random((10, 3), dtype=np.float32), RANDOM.integers(0, 2, 10))}
 SMOOTHING = Smoothing(sigma=0.25, n=200, procedure="sequential", tolerance=0.005)
+RIGHT_ANSWERS = Smoothing(sigma=0.25, procedure="population")
 Handler = Callable[[Message, Context], Message]
 
 

@@ -16,8 +16,9 @@ from fedcert.privacy.keys.keyring import Keyring
 from fedcert.privacy.keys.signing import sign
 from fedcert.privacy.policy import Policy
 from fedcert.privacy.state_store import InMemoryStore
-from fedcert.report import Report, Request
+from fedcert.report import Report, Request, Smoothing
 from fedcert.report.request import PrivateSum
+from fedcert.report.sums.algebra import counted
 from fedcert.rounds.private import private_sums
 from fedcert.secagg.client import SecAggClient
 from fedcert.secagg.messages import ClientMessage, ServerMessage
@@ -116,7 +117,13 @@ COORDINATOR = Identity.new("coordinator")
 FEW = Policy(fewest_for_squares=3)
 KEYS = {name: Identity.new(name) for name in NAMES}
 RING = Keyring.of([COORDINATOR.card, *(keys.card for keys in KEYS.values())])
-TOTALS = ("label_counts", "certified_counts", "by_class", "moments", "contributors", "model", "radii", "classes")
+TOTALS = (
+    "label_counts", "certified_counts", "correct_counts", "by_class", "moments", "contributors", "model", "smoothing",
+    "radii", "classes",
+)  # fmt: skip
+POPULATION = Smoothing(sigma=0.5, procedure="population", n=16)
+PROCEDURES = {"certify": {}, "population": {"smoothing": POPULATION}}
+"""What a request says of each kind of certificates."""
 
 
 def asked(**changes: Any) -> Request:
@@ -128,13 +135,26 @@ def reports(request: Request, seed: int = 0, **changes: Any) -> dict[str, Report
     generator, made = np.random.default_rng(seed), {}
     for name in request.roster or ():
         labels = generator.integers(0, 60, len(request.classes))
-        rows = np.array([np.sort(generator.integers(0, label + 1, 3))[::-1] for label in labels])
+        if request.smoothing.is_population:
+            rows = np.array([generator.multinomial(label, chances(request, generator)) for label in labels])
+        else:
+            rows = np.array([np.sort(generator.integers(0, label + 1, 3))[::-1] for label in labels])
         made[name] = Report(
             client=name, model=request.model, request=request.digest, smoothing=request.smoothing, radii=request.radii,
-            classes=request.classes, label_counts=labels, certified_counts=rows.sum(axis=0),
-            class_certified_counts=rows.tolist(), **changes,
+            classes=request.classes, label_counts=labels, **counts_by_class(request, rows), **changes,
         )  # fmt: skip
     return made
+
+
+def chances(request: Request, generator: np.random.Generator) -> np.ndarray:
+    """Of each number of right answers."""
+    return generator.dirichlet(np.ones(request.smoothing.n + 1))
+
+
+def counts_by_class(request: Request | Report, rows: np.ndarray) -> dict[str, Any]:
+    """The fields of a report that hold counts, from one row per class."""
+    counts = counted(request.smoothing, rows.sum(axis=0).tolist())
+    return counts | {f"class_{name}": rows.tolist() for name in counts}
 
 
 def site(name: str, own: Report, memory: Any = None) -> Callable[[Request], Participant]:

@@ -57,7 +57,7 @@ def models(tmp_path: Path) -> dict[str, tuple[Any, dict[str, str]]]:
 
 
 @pytest.mark.parametrize("lattice", [None, 16])
-@pytest.mark.parametrize("procedure", ["fixed", "sequential"])
+@pytest.mark.parametrize("procedure", ["fixed", "sequential", "population"])
 @pytest.mark.parametrize("kind", ["torch", "onnx", "callable"])
 def test_neighbouring_data_moves_one_cell_by_one(
     kind: str, procedure: str, lattice: int | None, tmp_path: Path
@@ -66,8 +66,8 @@ def test_neighbouring_data_moves_one_cell_by_one(
     grouped = kind == "callable"
 
     def cells(kept: np.ndarray, **changes: Any) -> np.ndarray:
-        settings = {"client": "a", "sigma": 0.25, "n": 301, "n0": 51, "procedure": procedure, "seed": 1}
-        settings |= {"lattice": lattice}
+        settings = {"client": "a", "sigma": 0.25, "procedure": procedure, "seed": 1, "lattice": lattice}
+        settings |= {"n": 32} if procedure == "population" else {"n": 301, "n0": 51}
         groups = GROUPS[kept] if grouped else None
         report = certify(
             model, X[kept], Y[kept], groups=groups, classes=["0", "1", "2"], class_counts=True,
@@ -139,3 +139,53 @@ def test_a_time_budget_is_said_and_keeps_noise_away() -> None:
     assert released(plain, PrivacyBudget(epsilon=1.0)).private is not None
     with pytest.raises(CallError, match="leaves none of the 30 examples here"):
         certify(lambda batch: batch @ WEIGHT, X, Y, every=10**9, **settings)
+
+
+@pytest.mark.parametrize("lattice", [None, 16])
+@pytest.mark.parametrize("n", [1, 7, 32, 130])
+@pytest.mark.parametrize("kind", ["torch", "onnx", "callable"])
+def test_neighbouring_data_moves_one_cell_of_right_answers_by_one(
+    kind: str, n: int, lattice: int | None, tmp_path: Path
+) -> None:
+    model, named = models(tmp_path)[kind]
+    grouped = kind == "callable"
+
+    def rows(kept: np.ndarray, **changes: Any) -> np.ndarray:
+        settings = {"client": "a", "sigma": 0.25, "n": n, "procedure": "population", "seed": 1, "lattice": lattice}
+        report = certify(
+            model, X[kept], Y[kept], groups=GROUPS[kept] if grouped else None, classes=["0", "1", "2"],
+            class_counts=True, **{**settings, **named, **changes},
+        )  # fmt: skip
+        return np.array(report.class_correct_counts)
+
+    everything = np.arange(30)
+    whole, third = rows(everything), rows(everything, every=3)
+    assert whole.shape == (3, n + 1)
+    assert whole.sum() == 30
+    for place in (0, 3, 4, 9, 20, 29):
+        left = np.delete(everything, place)
+        moved = whole - rows(left)
+        assert np.abs(moved).sum() == 1
+        assert moved[Y[place]].sum() == 1
+        assert np.abs(third - rows(left, every=3)).sum() <= 1
+    assert np.array_equal(whole, rows(RANDOM.permutation(30)))
+    assert np.array_equal(whole, rows(everything, batch_size=13))
+    if n > 1:
+        assert rows(everything, seed=2).tolist() != whole.tolist()
+
+
+def test_a_replaced_example_moves_two_cells_of_right_answers_at_most() -> None:
+    def rows(x: np.ndarray) -> np.ndarray:
+        report = certify(
+            lambda batch: batch @ WEIGHT, x, Y, client="a", sigma=0.25, n=32, procedure="population", seed=1,
+            model_id="m", class_counts=True, classes=["0", "1", "2"],
+        )  # fmt: skip
+        return np.array(report.class_correct_counts)
+
+    whole = rows(X)
+    for place in (0, 3, 29):
+        other = X.copy()
+        other[place] = 1 - other[place]
+        moved = np.abs(whole - rows(other))
+        assert moved.sum() in (0, 2)
+        assert moved.max() <= 1

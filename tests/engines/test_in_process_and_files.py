@@ -22,8 +22,14 @@ DATA = {name: (RANDOM.random((12, 3), dtype=np.float32), RANDOM.integers(0, 2, 1
 NETWORK = nn.Sequential(nn.Linear(3, 2)).eval()
 
 
-def asked() -> Request:
-    smoothing = Smoothing(sigma=0.25, n=300, procedure="sequential", tolerance=0.005)
+SMOOTHINGS = {
+    "sequential": Smoothing(sigma=0.25, n=300, procedure="sequential", tolerance=0.005),
+    "population": Smoothing(sigma=0.25, procedure="population"),
+}
+
+
+def asked(procedure: str = "sequential") -> Request:
+    smoothing = SMOOTHINGS[procedure]
     return make_request(classifier_of(NETWORK).identity, smoothing, ["low", "high"], roster=NAMES, seconds=600)
 
 
@@ -33,11 +39,12 @@ def answered(name: str, request: Request) -> Report:
 
 
 def counts(report: Report) -> tuple[object, ...]:
-    return (report.label_counts, report.certified_counts, report.class_certified_counts, report.abstained)
+    return (report.label_counts, report.outcome_counts, report.class_outcome_counts, report.abstained)
 
 
-def test_in_process_and_through_files_the_counts_are_the_same(tmp_path: Path) -> None:
-    request = asked()
+@pytest.mark.parametrize("procedure", SMOOTHINGS)
+def test_in_process_and_through_files_the_counts_are_the_same(tmp_path: Path, procedure: str) -> None:
+    request = asked(procedure)
     one = CertificationRound(request)
     ask_clients(one, {name: lambda req, name=name: answered(name, req) for name in NAMES})  # type: ignore[misc]
     assert one.missing == {}
@@ -53,6 +60,10 @@ def test_in_process_and_through_files_the_counts_are_the_same(tmp_path: Path) ->
     assert take_files(other, [back]) == {}
     assert {name: counts(one.reports[name]) for name in NAMES} == {name: counts(other.reports[name]) for name in NAMES}
     assert one.conclude().certified_accuracy == other.conclude().certified_accuracy
+    if procedure == "population":  # 32 passes, and radii to two sigma
+        assert {sum(report.correct_counts or ()) for report in one.reports.values()} == {12}
+        assert {len(report.correct_counts or ()) for report in one.reports.values()} == {33}
+        assert request.radii == tuple(round(0.025 * step, 9) for step in range(21))
 
 
 def test_a_client_that_raises_is_missing_and_the_others_count() -> None:

@@ -136,7 +136,7 @@ POPULATION_CASES = {
     "population, blup, clients differ": ("blup", {"differ": 0.4}, {"interval": "hoeffding"}),
     "population, some tell classes": ("poststratified", {"tells": 0.5}, {}),
     "population, some tell classes, clients differ, chosen afterwards": (
-        "poststratified", {"tells": 0.5, "differ": 0.4}, AFTERWARDS | {"interval": "hoeffding"},
+        "poststratified", {"tells": 0.5, "differ": 1.0, "examples": 60}, AFTERWARDS | {"interval": "hoeffding"},
     ),
 }  # fmt: skip
 """The same with population certificates, of which each end of the interval is evaluated by itself."""
@@ -168,6 +168,7 @@ def test_a_slider_gives_what_estimate_gives(case: str, tmp_path: Path, opened: O
     assert agrees(page, source, method, **settings) < 1e-6
     # For each target what `estimate` gives, which tests of what-ifs compare, but with the clients prepared once.
     prepared = PreparedClients.of(clients_of(source), Settings(**settings))
+    assert case in CASES or prepared.clients_differ == ("clients differ" in case)
     right = what_if_of(prepared, [mix for mix, _ in seen], method).targets
     for (mix, shown), curve in zip(seen, right, strict=True):
         for name, values in shown.items():
@@ -247,9 +248,10 @@ def test_an_interval_that_takes_long_comes_after_the_point(tmp_path: Path, opene
         assert np.abs(np.subtract(values, getattr(right, name))).max() < 1e-6
 
 
+@pytest.mark.parametrize("draw", [drawn_reports, drawn_population])
 @pytest.mark.parametrize("tells", [0.0, 1.0])
-def test_from_sums(tells: float, tmp_path: Path, opened: Open) -> None:
-    source = Sums.of(drawn_reports(seed=5, tells=tells))
+def test_from_sums(tells: float, draw: Callable[..., list[Report]], tmp_path: Path, opened: Open) -> None:
+    source = Sums.of(draw(seed=5, tells=tells))
     page = opened(written(tmp_path / "page.html", source))
     slide(page, 2, 70.0)
     assert agrees(page, source, "auto") < 1e-6
@@ -280,10 +282,18 @@ def test_from_noisy_sums(tmp_path: Path, opened: Open) -> None:
     assert page.said == []
 
 
-def with_noise(labels: tuple[int, ...], variance: float, seed: int = 0, group: int | None = None) -> Sums:
-    """Sums with noise of this variance in each cell, and four times as much in sizes."""
+def with_noise(
+    labels: tuple[int, ...], variance: float, seed: int = 0, group: int | None = None, passes: int | None = None
+) -> Sums:
+    """Sums with noise of this variance in each cell, and four times as much in sizes; of passes or at five radii."""
     generator = np.random.default_rng(seed)
-    cells = np.stack([generator.multinomial(count, generator.dirichlet(np.ones(6))) for count in labels])
+    smoothing: dict[str, Any] = {"sigma": 0.5}
+    counts: dict[str, Any] = {"certified_counts": (0,) * 5}
+    if passes is not None:
+        smoothing |= {"procedure": "population", "n": passes, "votes": 11}
+        counts = {"correct_counts": (0,) * (passes + 1)}
+    shares = np.ones(6 if passes is None else passes + 1)
+    cells = np.stack([generator.multinomial(count, generator.dirichlet(shares)) for count in labels])
     sizes = np.rint(np.tile(cells.sum(axis=1), (2, 1)) + generator.normal(0, 2 * variance**0.5, (2, len(labels))))
     cells = np.rint(cells + generator.normal(0, variance**0.5, cells.shape))
     private = AddedNoise(
@@ -291,9 +301,9 @@ def with_noise(labels: tuple[int, ...], variance: float, seed: int = 0, group: i
         cells=cells.astype(int).tolist(), sizes=sizes.astype(int).tolist(),
     )  # fmt: skip
     like = Sums(
-        model="m", smoothing={"sigma": 0.5}, radii=(0, 0.25, 0.5, 0.75, 1), contributors=10, noise="noise",
+        model="m", smoothing=smoothing, radii=(0, 0.25, 0.5, 0.75, 1), contributors=10, noise="noise",
         classes=tuple(f"class-{index}" for index in range(len(labels))), label_counts=(0,) * len(labels),
-        certified_counts=(0,) * 5, private=private, largest_group=group,
+        private=private, largest_group=group, **counts,
     )  # fmt: skip
     return noisy_sums(like, private, 10, "noise")
 
@@ -317,6 +327,13 @@ NOISY_CASES = {
         (SEVEN, 2500.0, 5), {"interval": "asymptotic", "target_examples": 300},
     ),
     "asymptotic, all radii at once": ((SEVEN, 9.0, 0, 4), {"interval": "asymptotic", "simultaneous": True}),
+    "population": ((SEVEN, 9.0, 0, None, 32), {}),
+    "population, chosen afterwards, a finite target": (
+        (SEVEN, 9.0, 0, 4, 32), {"votes": 31, "radii": (0.0, 0.3), "target_examples": 300},
+    ),
+    "population, asymptotic, all radii at once": (
+        (SEVEN, 9.0, 0, None, 32), {"interval": "asymptotic", "simultaneous": True},
+    ),
 }  # fmt: skip
 
 
@@ -472,6 +489,51 @@ def test_the_card_is_about_what_is_shown(tmp_path: Path, opened: Open) -> None:
     assert "--method blup --confidence 0.999 --target" in page.tab.inner_text("#mix code")
     unknown = page.tab.locator("#classes tbody tr", has_text="owl").inner_text()
     assert "unknown" in unknown
+
+
+@pytest.mark.parametrize(("settings", "votes"), [({}, 11), ({"votes": 31, "radii": (0.0, 0.3)}, 31)])
+def test_what_a_population_certificate_is_about_is_said(
+    settings: dict[str, Any], votes: int, tmp_path: Path, opened: Open
+) -> None:
+    """By the answer, the explanation, the settings and the card; and nothing of what it does not have."""
+    page = opened(written(tmp_path / "page.html", drawn_population(6, 3, seed=1, tells=1.0), **settings))
+    copies = f"the vote of {votes} fresh noisy copies"
+    slide(page, 0, 50)
+    assert f"Of 100 examples with this class mix, {copies} is proven to classify about" in page.tab.inner_text(
+        "#sentence"
+    )
+    caption = page.tab.inner_text("#curve figcaption")
+    assert f"An answer is by {copies}." in caption
+    assert "certif" not in caption
+    assert page.tab.locator("#curve rect.cap").count() == 0
+    kinds = page.tab.inner_text("#kinds")
+    assert kinds.startswith("A population certificate is about the population, not about single images")
+    assert f"by {copies} of the input, with noise that is secret" in kinds
+    assert "A certified accuracy by CERTIFY is the share of examples that have a proof of their own" in kinds
+    made = page.tab.inner_text("#settings")
+    assert "noisy passes of each example\n32" in made
+    assert f"votes on an answer\n{votes}{'' if votes == 11 else '; the request names 11'}" in made
+    for absent in ("failure probability", "to select a class", "null", "undefined", "NaN"):
+        assert absent not in made
+    card = page.tab.input_value("#card-text")
+    assert "sigma 0.5, 32 passes of each example" in card
+    assert f"- {kinds.split('. ')[0]}." in card
+    for absent in ("failure probability", "undefined"):
+        assert absent not in card
+    page.tab.click("#mix summary")
+    asked = "--votes 31 --radii 0,0.3 --target" in page.tab.inner_text("#mix code")
+    assert asked == bool(settings)
+    assert page.said == []
+
+
+def test_what_certify_is_about_is_said(tmp_path: Path, opened: Open) -> None:
+    page = opened(written(tmp_path / "page.html", drawn_reports(6, 3, 5, seed=1)))
+    kinds = page.tab.inner_text("#kinds")
+    assert kinds.startswith("A certified accuracy by CERTIFY is the share of examples that have a proof of their own")
+    assert "the vote of some fresh noisy copies" in kinds
+    assert f"- {kinds.split('. ')[0]}." in page.tab.input_value("#card-text")
+    assert "The largest radius that these samples can certify is" in page.tab.inner_text("#curve figcaption")
+    assert "failure probability of a certificate\n0.001" in page.tab.inner_text("#settings")
 
 
 def test_a_client_may_have_any_name_and_a_mix_any_weights(tmp_path: Path, opened: Open) -> None:

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from balls import is_between, kept, polynomial
 from flint import arb
 
+from balls import is_between, kept, polynomial
 from fedcert.population.design import make_design, unbiased_scores
-from fedcert.population.tables import SHIPPED_PASSES, SHIPPED_RATIOS, SHIPPED_VOTES, designs_for
+from fedcert.population.tables import designs_for
 from fedcert.population.vote import VoteCurve
 
 
-@pytest.mark.parametrize(("n", "votes", "ratio"), [(16, 11, 1.0), (16, 31, 2.4), (32, 11, 2.0)])
+@pytest.mark.parametrize(("n", "votes", "ratio"), [(16, 11, 1.8), (16, 31, 2.4), (32, 11, 2.0)])
 def test_shipped_designs_hold_in_balls(n: int, votes: int, ratio: float) -> None:
     (design,) = designs_for("gaussian", n, votes, [ratio])
     assert is_between(design.lower, design.upper, votes, ratio, "gaussian")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("votes", SHIPPED_VOTES)
-@pytest.mark.parametrize("n", SHIPPED_PASSES)
-def test_more_shipped_designs_hold_in_balls(n: int, votes: int) -> None:
-    every = {16: 4, 32: 8, 64: 12, 100: 23}[n]
-    for ratio in SHIPPED_RATIOS[4::every]:
-        (design,) = designs_for("gaussian", n, votes, [ratio])
-        assert is_between(design.lower, design.upper, votes, ratio, "gaussian"), ratio
+@pytest.mark.parametrize(
+    ("n", "votes", "ratio"),
+    [
+        *[(16, 1, 0.4), (32, 1, 2.0), (64, 1, 2.4)],
+        *[(16, 31, 0.0), (32, 11, 0.4), (32, 31, 1.2), (64, 11, 2.4), (64, 31, 2.0), (100, 11, 2.4), (100, 31, 2.4)],
+    ],
+)
+def test_more_shipped_designs_hold_in_balls(n: int, votes: int, ratio: float) -> None:
+    """Each in up to half a minute: with one vote the curve is nearly a polynomial, and the room is small."""
+    (design,) = designs_for("gaussian", n, votes, [ratio])
+    assert is_between(design.lower, design.upper, votes, ratio, "gaussian")
 
 
 def test_designs_for_uniform_noise_and_moved_ones_hold_in_balls() -> None:

@@ -73,7 +73,7 @@ def test_changed_unbiased_scores_are_no_longer_proven() -> None:
 
 @pytest.mark.parametrize("noise", ["gaussian", "uniform"])
 @pytest.mark.parametrize("n", [1, 2, 3, 20])
-@pytest.mark.parametrize("votes", [1, 3, 101, 9999])
+@pytest.mark.parametrize("votes", [1, 3, 9999])
 def test_designs_of_unlikely_settings_are_proven(noise: str, n: int, votes: int) -> None:
     """Few passes, fewer than votes, no change at all, and changes beyond all hope: something always comes out."""
     for ratio in (0.0, 1e-6, 0.35, 2.0, 5.0, 1e6):
@@ -150,7 +150,7 @@ def test_the_gap_bounds_what_a_design_loses_whatever_the_data() -> None:
 def test_loss_is_what_the_lower_scores_miss_over_the_mixture() -> None:
     generator = np.random.default_rng(2)
     (design,) = designs_for("gaussian", 32, 11, [2.0])
-    parts = [generator.uniform(size=200_000), generator.beta(0.5, 0.5, 100_000), generator.beta(5, 1, 100_000)]
+    parts = [generator.uniform(size=40_000), generator.beta(0.5, 0.5, 20_000), generator.beta(5, 1, 20_000)]
     p = np.concatenate(parts)
     lost = design.curve(p, 1 - p)[0] - binomial_probabilities(32, p, 1 - p) @ design.lower
-    assert design.loss == pytest.approx(np.mean(lost), abs=4 * np.std(lost) / 630)
+    assert design.loss == pytest.approx(np.mean(lost), abs=4 * np.std(lost) / len(p) ** 0.5)

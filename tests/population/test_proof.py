@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from balls import halved
 from flint import arb, ctx
 
+from balls import halved
 from fedcert.population.bernstein import binomial_probabilities, halves
 from fedcert.population.proof import LARGEST_SCORE, MOST_SCORES, ROUNDING, excess_above
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from balls import accuracy_of_vote, normal_probability, normal_quantile
 from flint import arb
 from scipy import stats
 
+from balls import accuracy_of_vote, normal_probability, normal_quantile
 from fedcert.errors import CallError
 from fedcert.population.vote import VoteCurve, vote_accuracy
 

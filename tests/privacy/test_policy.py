@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 
 from factories import reports_of
+from fedcert import Report, Request, certify
 from fedcert.cli.main import run
+from fedcert.engines.client import REPORT, reply_to
 from fedcert.errors import InvalidValue, Refused
 from fedcert.privacy.policy import Policy, read_policy
 from fedcert.report.privacy import PrivacyBudget
 from fedcert.report.request import PrivateSum
+from right_answers import FIVE
 from secure_sums import private_request
 
 
@@ -81,8 +84,9 @@ def test_reports_in_the_clear(rules: dict[str, Any], class_counts: bool, why: st
         ({"minimum_examples": 10**6}, None, "its policy lets nothing out with fewer than 1000000"),
     ],
 )
-def test_private_sums(rules: dict[str, Any], budget: PrivacyBudget | None, why: str) -> None:
-    report = reports_of(0, "open")[0]
+@pytest.mark.parametrize("reports", [reports_of(0, "open"), FIVE.reports(0)], ids=["certify", "population"])
+def test_private_sums(reports: list[Report], rules: dict[str, Any], budget: PrivacyBudget | None, why: str) -> None:
+    report = reports[0]
     request = private_request(["a", "b", "c", "d"], private=PrivateSum(threshold=3, budget=budget))
     with pytest.raises(Refused, match=why):
         Policy(**rules).check_private(report, request)
@@ -91,8 +95,9 @@ def test_private_sums(rules: dict[str, Any], budget: PrivacyBudget | None, why: 
         Policy().check_private(report, private_request(["a", "b", "c"], private=None))
 
 
-def test_releases_with_noise() -> None:
-    report = reports_of(0, "open")[0]
+@pytest.mark.parametrize("reports", [reports_of(0, "open"), FIVE.reports(0)], ids=["certify", "population"])
+def test_releases_with_noise(reports: list[Report]) -> None:
+    report = reports[0]
     with pytest.raises(Refused, match="never, not even with noise"):
         Policy(class_counts="never").check_release(report, PrivacyBudget(epsilon=1))
     with pytest.raises(Refused, match="epsilon is 2, but this site's policy allows at most 1"):
@@ -134,6 +139,31 @@ def test_noise_of_any_size_does_not_get_round_other_rules(rules: dict[str, Any],
     Policy(**rules, largest_epsilon=1.0).check_release(report, PrivacyBudget(epsilon=1))
     with pytest.raises(Refused, match="delta is 0.01, but this site's policy allows at most 1e-05"):
         Policy(**rules, largest_epsilon=1.0).check_release(report, PrivacyBudget(epsilon=1, delta=0.01))
+
+
+@pytest.mark.parametrize("procedure", ["fixed", "population"])
+def test_counts_per_class_do_not_leave_over_an_engine_against_the_rules(procedure: str) -> None:
+    """Neither certified ones nor right answers; without classes the same report leaves."""
+    torch = pytest.importorskip("torch")
+    network = torch.nn.Linear(3, 2)
+    x, y = np.random.default_rng(0).random((12, 3), dtype=np.float32), np.arange(12) % 2
+    smoothing = {"sigma": 0.25, "procedure": procedure, "n": 20}
+    model = certify(network, x[:1], y[:1], client="a", seed=0, sigma=0.25, procedure="fixed", n=10).model
+    asked = Request(model=model, smoothing=smoothing, radii=(0.0, 0.25), classes=("a", "b"), nonce="0f" * 16)  # type: ignore[arg-type]
+
+    def replied(class_counts: bool) -> dict[str, str]:
+        return reply_to(
+            REPORT, asked.dumps(), None, network, network.state_dict, (x, y), "a", class_counts=class_counts,
+            policy=Policy(class_counts="in private sums"), seed=0,
+        )  # fmt: skip
+
+    assert replied(True) == {
+        "name": "a",
+        "trouble": "this site's policy lets counts per class out in private sums only; leave --class-counts out",
+    }
+    report = Report.from_json(json.loads(replied(False)["report"]))
+    assert (report.class_outcome_counts, report.examples) == (None, 12)
+    assert len(report.outcome_counts) == (21 if procedure == "population" else 2)
 
 
 def test_certify_fails_closed_before_any_work(

@@ -743,7 +743,12 @@ def population_sums() -> Iterator[Row]:
     left_out = "left out (null) with the population procedure"
     yield "certified_counts", "CERTIFY's counts", [18, 10, 3], "certified_counts", f"{left_out}, but is a list of 3"
     yield "certified_counts", "null", None, "certified_counts", f"{PER_RADIUS}, but is null"
-    for wrong, came in ((None, "null"), ("abc", "'abc'"), ({"a": 1}, "an object with 1 entries"), ([], "an empty list")):
+    for wrong, came in (
+        (None, "null"),
+        ("abc", "'abc'"),
+        ({"a": 1}, "an object with 1 entries"),
+        ([], "an empty list"),
+    ):
         yield rows, came, wrong, rows, f"{ROWS}, but is {came}"
     yield from listed(f"{rows}[0]", PER_RIGHT_ANSWER, required=False)
     yield from count(f"{rows}[1][0]")

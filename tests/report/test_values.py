@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import hashlib
 import json
 import pickle
 import unicodedata
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
@@ -14,15 +16,18 @@ import jsonschema
 import pytest
 from hypothesis import example, given
 
-from factories import DOCUMENTS, GOLDEN, KINDS, report_document
+from factories import DOCUMENTS, GOLDEN, KINDS, POPULATION_DOCUMENTS, population_document, report_document
 from fedcert import FedcertWarning, InvalidValue, Report, Request, Smoothing
+from fedcert.privacy.keys.signing import check_intact
+from fedcert.report.signature import canonical
 
 SCHEMAS = GOLDEN.parent.parent / "docs" / "schemas"
 
 
+@pytest.mark.parametrize("folder", [GOLDEN, GOLDEN / "population"], ids=["certify", "population"])
 @pytest.mark.parametrize("name", KINDS)
-def test_the_golden_file_is_read_and_written_as_it_is(name: str) -> None:
-    text = (GOLDEN / f"{name}-1.json").read_text()
+def test_the_golden_file_is_read_and_written_as_it_is(name: str, folder: Path) -> None:
+    text = (folder / f"{name}-1.json").read_text()
     assert KINDS[name].from_json(json.loads(text)).dumps() == text
 
 
@@ -46,7 +51,8 @@ def test_the_exported_schema_is_current_and_accepts_the_golden_file(name: str) -
     exported = json.loads((SCHEMAS / f"{name}-1.json").read_text())
     assert exported == json.loads(json.dumps(KINDS[name].json_schema()))
     jsonschema.Draft202012Validator.check_schema(exported)
-    jsonschema.validate(DOCUMENTS[name], exported, jsonschema.Draft202012Validator)
+    for document in (DOCUMENTS[name], POPULATION_DOCUMENTS[name]):
+        jsonschema.validate(document, exported, jsonschema.Draft202012Validator)
 
 
 @pytest.mark.parametrize(
@@ -214,3 +220,102 @@ def test_a_requests_digest_depends_on_what_it_says_and_not_on_its_layout() -> No
 )
 def test_the_largest_radius_that_settings_can_certify(settings: dict[str, Any], largest: float) -> None:
     assert Smoothing(**settings).largest_radius == pytest.approx(largest, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("file", "digest"),
+    [
+        ("request-1.json", "b8c73bc360ff0daeb125e711adc361b7e569085504d77470670c14f2c85a4191"),
+        ("earlier/request-1-held-by-any.json", "ee0615c6a8b8b9e933cc94e66f05d231a545d9845f5350f9e1307eafa906bcb1"),
+        ("report-1.json", "f8ecb84b3d42e2602fb2b84f23363f8ed0b813d9244c8e33d2bc20f49c0d8ca7"),
+        ("earlier/report-1-unsigned.json", "f8ecb84b3d42e2602fb2b84f23363f8ed0b813d9244c8e33d2bc20f49c0d8ca7"),
+    ],
+)
+def test_digests_from_before_population_certificates_stay(file: str, digest: str) -> None:
+    kind = KINDS[Path(file).name.split("-")[0]]
+    value = kind.from_json(json.loads((GOLDEN / file).read_text()))
+    assert isinstance(value, (Report, Request))
+    assert hashlib.sha256(canonical(value)).hexdigest() == digest
+
+
+@pytest.mark.parametrize(
+    ("smoothing", "digest"),
+    [
+        ({"sigma": 0.25}, "263b302a9fa4b892b12c6709bfc229722894794e9d810a4778118ce536f7be53"),
+        ({"sigma": 1, "procedure": "sequential"}, "f47bce6a4fb01528abc3ead4c30a41d0541a9fbc58a8cdc3db3dec3f2547f3dd"),
+        (
+            {"sigma": 0.25, "procedure": "sequential", "n": 10_000},
+            "8bb20f22d5d692c949715ee092d58dbfa4f6564409e01b853d0c270d3f34be69",
+        ),
+        (
+            {
+                "sigma": 0.5, "noise": "uniform", "norm": "l1", "procedure": "sequential", "tolerance": 0.0,
+                "lattice": 255,
+            },
+            "ce82aa612c87ecb535a579a02624217610d00c4ee3676c21d9253d7f41f742b5",
+        ),
+    ],
+)  # fmt: skip
+def test_a_request_that_names_a_procedure_or_none_means_what_it_meant(smoothing: dict[str, Any], digest: str) -> None:
+    """Digests as they were before there were population certificates."""
+    asked = Request(model="demo", smoothing=smoothing, classes=["cat", "dog"], nonce="0f" * 16)  # type: ignore[arg-type]
+    assert asked.digest == f"sha256:{digest}"
+    assert {"votes", "correct_counts"}.isdisjoint(asked.to_json()["smoothing"])
+
+
+def test_the_signatures_of_the_golden_files_hold() -> None:
+    for kind in (Report, Request):
+        for documents in (DOCUMENTS, POPULATION_DOCUMENTS):
+            check_intact(kind.from_json(documents[kind.NOUN]))  # type: ignore[arg-type]
+
+
+def test_settings_of_population_certificates_are_implied() -> None:
+    smoothing = Smoothing(sigma=0.25, procedure="population")
+    assert (smoothing.n, smoothing.votes, smoothing.most_samples) == (32, 11, 32)
+    assert (smoothing.n0, smoothing.failure_probability, smoothing.tolerance) == (None, None, None)
+    assert smoothing == Smoothing.defaults(0.25, procedure="population") == Smoothing.from_json(smoothing.to_json())
+    assert smoothing.largest_radius is None
+    assert {"n0", "failure_probability", "tolerance"}.isdisjoint(smoothing.to_json())
+    assert smoothing.default_radii == tuple(round(0.025 * step, 9) for step in range(21))
+    assert Smoothing(sigma=0.25, procedure="fixed").votes is None
+
+
+def test_a_report_of_right_answers_says_what_it_counts_and_nothing_of_certify() -> None:
+    report = Report.from_json(population_document())
+    assert report.outcome_counts == report.correct_counts == (3, 2, 3, 5, 7)
+    assert report.class_outcome_counts == report.class_correct_counts
+    assert {"certified_counts", "class_certified_counts", "abstained"}.isdisjoint(report.to_json())
+    with pytest.raises(
+        AttributeError, match="population certificates have no certified counts: fedcert.estimate makes"
+    ):
+        _ = report.certified_accuracy
+    closed = Report.from_json(population_document(class_correct_counts=None))
+    assert closed.class_outcome_counts is None
+    assert "class_correct_counts" not in closed.to_json()
+    certify = Report.from_json(report_document())
+    assert certify.outcome_counts == certify.certified_counts
+    assert {"correct_counts", "class_correct_counts"}.isdisjoint(certify.to_json())
+
+
+@pytest.mark.parametrize("n", [1, 7, 32, 2000])
+def test_a_client_without_examples_has_a_valid_report_of_right_answers(n: int) -> None:
+    settings = {**POPULATION_DOCUMENTS["report"]["smoothing"], "n": n}
+    empty = {"label_counts": [0, 0], "class_correct_counts": None, "design_effect": None, "largest_group": None}
+    report = Report.from_json(population_document(smoothing=settings, correct_counts=[0] * (n + 1), **empty))
+    assert report.examples == 0
+    assert Report.from_json(report.to_json()) == report
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+        max_leaves=10,
+    ),
+    st.sampled_from(sorted({*population_document(), *report_document()})),
+)
+def test_anything_in_any_field_of_right_answers_gives_a_value_or_a_sentence(wrong: Any, field: str) -> None:
+    try:
+        Report.from_json(population_document(**{field: wrong}))
+    except InvalidValue as error:
+        assert str(error).isprintable()

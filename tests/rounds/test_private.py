@@ -23,19 +23,34 @@ from fedcert.privacy.keys.keyring import Keyring
 from fedcert.privacy.keys.signing import sign
 from fedcert.privacy.policy import Policy
 from fedcert.privacy.state_store import FolderStore, InMemoryStore
-from fedcert.report import Report, Request, Sums
+from fedcert.report import Report, Request, Smoothing, Sums
 from fedcert.report.request import PrivateSum
 from fedcert.rounds.private import estimate_from_sums, private_sums, run_private_round
 from fedcert.secagg.messages import Totals
 from fedcert.secagg.participant import Participant
 from fedcert.secagg.second_sum import SecondSum
 from fedcert.secagg.vectors import VectorLayout
-from secure_sums import COORDINATOR, FEW, KEYS, NAMES, RING, TOTALS, asked, in_process, private_request, reports, site
+from secure_sums import (
+    COORDINATOR,
+    FEW,
+    KEYS,
+    NAMES,
+    POPULATION,
+    PROCEDURES,
+    RING,
+    TOTALS,
+    asked,
+    in_process,
+    private_request,
+    reports,
+    site,
+)
 
 
 @pytest.mark.parametrize("without", [set(), {"site-3"}])
-def test_the_sums_are_those_of_the_reports(without: set[str]) -> None:
-    request = asked()
+@pytest.mark.parametrize("procedure", PROCEDURES)
+def test_the_sums_are_those_of_the_reports(procedure: str, without: set[str]) -> None:
+    request = asked(**PROCEDURES[procedure])
     own = reports(request)
     sums, missing = in_process(request, own, without)
     assert missing == dict.fromkeys(without, "it was never there")
@@ -46,6 +61,33 @@ def test_the_sums_are_those_of_the_reports(without: set[str]) -> None:
         private = estimate(sums, method=method).certified_accuracy
         plain = estimate([r for name, r in own.items() if name not in without], method=method).certified_accuracy
         assert np.abs(np.subtract(private, plain)).max() < close, method
+
+
+def test_right_answers_are_summed_without_classes_too() -> None:
+    """Moments, of which products of right answers are sent as the triangle that they follow from."""
+    private = PrivateSum(threshold=4, class_counts=False, moments=True)
+    request = sign(private_request(NAMES, radii=(0.0, 0.5), smoothing=POPULATION, private=private), COORDINATOR)
+    own = reports(request)
+    assert VectorLayout(request).length == 1 + 2 + 17 + 21 + 21 + 3 + 2 * 17 + 17 * 18 // 2
+    sums, _ = in_process(request, own)
+    clear = Sums.of([Report(**{**report.__dict__, "class_correct_counts": None}) for report in own.values()])
+    for name in TOTALS:
+        assert getattr(sums, name) == getattr(clear, name), name
+    assert sums.by_class is None
+
+
+@pytest.mark.parametrize("changes", [{"n": 17}, {"votes": 13}, {"procedure": "fixed", "n": 1000}])
+def test_all_sites_of_a_sum_have_one_number_of_passes(changes: dict[str, Any]) -> None:
+    """One that counted something else is not in the sum; the others' is exact."""
+    settings = {"sigma": 0.5, "procedure": "population", "n": 16} | changes
+    request = asked(smoothing=POPULATION)
+    own = reports(request)
+    other = reports(asked(smoothing=Smoothing(**settings)))["site-2"]
+    sums, missing = in_process(request, own | {"site-2": other})
+    assert missing == {
+        "site-2": "the report of 'site-2' has other smoothing than the private sum is over; certify with the request"
+    }
+    assert sums.correct_counts == Sums.of([own[name] for name in NAMES if name != "site-2"]).correct_counts
 
 
 def test_who_is_missing_is_in_the_estimate() -> None:
@@ -97,11 +139,12 @@ def test_more_examples_than_a_sum_can_hold_are_refused() -> None:
         layout.pack(huge)
 
 
-def test_false_numbers_are_no_sum_of_honest_reports() -> None:
-    request = asked()
+@pytest.mark.parametrize("procedure", PROCEDURES)
+def test_false_numbers_are_no_sum_of_honest_reports(procedure: str) -> None:
+    request = asked(**PROCEDURES[procedure])
     layout = VectorLayout(request)
     total = np.sum([layout.pack(report) for report in reports(request).values()], axis=0, dtype=np.uint64)
-    total[3] = 2**40  # certified examples of a class, more than it has
+    total[3] = 2**40  # certified examples of a class, or such of which no copy is right: more than it has
     with pytest.raises(
         Refused, match="the private sum is not one of honest reports .*; who gave false numbers cannot be"
     ):
@@ -132,8 +175,9 @@ def shared(
     return threads
 
 
-def test_over_a_shared_folder_it_is_the_same_sum(tmp_path: Path) -> None:
-    request = asked()
+@pytest.mark.parametrize("procedure", PROCEDURES)
+def test_over_a_shared_folder_it_is_the_same_sum(tmp_path: Path, procedure: str) -> None:
+    request = asked(**PROCEDURES[procedure])
     own = reports(request)
     threads = shared(tmp_path, request, own)
     sums, missing = private_sums(FolderTransport(tmp_path), request, RING, folder=tmp_path / "run", patience=20.0)
@@ -345,10 +389,12 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert "others may read it; run: chmod 600 a.keys.json" in capsys.readouterr().err
 
 
-def test_a_second_sum_tells_how_sites_differ(tmp_path: Path) -> None:
+@pytest.mark.parametrize("procedure", PROCEDURES)
+def test_a_second_sum_tells_how_sites_differ(tmp_path: Path, procedure: str) -> None:
     """In one process and over a folder, the spread is that of the reports in the clear; the target is the request's."""
+    private = PrivateSum(threshold=4, spread=True)
     request = sign(
-        private_request(NAMES, radii=(0.0, 0.25, 0.5), private=PrivateSum(threshold=4, spread=True)), COORDINATOR
+        private_request(NAMES, radii=(0.0, 0.25, 0.5), private=private, **PROCEDURES[procedure]), COORDINATOR
     )
     own = reports(request)
     sums, _ = in_process(request, own)
@@ -491,9 +537,10 @@ def any_site(name: str, memory: Any = None) -> Any:
     return lambda request: site(name, reports(request)[name], memory)(request)
 
 
-def test_a_whole_private_round_keeps_request_sums_and_estimate_and_no_report(tmp_path: Path) -> None:
+@pytest.mark.parametrize("smoothing", [0.5, {"sigma": 0.5, "procedure": "population", "n": 16}])
+def test_a_whole_private_round_keeps_request_sums_and_estimate_and_no_report(tmp_path: Path, smoothing: Any) -> None:
     transport = InProcessTransport({name: any_site(name) for name in NAMES if name != "site-3"})
-    made = whole_round(transport, run=tmp_path)
+    made = whole_round(transport, run=tmp_path, smoothing=smoothing)
     assert made.excluded == {"site-3": "it was never there"}
     request = Request.from_json(json.loads((tmp_path / "request.json").read_text()))
     kept = Sums.from_json(json.loads((tmp_path / "sums.json").read_text()))

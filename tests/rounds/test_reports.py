@@ -102,3 +102,37 @@ def test_more_clients_than_come_are_waited_for_in_vain(monkeypatch: pytest.Monke
 
     with pytest.raises(QuorumMissed, match="^3 clients were there within 30 s, but 4 are wanted$"):
         run_round(InProcessTransport(clients(*ROSTER)), MODEL, sleep=sleep, **SETTINGS, roster=4)
+
+
+def right(name: str) -> Any:
+    """A client that counts right answers."""
+    rows = {"correct_counts": (10, *[0] * 31, 40), "class_correct_counts": ((5, *[0] * 31, 25), (5, *[0] * 31, 15))}
+    none = {"certified_counts": None, "class_certified_counts": None}
+    return lambda request: answer(request, name, created=None, **rows, **none)
+
+
+def test_a_round_of_population_certificates_names_its_radii_and_goes_on(tmp_path: Path) -> None:
+    """Settings by name; the same settings go on with the same folder, and other passes do not."""
+    settings = {"smoothing": {"sigma": 0.25, "procedure": "population"}, "radii": None, "run": tmp_path}
+    made = run(InProcessTransport({name: right(name) for name in ROSTER}), **settings)
+    assert made.clients == 3
+    assert made.radii == tuple(round(0.025 * step, 9) for step in range(21))
+    assert made.smoothing.n == 32
+    assert "the vote of 11 fresh noisy copies" in made.guarantee
+    assert run(InProcessTransport({}), **settings).certified_accuracy == made.certified_accuracy
+    other = settings | {"smoothing": {"sigma": 0.25, "procedure": "population", "n": 33}}
+    with pytest.raises(CallError, match="is of a round with another smoothing; name another folder$"):
+        run(InProcessTransport({}), **other)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"smoothing": {"sigma": 0.25, "passes": 32}}, "^smoothing must be made of noise, .*, votes, not 'passes'$"),
+        ({"smoothing": {"procedure": "population"}}, "^smoothing must be made of noise, .*, votes, sigma among them$"),
+        ({"votes": 5}, "votes .* must be left out for CERTIFY's reports"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_found_before_anyone_works(changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(CallError, match=why):
+        run(InProcessTransport({}), **changes)

@@ -9,7 +9,7 @@ import pytest
 
 from factories import NOW, ROSTER, answer, clock, request
 from fedcert.errors import CallError, QuorumMissed, Refused
-from fedcert.report import Release, Target
+from fedcert.report import Release, Smoothing, Target
 from fedcert.rounds import CertificationRound, Reply, make_request, wait
 from fedcert.rounds.checks import needed
 from fedcert.rounds.round import steady_clock
@@ -57,6 +57,40 @@ def test_whatever_does_not_answer_the_request_is_refused(changes: dict[str, Any]
     assert one.reports == {}
     # Only who is known to have sent it is said to have failed.
     assert set(one.failures) == ({sender} if sender else set())
+
+
+RIGHT_ANSWERS = {
+    "certified_counts": None, "class_certified_counts": None, "correct_counts": (10, *[0] * 15, 40),
+    "class_correct_counts": ((5, *[0] * 15, 25), (5, *[0] * 15, 15)),
+}  # fmt: skip
+
+
+def test_all_clients_of_a_round_have_one_number_of_passes() -> None:
+    """Right answers of others cannot be put together with theirs, nor those of another vote or CERTIFY's counts."""
+    asked = request(smoothing=Smoothing(sigma=0.25, procedure="population", n=16), radii=None)
+    assert asked.radii == tuple(round(0.025 * step, 9) for step in range(21))
+    one = CertificationRound(asked, clock=lambda: NOW)
+    good = answer(asked, **RIGHT_ANSWERS)
+    assert one.take(good) == good
+    other = replace(asked.smoothing, n=17)
+    longer = {"correct_counts": (10, *[0] * 16, 40), "class_correct_counts": None}
+    for changes in (
+        RIGHT_ANSWERS | longer | {"smoothing": other},
+        RIGHT_ANSWERS | {"smoothing": replace(asked.smoothing, votes=31)},
+        {"smoothing": {"sigma": 0.25}, "certified_counts": (40, *[0] * 20), "class_certified_counts": None},
+    ):
+        with pytest.raises(Refused, match="^the report of 'site-b' has other smoothing than the request asks for$"):
+            one.take(answer(asked, "site-b", **changes))
+    one.take(answer(asked, "site-b", **RIGHT_ANSWERS))
+    assert one.take(replace(good, created=None)) == good
+    moved = {"correct_counts": (9, 1, *[0] * 14, 40), "class_correct_counts": None}
+    with pytest.raises(Refused, match="'site-a' has answered already, with other counts; the first answer stays"):
+        one.take(answer(asked, **RIGHT_ANSWERS | moved))
+    made = one.conclude(missing_examples=25)
+    assert made.clients == 2
+    assert made.worst_case is not None
+    assert made.lower is not None
+    assert made.worst_case.lower[0] < made.lower[0]
 
 
 def test_an_answer_to_an_earlier_request_is_refused_though_all_else_is_the_same() -> None:

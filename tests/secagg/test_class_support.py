@@ -31,7 +31,7 @@ from fedcert.secagg.messages import Holders
 from fedcert.secagg.participant import Participant
 from fedcert.secagg.second_sum import SecondSum
 from fedcert.secagg.sum_chain import SumChain
-from secure_sums import private_request
+from secure_sums import POPULATION, counts_by_class, private_request
 
 NAMES = tuple(f"site-{number}" for number in range(5))
 CLASSES = ("cat", "dog", "yak")
@@ -39,12 +39,18 @@ COORDINATOR = Identity.new("coordinator")
 FEW = Policy(fewest_for_squares=3)
 KEYS = {name: Identity.new(name) for name in NAMES}
 RING = Keyring.of([COORDINATOR.card, *(keys.card for keys in KEYS.values())])
-TOTALS = ("label_counts", "certified_counts", "by_class", "moments", "contributors")
+TOTALS = ("label_counts", "certified_counts", "correct_counts", "by_class", "moments", "contributors")
 
 
 def asked(fewest: int | None = 3, **changes: Any) -> Request:
     private = PrivateSum(**{"threshold": 3, "fewest_holders": fewest, **changes})
     return sign(private_request(NAMES, radii=(0.0, 0.25), classes=CLASSES, private=private), COORDINATOR)
+
+
+def asked_for_right_answers(**changes: Any) -> Request:
+    private = PrivateSum(threshold=3, fewest_holders=3, **changes)
+    settings = {"radii": (0.0, 0.25), "classes": CLASSES, "smoothing": POPULATION}
+    return sign(private_request(NAMES, private=private, **settings), COORDINATOR)
 
 
 def reports(request: Request) -> dict[str, Report]:
@@ -53,9 +59,11 @@ def reports(request: Request) -> dict[str, Report]:
     for number, name in enumerate(NAMES):
         labels = (10 + number, 7 if number < 3 else 0, 4 if number > 2 else 0)
         rows = [[count - count // 3, count // 2] for count in labels]
+        if request.smoothing.is_population:
+            rows = [[count // 3, *[0] * (request.smoothing.n - 1), count - count // 3] for count in labels]
         made[name] = Report(
             client=name, model=request.model, request=request.digest, smoothing=request.smoothing, radii=request.radii,
-            classes=CLASSES, label_counts=labels, certified_counts=np.sum(rows, axis=0), class_certified_counts=rows,
+            classes=CLASSES, label_counts=labels, **counts_by_class(request, np.array(rows)),
         )  # fmt: skip
     return made
 
@@ -74,8 +82,9 @@ def without_yaks(own: Mapping[str, Report]) -> list[Report]:
 
 
 @pytest.mark.parametrize("moments", [False, True])
-def test_classes_that_few_hold_are_not_in_the_sums(moments: bool) -> None:
-    request = asked(moments=moments)
+@pytest.mark.parametrize("ask", [asked, asked_for_right_answers])
+def test_classes_that_few_hold_are_not_in_the_sums(ask: Callable[..., Request], moments: bool) -> None:
+    request = ask(moments=moments)
     own = reports(request)
     sums, missing = private_sums(transport(own), request, RING, patience=0.0)
     assert sums is not None
@@ -83,10 +92,10 @@ def test_classes_that_few_hold_are_not_in_the_sums(moments: bool) -> None:
     assert sums.label_counts == (60, 21, 0)
     assert sums.fewest_holders == 3
     clear = Sums.of(without_yaks(own))
-    for name in TOTALS if moments else TOTALS[:2]:
+    for name in TOTALS if moments else TOTALS[:3]:
         assert getattr(sums, name) == getattr(clear, name), name
     assert sums.by_class is not None
-    assert sums.by_class.certified_counts[2] == (0, 0)
+    assert not any(sums.by_class.outcome_counts[2])
     made = estimate_from_sums(sums, request, {}, None, "poststratified")
     check = next(check for check in made.checks if check.name == "missing classes")
     assert check.sentence.startswith("Fewer than 3 clients, if any, have test examples of 'yak'")
@@ -201,8 +210,9 @@ def test_nothing_is_summed_where_no_class_is_held_by_enough() -> None:
         private_sums(transport(reports(request)), request, RING, patience=0.0)
 
 
-def test_over_files_step_by_step_with_a_second_sum(tmp_path: Path) -> None:
-    request = asked(spread=True)
+@pytest.mark.parametrize("ask", [asked, asked_for_right_answers])
+def test_over_files_step_by_step_with_a_second_sum(tmp_path: Path, ask: Callable[..., Request]) -> None:
+    request = ask(spread=True)
     own = reports(request)
     folder = tmp_path / "shared"
     folder.mkdir()

@@ -34,9 +34,11 @@ def main(grid: Grid, context: Context) -> None:
         print(f"going on with the weights in {trained}: nothing is trained; name another run to train anew", flush=True)
         network.load_state_dict(load_file(trained))
         rounds = 0
+    wanted = {"procedure": str(settings["procedure"]), "n": int(settings["n"])}
+    asked = {name: value for name, value in wanted.items() if value}  # the rest is up to fedcert
     round_settings = {
         "classes": CLASSES,
-        "smoothing": Smoothing.defaults(float(settings["sigma"]), n=int(settings["n"])),
+        "smoothing": Smoothing.defaults(float(settings["sigma"]), **asked),
         "roster": roster or clients,
         "seconds": float(settings["seconds"]),
     }

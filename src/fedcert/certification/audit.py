@@ -125,18 +125,26 @@ def _checked(kept: KeptExamples, plan: CertificationPlan, report: Report, data: 
     Raises:
         DataProblem: they are not.
     """
-    document = report.to_json()
-    if any(kept.header.get(name) != document[name] for name in ("client", "model", "smoothing", "radii", "classes")):
+    document, certificates = report.to_json(), kept.certificates
+    same = all(kept.header.get(name) == document[name] for name in ("client", "model", "smoothing", "radii", "classes"))
+    if not same or isinstance(certificates, CorrectTable) != plan.smoothing.is_population:
         raise DataProblem("the certificates are of another report; give those that were kept with this one")
+    if isinstance(certificates, CorrectTable) and not _possible(certificates, plan.smoothing.n):
+        raise DataProblem(f"the certificates have right answers that {plan.smoothing.n} noisy copies cannot have")
     wanted = np.array(list(chosen_examples(plan, data, plan.streams(seed))), dtype=np.int64)
-    index = kept.certificates.index
+    index = certificates.index
     others = len(np.setdiff1d(index, wanted)) > 0
     if others or (len(index) != len(wanted) and report.time_budget is None):
         raise DataProblem(
             f"the certificates must be those of the {len(wanted)} examples that were to be certified here, but the "
             f"file has {len(index)} that are not; give the data, and --every, as they were then"
         )
-    return kept.certificates
+    return certificates
+
+
+def _possible(certificates: CorrectTable, n: int) -> bool:
+    """Whether each example has from none to all of its copies right."""
+    return bool(np.all((certificates.correct >= 0) & (certificates.correct <= n)))
 
 
 def _sampled(kept: ExampleTable, sample: int) -> frozenset[int]:

@@ -148,7 +148,7 @@ def release(
     noisy = released(own, budget)
     assert noisy.private is not None  # noqa: S101
     of_cells, of_sizes = (variance**0.5 for variance in (noisy.private.variance, noisy.private.sizes_variance))
-    counts = f"{len(own.classes) * (len(own.radii) + 1):,} counts get noise of standard deviation {of_cells:.1f}"
+    counts = f"{sum(map(len, noisy.private.cells)):,} counts get noise of standard deviation {of_cells:.1f}"
     sizes = f"the classes' sizes, which are released twice, noise of {of_sizes:.1f}"
     print_result(f"{counts}, and {sizes}: {describe_budget(budget)}.")
     if not dry_run:

@@ -20,7 +20,8 @@ def passes_needed(noise: str, votes: int, ratio: float, tolerance: float = TOLER
     """The least number of passes among `LADDER` whose design loses no more than a tolerance; None if all lose more.
 
     What a design loses is its `Design.loss`, over the designs' own mixture of p: a good guess for most networks and no
-    guarantee. Ratios between tenths of sigma are rounded up.
+    guarantee. It need not rise with the radius, because there is ever less to lose. Ratios between tenths of sigma are
+    rounded up.
 
     Args:
         noise: the name of a noise whose shift is known.

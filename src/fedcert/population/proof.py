@@ -24,7 +24,7 @@ MOST_SCORES = 2001
 ROUNDING = 1e-10
 """More than what floating point loses. A halving takes means of k + 1 coefficients by weights of relative error k·2⁻⁵³
 and adds up to (2k + 3)·2⁻⁵³·LARGEST_SCORE to the errors so far, which it does not enlarge otherwise: below 4.5e-11 for
-50 halvings and k = 2000. The curve's own error is below 1e-12: ball arithmetic finds at most 2e-15 (docs/proofs.md)."""
+50 halvings and k = 2000. The curve's own error is below 1e-12: ball arithmetic finds at most 3e-14 (docs/proofs.md)."""
 _MOST_HALVINGS = 50
 """Ends of cells and their distances from 1 are then exact: a double has 53 bits."""
 _CELLS_AT_ONCE = 20_000

@@ -16,7 +16,8 @@ from fedcert.report.privacy import PrivacyBudget
 
 NEVER, PRIVATELY, ALWAYS = "never", "in private sums", "always"
 MIN_CLIENTS_FOR_MOMENTS = 5
-"""Fewest clients in a sum of squares by default: over three or four, sums and their squares nearly give each away."""
+"""Fewest clients in a sum of squares by default: over three or four, sums and their squares nearly give each away. Over
+five, moments of right answers do so too (docs/security.md): sites that allow these should want more."""
 
 
 @dataclass(frozen=True, kw_only=True)

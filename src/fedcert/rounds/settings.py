@@ -31,7 +31,8 @@ class RoundSettings:
 
     Attributes:
         classes: names in index order.
-        smoothing: how to smooth and certify; a number is sigma, with the default settings.
+        smoothing: how to smooth and certify; a number is sigma, and a mapping has settings by name, each with the
+            default settings for the rest.
         roster: the clients' names; or how many there are at least; where None, all that are present.
         seconds: until the deadline; waiting for clients to come is in it.
         run: a folder that keeps what is asked, answered and estimated. One that has the same request goes on with it,
@@ -66,7 +67,7 @@ class RoundSettings:
         )
 
     def __post_init__(self) -> None:
-        smoothing = self.smoothing if isinstance(self.smoothing, Smoothing) else Smoothing.defaults(self.smoothing)
+        smoothing = _smoothing_of(self.smoothing)
         radii = smoothing.default_radii if self.radii is None else self.radii
         normal = {
             "smoothing": smoothing, "seconds": _checked_seconds(self.seconds), "roster": _checked_roster(self.roster),
@@ -166,6 +167,25 @@ class PrivateSettings(RoundSettings):
             threshold=self.threshold or default_threshold(len(self.names or ()), squares=squares),
             moments=self.moments, spread=self.spread, fewest_holders=self.fewest_holders,
         )  # fmt: skip
+
+
+def _smoothing_of(given: object) -> Smoothing:
+    """Settings in the forms that callers have.
+
+    Raises:
+        CallError: a mapping without sigma, or with a setting that there is not.
+        InvalidValue: a value breaks a rule.
+    """
+    if isinstance(given, Smoothing):
+        return given
+    if not isinstance(given, Mapping):
+        return Smoothing.defaults(given)  # type: ignore[arg-type]
+    known = Smoothing.field_types()
+    unknown = [name for name in given if name not in known]
+    if unknown or "sigma" not in given:
+        what = f"not {preview(unknown[0])}" if unknown else "sigma among them"
+        raise CallError(f"smoothing must be made of {', '.join(known)}, {what}")
+    return Smoothing.defaults(**given)
 
 
 def _checked_seconds(value: object) -> float:

@@ -85,13 +85,8 @@ class ClassSupport:
         kept = tuple(row if keep else nothing for row, keep in zip(rows, self.kept, strict=True))
         labels = tuple(count if keep else 0 for count, keep in zip(report.label_counts, self.kept, strict=True))
         counts = counted(report.smoothing, (sum(column) for column in zip(*kept, strict=True)))
-        return replace(
-            report,
-            label_counts=labels,
-            **counts,
-            **{f"class_{name}": kept for name in counts},
-            signature=None,
-        )
+        counts |= {f"class_{name}": kept for name in counts}
+        return replace(report, label_counts=labels, signature=None, **counts)
 
 
 def holding(report: Report) -> Vector:

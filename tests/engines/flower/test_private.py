@@ -14,7 +14,7 @@ pytest.importorskip("flwr")
 from flwr.app import Context, Error, Message
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedcert import Report, Request, Sums, certify
+from fedcert import Report, Request, Smoothing, Sums, certify
 from fedcert.certification.seeds import seed_file_of
 from fedcert.engines.flower import answer, certify_privately
 from fedcert.engines.flower.client import name_of
@@ -24,7 +24,7 @@ from fedcert.privacy.keys.keyring import Keyring
 from fedcert.privacy.policy import Policy
 from fedcert.secagg.participant import ParticipantConfig
 from flower_processes import app_in, flower, trained_weights
-from function_grid import CLASSES, FOUR, SMOOTHING, FunctionGrid, honest, network
+from function_grid import CLASSES, FOUR, RIGHT_ANSWERS, SMOOTHING, FunctionGrid, honest, network
 
 pytestmark = pytest.mark.engine
 NAMES = sorted(FOUR)
@@ -82,14 +82,15 @@ def own_sums(request: Request, names: list[str]) -> Sums:
 def check_sums(run: Path, names: list[str]) -> None:
     request = Request.from_json(json.loads((run / "request.json").read_text()))
     sums, own = Sums.from_json(json.loads((run / "sums.json").read_text())), own_sums(request, names)
-    for field in ("label_counts", "certified_counts", "by_class", "moments", "contributors"):
+    for field in ("label_counts", "certified_counts", "correct_counts", "by_class", "moments", "contributors"):
         assert getattr(sums, field) == getattr(own, field), field
 
 
-def test_the_sum_is_that_of_the_reports_and_no_report_is_on_the_server(tmp_path: Path) -> None:
+@pytest.mark.parametrize("smoothing", [SMOOTHING, RIGHT_ANSWERS], ids=["sequential", "population"])
+def test_the_sum_is_that_of_the_reports_and_no_report_is_on_the_server(tmp_path: Path, smoothing: Smoothing) -> None:
     run = tmp_path / "run"
     grid = FunctionGrid({100 + number: private(tmp_path) for number in range(4)})
-    made = round_of(grid, run=run)
+    made = round_of(grid, run=run, smoothing=smoothing)
     assert made.clients == 4
     assert made.weights is None
     check_sums(run, NAMES)
@@ -168,7 +169,7 @@ def test_three_tenths_drop_out(tmp_path: Path, count: int, stage: int | None) ->
     request = Request.from_json(json.loads((run / "request.json").read_text()))
     clear = Sums.of([again(network(), data[name], name, request) for name in inside])
     sums = Sums.from_json(json.loads((run / "sums.json").read_text()))
-    for field in ("label_counts", "certified_counts", "by_class", "moments", "contributors"):
+    for field in ("label_counts", "certified_counts", "correct_counts", "by_class", "moments", "contributors"):
         assert getattr(sums, field) == getattr(clear, field), field
     assert set(made.excluded) == set(names) - set(inside)
 
@@ -294,11 +295,12 @@ def test_in_flowers_simulation_a_hundred_clients_sum_in_secret_while_thirty_leav
     check_simulated(tmp_path, weights, [name for number, name in enumerate(names) if number < 70 or number % 5 > 2])
 
 
-def test_in_flowers_simulation_ten_clients_sum_in_secret(tmp_path: Path) -> None:
+def test_in_flowers_simulation_ten_clients_sum_right_answers_in_secret(tmp_path: Path) -> None:
     weights = trained_weights(tmp_path)
     names = [f"client-{number}" for number in range(10)]
+    settings = private_settings(tmp_path, weights, names) | {"procedure": "population", "n": 32}
     with flower(tmp_path) as one:
-        said = one.run(app_in(tmp_path), private_settings(tmp_path, weights, names), nodes=10)
+        said = one.run(app_in(tmp_path), settings, nodes=10)
     assert "certified accuracy at radius 0: " in said, said[-3000:]
     check_simulated(tmp_path, weights, names)
 
@@ -331,8 +333,8 @@ def check_simulated(folder: Path, weights: Path, inside: list[str]) -> None:
             _, (x, y) = load_data({"partition-id": number, "num-partitions": len(request.roster or ())})
             own.append(again(net, (x, y), name, request))
     sums, clear = Sums.from_json(json.loads((folder / "run" / "sums.json").read_text())), Sums.of(own)
-    assert (sums.label_counts, sums.certified_counts) == (clear.label_counts, clear.certified_counts)
+    assert (sums.label_counts, sums.outcome_counts) == (clear.label_counts, clear.outcome_counts)
     assert sums.contributors == len(inside)
     assert sums.by_class is not None
     assert clear.by_class is not None
-    assert sums.by_class.certified_counts == clear.by_class.certified_counts
+    assert sums.by_class.outcome_counts == clear.by_class.outcome_counts

@@ -17,7 +17,7 @@ pytest.importorskip("flwr")
 from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedcert import certify
+from fedcert import Smoothing, certify
 from fedcert.certification.seeds import seed_file_of
 from fedcert.engines import versions
 from fedcert.engines.client import examples_of
@@ -25,7 +25,7 @@ from fedcert.engines.flower import SUPPORTED, answer, certify_round, certifying,
 from fedcert.errors import CallError, DataProblem, QuorumMissed
 from fedcert.report import Request
 from fedcert.rounds import RunFolder
-from function_grid import CLASSES, DATA, SMOOTHING, FunctionGrid, Handler, context, honest, network
+from function_grid import CLASSES, DATA, RIGHT_ANSWERS, SMOOTHING, FunctionGrid, Handler, context, honest, network
 
 pytestmark = pytest.mark.engine
 
@@ -46,8 +46,9 @@ def all_honest() -> dict[int, Handler | None]:
     return {100: honest, 101: honest, 102: honest}
 
 
-def test_the_reports_are_those_of_certify_in_one_process(tmp_path: Path) -> None:
-    made = round_of(FunctionGrid(all_honest()), run=tmp_path / "run")
+@pytest.mark.parametrize("smoothing", [SMOOTHING, RIGHT_ANSWERS], ids=["sequential", "population"])
+def test_the_reports_are_those_of_certify_in_one_process(tmp_path: Path, smoothing: Smoothing) -> None:
+    made = round_of(FunctionGrid(all_honest()), run=tmp_path / "run", smoothing=smoothing)
     assert made.clients == 3
     with RunFolder(tmp_path / "run") as folder:
         reports = {report.client: report for report in folder.reports()}
@@ -60,6 +61,8 @@ def test_the_reports_are_those_of_certify_in_one_process(tmp_path: Path) -> None
             "label_counts",
             "certified_counts",
             "class_certified_counts",
+            "correct_counts",
+            "class_correct_counts",
             "abstained",
             "samples",
             "model",

@@ -23,8 +23,8 @@ class Private(ModelController):
 
         keys = Path(self.keys)
         estimate = certify_privately(
-            self, module_of("ward.task:make_network", Path(self.weights)), classes=CLASSES, smoothing=0.25,
-            seconds=120.0, roster=["site-1", "site-2", "site-3"], threshold=3, fewest_holders=2, moments=True,
+            self, module_of("ward.task:make_network", Path(self.weights)), classes=CLASSES,
+            smoothing={"sigma": 0.25, "procedure": "population"}, seconds=120.0, roster=["site-1", "site-2", "site-3"], threshold=3, fewest_holders=2, moments=True,
             keys=read_identity(keys / "coordinator.keys.json"), trusted=read_keyring(keys / "ring.json"),
             run=self.folder,
         )  # fmt: skip

@@ -81,13 +81,15 @@ def certification(folder: Path, framework: str = "RAW", arguments: str = "", **c
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("framework", "arguments"), [("RAW", ""), ("PYTORCH", "--stubborn")])
+@pytest.mark.parametrize(
+    ("framework", "arguments", "procedure"), [("RAW", "", "population"), ("PYTORCH", "--stubborn", "sequential")]
+)
 def test_sites_report_what_one_process_does_and_weights_of_ones_own_are_refused(
-    tmp_path: Path, framework: str, arguments: str
+    tmp_path: Path, framework: str, arguments: str, procedure: str
 ) -> None:
     """The second time one site certifies weights of its own, as sites do whose parameters were not exchanged."""
     weights = trained_weights(tmp_path)
-    said = certification(tmp_path, framework, arguments)
+    said = certification(tmp_path, framework, arguments, smoothing={"sigma": 0.25, "procedure": procedure})
     from ward.task import load_data, make_network
 
     made = make_network().eval()
@@ -97,6 +99,7 @@ def test_sites_report_what_one_process_does_and_weights_of_ones_own_are_refused(
     with RunFolder(tmp_path / "run") as folder:
         reports = {report.client: report for report in folder.reports()}
         assert sorted(reports) == sites
+        assert {report.correct_counts is None for report in reports.values()} == {procedure != "population"}
         for number, site in enumerate(sites):
             _, (x, y) = load_data({"partition-id": number, "num-partitions": 3})
             kept = seed_file_of(site, folder.request.digest)
@@ -168,7 +171,7 @@ job.to_clients(ScriptRunner({script!r}, script_args={arguments!r}, framework=Fra
 
 
 def test_a_private_sum_is_that_of_one_process_to_the_integer(tmp_path: Path) -> None:
-    """Two secure aggregations, of class support and of counts; no site's report is at the server."""
+    """Two secure aggregations, of class support and of right answers; no site's report is at the server."""
     weights, keys, names = trained_weights(tmp_path), tmp_path / "keys", ["site-1", "site-2", "site-3"]
     keys.mkdir()
     identities = {name: Identity.new(name) for name in ("coordinator", *names)}
@@ -202,5 +205,6 @@ def test_a_private_sum_is_that_of_one_process_to_the_integer(tmp_path: Path) -> 
     assert missing == {}
     assert carried == own
     assert carried.contributors == 3
+    assert carried.correct_counts == Sums.of(list(reports.values())).correct_counts  # all sites hold all classes
     for file in (tmp_path / "run").rglob("*.json"):
         assert "fedcert/report" not in file.read_text()

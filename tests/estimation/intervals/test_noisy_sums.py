@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedcert import Sums, estimate
 from fedcert.estimation.clients.noisy_totals import NoisyTotals
 from fedcert.estimation.intervals.noisy_sums import _End, _Side, noisy_interval
 from fedcert.estimation.intervals.statement import make_interval
@@ -16,6 +17,7 @@ from fedcert.estimation.mix_evaluator import MixEvaluator
 from fedcert.estimation.mix_forms import poststratified_forms
 from fedcert.estimation.prepared import PreparedClients
 from fedcert.estimation.settings import Settings
+from fedcert.report.sums.algebra import noisy_sums
 from noisy_replications import (
     CELLS,
     SIZES,
@@ -26,6 +28,7 @@ from noisy_replications import (
     noise,
     released,
 )
+from right_answers import Population
 
 
 def test_adjusted_counts_are_unbiased_add_up_and_have_the_noise_that_they_say() -> None:
@@ -47,6 +50,24 @@ def test_adjusted_counts_are_unbiased_add_up_and_have_the_noise_that_they_say() 
     # Less noise than in what went in, and independent of what chooses.
     assert totals.labels_variance < min(9 / SIZES, 3 * 9 / CELLS)
     assert abs(np.corrcoef(totals.sizes, totals.labels)[0, 1]) < 4 / 4000**0.5
+
+
+def test_adjusted_counts_of_scores_have_the_noise_that_they_say() -> None:
+    """Cells of right answers, with scores that are real numbers and below 0."""
+    generator = np.random.default_rng(1)
+    cells, scores = np.tile([5, 10, 20, 25], (4000, 1)), np.array([[-0.2, 0.1, 0.6, 1.0], [0.0, 0.0, 0.3, 0.9]])
+    totals = NoisyTotals.of(released(cells, 9.0, generator), scores)
+    for radius in range(2):
+        off = np.stack([totals.labels - 60, totals.certified[:, radius] - cells[0] @ scores[radius]])
+        says = np.array([
+            [totals.labels_variance, totals.covariance[radius]],
+            [totals.covariance[radius], totals.certified_variance[radius]],
+        ])  # fmt: skip
+        assert np.abs(off.mean(axis=1)).max() < 4 * says.max() ** 0.5 / 4000**0.5
+        assert np.abs(np.cov(off) - says).max() < 0.1 * says.max()
+        for accuracy in (0.0, 0.3, 1.0):
+            unlike = off[1] - accuracy * off[0]
+            assert unlike.var() == pytest.approx(totals.noise_variance(accuracy)[radius], rel=0.1)
 
 
 @pytest.mark.parametrize("accuracy", [0.03, 0.5, 0.97])
@@ -279,3 +300,29 @@ def test_groups_are_covered(accuracy: float) -> None:
         lower, upper = noisy_interval(totals, np.full(4, 0.25), 0.95, False, None, np.full(1, 4.0))
         count += int(lower[0] <= accuracy <= upper[0])
     assert stats.binomtest(count, runs, 0.95, alternative="less").pvalue > 0.001
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "variance"), [(1000, 25.0), (150, 16.0)])
+@pytest.mark.parametrize(("centre", "simultaneous"), [(-1.5, False), (0.5, False), (0.5, True), (2.5, False)])
+def test_votes_are_covered(centre: float, size: int, variance: float, simultaneous: bool) -> None:
+    """Right answers of ten classes, of 33 cells each; 300 replications, tested in the same way.
+
+    Each end is held against the expected scores on its side, which are at most as far out as what the vote keeps.
+    """
+    world, runs = Population(tuple(centre + 0.2 * np.arange(10)), radii=(0.0, 0.4, 0.8, 1.0)), 300
+    generator, labels = np.random.default_rng([int(10 * centre) + 99, size]), np.full(10, size)
+    below, above = (scores.mean(axis=0) for scores in world.scored)
+    like = Sums(
+        model="m", smoothing=world.smoothing, radii=world.radii, contributors=100, classes=world.classes,
+        label_counts=(0,) * 10, correct_counts=(0,) * 33,
+    )  # fmt: skip
+    counts = {kind: np.zeros(4, dtype=np.int64) for kind in ("finite-sample", "asymptotic")}
+    for _ in range(runs):
+        private = released(world.histograms(labels, generator), variance, generator)
+        sums = noisy_sums(like, private, 100, "noise")
+        for kind, count in counts.items():
+            made = estimate(sums, "uniform", "poststratified", interval=kind, simultaneous=simultaneous)
+            inside = (np.array(made.lower) <= below) & (np.array(made.upper) >= above)
+            count += inside.all() if simultaneous else inside
+    check_coverage({kind: int(count.min()) for kind, count in counts.items()}, runs)

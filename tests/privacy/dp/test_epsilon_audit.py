@@ -22,10 +22,11 @@ X = RANDOM.random((300, 2)).astype(np.float32)
 Y = (X[:, 0] + 0.1 * RANDOM.normal(size=300) > 0.5).astype(int)
 
 
-def counted(kept: slice, seed: int = 0, client: str = "a") -> Report:
+def counted(kept: slice, seed: int = 0, client: str = "a", procedure: str = "fixed") -> Report:
     return certify(
-        lambda batch: (batch[:, 0] > 0.5).astype(int), X[kept], Y[kept], client=client, model_id="m", sigma=0.25, n=200,
-        procedure="fixed", classes=["0", "1"], class_counts=True, seed=seed,
+        lambda batch: (batch[:, 0] > 0.5).astype(int), X[kept], Y[kept], client=client, model_id="m", sigma=0.25,
+        n=32 if procedure == "population" else 200, procedure=procedure, classes=["0", "1"], class_counts=True,
+        seed=seed,
     )  # fmt: skip
 
 
@@ -69,10 +70,10 @@ def attacked(release: Callable[[Report], tuple[np.ndarray, np.ndarray]], without
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.5, 1.0])
-def test_an_attack_on_a_release_does_not_exceed_epsilon(epsilon: float) -> None:
+@pytest.mark.parametrize(("epsilon", "procedure"), [(0.5, "fixed"), (1.0, "fixed"), (1.0, "population")])
+def test_an_attack_on_a_release_does_not_exceed_epsilon(epsilon: float, procedure: str) -> None:
     budget = PrivacyBudget(epsilon=epsilon)
-    with_it, without = counted(slice(None)), counted(slice(1, None))
+    with_it, without = counted(slice(None), procedure=procedure), counted(slice(1, None), procedure=procedure)
     shares = noise_shares(budget, 1, *cells_of(with_it).shape)
 
     def release(report: Report) -> tuple[np.ndarray, np.ndarray]:
@@ -82,7 +83,7 @@ def test_an_attack_on_a_release_does_not_exceed_epsilon(epsilon: float) -> None:
     assert np.abs(cells_of(with_it) - cells_of(without)).sum() == 1
     assert attacked(release, without, with_it) < epsilon
     # Where the noise of all others is drawn anew, as by their places in the data, the same attack succeeds.
-    assert attacked(release, counted(slice(1, None), seed=1), with_it) > epsilon
+    assert attacked(release, counted(slice(1, None), seed=1, procedure=procedure), with_it) > epsilon
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ from fedcert.report.privacy import ALONE, TOGETHER, AddedNoise, PrivacyBudget
 from fedcert.report.request import PrivateSum, Request
 from fedcert.report.sums.algebra import noisy_sums
 from fedcert.secagg.vectors import VectorLayout
+from right_answers import FIVE
 from secure_sums import private_request
 
 dp.enable_features("contrib")
@@ -122,6 +123,53 @@ def test_each_example_is_in_one_cell() -> None:
         assert cells[:, 1 + radius :].sum(axis=1).tolist() == certified
     with pytest.raises(Refused, match="has no counts per class, on which the noise goes; certify with --class-counts"):
         cells_of(replace(report, class_certified_counts=None))
+
+
+def test_each_example_is_in_the_cell_of_its_right_answers() -> None:
+    report = FIVE.reports(0)[0]
+    cells = cells_of(report)
+    assert cells.shape == (5, 33)
+    assert cells.tolist() == [list(row) for row in report.class_correct_counts or ()]
+    assert cells.sum(axis=1).tolist() == list(report.label_counts)
+    with pytest.raises(Refused, match="has no counts per class, on which the noise goes; certify with --class-counts"):
+        cells_of(replace(report, class_correct_counts=None))
+
+
+def test_noise_for_right_answers_is_accounted_for_by_their_cells() -> None:
+    """All 5 x 33 cells and both releases of 5 sizes cost the budget together, at each site alone and in a sum."""
+    reports = FIVE.reports(0)
+    alone = released(reports[0], LOCAL)
+    assert alone.private is not None
+    shares = noise_shares(LOCAL, 1, 5, 33)
+    assert (alone.private.rho, alone.private.variance) == (shares.rho, shares.cells.of_examples)
+    assert np.array(alone.private.cells).shape == (5, 33)
+    assert (sum(alone.correct_counts or ()), alone.certified_counts) == (alone.examples, None)
+    assert Sums.from_json(json.loads(alone.dumps())) == alone
+    layout, _ = private_noise(reports, 1.0, threshold=45)
+    assert layout.length == 5 * 33 + 2 * 5
+    total = np.sum([layout.pack(report) for report in reports], axis=0, dtype=np.uint64)
+    private = layout.sums(total, 60).private
+    assert private is not None
+    shares = noise_shares(PrivacyBudget(epsilon=1.0), layout.fewest_honest, 5, 33)
+    assert (private.rho, private.scale) == (shares.rho, shares.cells.scale)
+    assert private.variance == pytest.approx(60 * shares.cells.of_examples)
+    assert epsilon_of(private.rho, 1e-6) == pytest.approx(1.0, rel=1e-5)
+    clear = sum(cells_of(report) for report in reports)
+    off = (np.array(private.cells) / private.scale - clear).ravel()
+    assert abs(off.std() / private.variance**0.5 - 1) < 0.35
+    assert layout.contribution(reports[0])["cells"] == cells_of(reports[0]).tolist()
+    merged = alone.merged(released(reports[1], LOCAL))
+    assert merged.private is not None
+    assert merged.private.variance == pytest.approx(2 * alone.private.variance)
+    assert sum(merged.correct_counts or ()) == merged.examples
+
+
+def test_a_report_of_other_passes_does_not_enter_a_noisy_sum() -> None:
+    layout, _ = private_noise(FIVE.reports(0), 1.0)
+    other = replace(FIVE, smoothing=replace(FIVE.smoothing, n=16)).reports(0)[0]
+    for step in (layout.pack, layout.contribution):
+        with pytest.raises(Refused, match="^the report of 'client 0' has other smoothing than the private sum is over"):
+            step(other)
 
 
 def test_the_noise_is_a_discrete_gaussian_of_the_variance() -> None:
@@ -267,6 +315,29 @@ def test_an_estimate_from_noisy_sums() -> None:
         what_if(sums, ["uniform"], "blup")
 
 
+def test_an_estimate_of_a_vote_from_noisy_sums() -> None:
+    """Its interval has the truth in it, and is longer than without noise; radii and votes may be chosen afterwards."""
+    reports, truth = FIVE.reports(0), FIVE.truth.mean(axis=0)
+    layout, _ = private_noise(reports, 4.0)
+    sums = layout.sums(np.sum([layout.pack(report) for report in reports], axis=0, dtype=np.uint64), 60)
+    made, clear = estimate(sums), estimate(Sums.of(reports))
+    assert np.abs(np.subtract(made.certified_accuracy, clear.certified_accuracy)).max() < 0.02
+    assert (lengths(made) > lengths(clear)).all()
+    for one in (made, clear, estimate(sums, interval="asymptotic"), estimate(sums, simultaneous=True)):
+        assert (np.array(one.lower) <= truth).all()
+        assert (truth <= np.array(one.upper)).all()
+    assert "With probability at least 0.95, for each radius" in made.guarantee
+    assert "the vote of 11 fresh noisy copies" in made.guarantee
+    assert (made.checks[-1].name, made.details["privacy"]["epsilon"]) == ("privacy noise", 4.0)
+    chosen = estimate(sums, radii=[0.4], votes=31)
+    assert chosen.radii == (0.4,)
+    assert lengths(chosen)[0] > lengths(made)[1]
+    assert what_if(sums, ["uniform"]).targets[0].upper == pytest.approx(made.upper)
+    for method in ("blup", "minimax", "vw"):
+        with pytest.raises(EstimationProblem, match=f"^the method '{method}' does not allow for the noise in these"):
+            estimate(sums, method=method)
+
+
 def test_noise_larger_than_the_counts_leaves_nothing_to_say() -> None:
     sums = released(replace(reports_of(0, "open")[0]), replace(LOCAL, epsilon=0.01))
     with pytest.raises(
@@ -373,6 +444,9 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
         in said
     )
     assert "Each further release of the same examples adds to epsilon." in said
+    Path("votes.json").write_text(FIVE.reports(0)[0].dumps())
+    assert run(["private", "release", "votes.json", "--epsilon", "8", "--dry-run", "--out", "x.json"]) == 0
+    assert "165 counts get noise of standard deviation 0.8" in " ".join(capsys.readouterr().out.split())
     assert run(["estimate", *(f"{index}.sums.json" for index in range(30)), "--json"]) == 0
     made: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert made["clients"] == 30

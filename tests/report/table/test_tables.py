@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from factories import report_document
+from factories import population_document, report_document
 from fedcert import (
     CannotCombine,
     FedcertError,
@@ -360,3 +360,213 @@ def test_what_is_refused_does_not_depend_on_company(tmp_path: Path, changes: dic
                 ],
             )
         )
+
+
+PLAIN_POPULATION = {"design_effect": None, "largest_group": None, "class_correct_counts": None}
+
+
+def population_documents(count: int, **changes: Any) -> list[dict[str, Any]]:
+    """Reports of right answers among four passes, of so many clients."""
+    return [
+        population_document(client=f"site {index:03d}", **{**PLAIN_POPULATION, **changes}) for index in range(count)
+    ]
+
+
+ROWS = [[1, 1, 2, 3, 5], [2, 1, 1, 2, 2]]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"class_correct_counts": ROWS},
+        {"design_effect": [1.75, 1.75, 1.75], "largest_group": 4},
+        {"class_correct_counts": ROWS, "design_effect": [1.75, 1.75, 1.75], "largest_group": 4, "x-ward": "B"},
+        {"samples": None, "created": None, "software": None, "seed": None},
+        {"request": "sha256:" + "cd" * 32, "time_budget": 2.5},
+        {"seed": "fixed"},
+    ],
+)
+def test_right_answers_in_files_lines_and_parquet_give_one_table(tmp_path: Path, changes: dict[str, Any]) -> None:
+    made = population_documents(20, **changes)
+    reports = [Report.from_json(document) for document in made]
+    expected = Table.of(reports)
+    folder = tmp_path / "single"
+    folder.mkdir()
+    for index, report in enumerate(reports):
+        (folder / f"{index:03d}.json").write_text(report.dumps())
+    file = in_parquet(tmp_path / "all.parquet", made)
+    for source in (folder, in_lines(tmp_path / "all.ndjson", made), file):
+        assert same(load(source).reports, expected)  # type: ignore[arg-type]
+        assert read_reports(source) == tuple(reports)
+    assert expected.outcome_counts.tolist() == [[3, 2, 3, 5, 7]] * 20
+    assert Sums.of(expected) == Sums.of(load(file).reports or ())
+
+
+def test_a_plain_batch_of_right_answers_is_checked_in_bulk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made = population_documents(50, class_correct_counts=ROWS)
+    lines, file = in_lines(tmp_path / "a.ndjson", made), in_parquet(tmp_path / "a.parquet", made)
+    read: list[str] = []
+    whole = Report.from_json.__func__  # type: ignore[attr-defined]
+    monkeypatch.setattr(Report, "from_json", classmethod(lambda cls, *rest: (read.append("one"), whole(cls, *rest))[1]))
+    assert len(load(lines).reports or ()) == 50
+    assert len(read) == 1  # the header's
+    assert len(load(file).reports or ()) == 50
+    assert len(read) == 1
+
+
+POPULATION_DEFECTS: dict[str, dict[str, Any]] = {
+    "negative": {"correct_counts": [-1, 6, 3, 5, 7]},
+    "a negative label": {"label_counts": [-1, 21]},
+    "an example too many": {"correct_counts": [4, 2, 3, 5, 7]},
+    "a count too few": {"correct_counts": [3, 2, 3, 12]},
+    "a count too many": {"correct_counts": [3, 2, 3, 5, 7, 0]},
+    "another number of passes": {"smoothing": {**population_document()["smoothing"], "n": 3}},
+    "no counts": {"correct_counts": []},
+    "a flag": {"correct_counts": [3, True, 4, 5, 7]},
+    "a huge number": {"correct_counts": [2**60, 2, 3, 5, 7]},
+    "beyond any number": {"correct_counts": [10**30, 2, 3, 5, 7]},
+    "the sum": {"label_counts": [2**53, 8]},
+    "a null count": {"correct_counts": [3, None, 3, 5, 7]},
+    "not whole": {"correct_counts": [3, 1.5, 3.5, 5, 7]},
+    "abstained": {"abstained": 0},
+    "CERTIFY's counts too": {"certified_counts": [18, 10, 3]},
+    "CERTIFY's rows too": {"class_certified_counts": [[11, 7, 3], [7, 3, 0]]},
+    "null for CERTIFY's counts": {"certified_counts": None},
+    "null": {"correct_counts": None},
+    "rows that do not add up": {"class_correct_counts": [[2, 0, 2, 3, 5], [2, 1, 1, 2, 2]]},
+    "rows above the labels": {"class_correct_counts": [[1, 1, 2, 3, 6], [2, 1, 1, 2, 1]]},
+    "ragged rows": {"class_correct_counts": [[1, 1, 2, 3, 5], [2, 1, 5]]},
+    "a huge cell": {"class_correct_counts": [[2**62, 2**62, 2**62, 2**62, 12], [2, 1, 1, 2, 2]]},
+    "a group": {"largest_group": 99},
+}
+
+
+@pytest.mark.parametrize("name", POPULATION_DEFECTS)
+@pytest.mark.parametrize("place", [0, 7])
+def test_a_broken_line_among_right_answers_is_named_as_if_it_were_alone(tmp_path: Path, name: str, place: int) -> None:
+    made = population_documents(20)
+    made[place] |= POPULATION_DEFECTS[name]
+    path = in_lines(tmp_path / "all.ndjson", made)
+    with pytest.raises(FedcertError) as alone:
+        Report.from_json(made[place], f"{path}, line {place + 1}")
+    with pytest.raises(InvalidValue) as among:
+        load(path)
+    assert str(among.value) == str(alone.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in POPULATION_DEFECTS
+        if name
+        not in ("a flag", "not whole", "beyond any number", "null for CERTIFY's counts", "another number of passes")
+    ],
+)
+def test_a_broken_row_of_right_answers_in_parquet_is_named(tmp_path: Path, name: str) -> None:
+    made = population_documents(20)
+    path = in_parquet(tmp_path / "all.parquet", made)
+    whole = parquet.read_table(path)
+    rows = whole.to_pylist()
+    rows[7] |= POPULATION_DEFECTS[name]
+    parquet.write_table(arrow.Table.from_pylist(rows, schema=_loose(whole.schema)), path)
+    with pytest.raises(FedcertError) as alone:
+        Report.from_json(made[7] | POPULATION_DEFECTS[name], f"{path}, row 8")
+    with pytest.raises(InvalidValue) as among:
+        load(path)
+    assert str(among.value) == str(alone.value)
+
+
+def test_passes_of_rows_that_differ_are_refused(tmp_path: Path) -> None:
+    """A column of n may say for each row what the header says for all, and no row may say otherwise."""
+    path = in_parquet(tmp_path / "all.parquet", population_documents(20))
+    whole = parquet.read_table(path)
+    rows = whole.to_pylist()
+    rows[7] |= {"n": 3}
+    parquet.write_table(arrow.Table.from_pylist(rows, schema=whole.schema), path)
+    with pytest.raises(InvalidValue, match=r"row 8: correct_counts must be 4 counts, as n is 3: from none to all"):
+        load(path)
+    rows[7] |= {"correct_counts": [3, 2, 3, 12]}
+    parquet.write_table(arrow.Table.from_pylist(rows, schema=whole.schema), path)
+    with pytest.raises(CannotCombine, match=r"'site 007' has n 3 where the rest has 4"):
+        load(path)
+    for name, wrong in (("n0", 100), ("failure_probability", 0.001)):
+        rows[7] = {**rows[6], "client": "site 007", name: wrong}
+        parquet.write_table(arrow.Table.from_pylist(rows, schema=whole.schema), path)
+        with pytest.raises(InvalidValue, match=rf"row 8: smoothing\.{name} must be left out \(null\) with the popul"):
+            load(path)
+
+
+@pytest.mark.parametrize("kind", ["certify", "population"])
+def test_a_table_without_the_procedures_counts_says_so(tmp_path: Path, kind: str) -> None:
+    made = documents(9) if kind == "certify" else population_documents(9)
+    name = "certified_counts" if kind == "certify" else "correct_counts"
+    path = in_parquet(tmp_path / "a.parquet", made)
+    whole = parquet.read_table(path)
+    assert set(whole.schema.names) >= {"certified_counts", "correct_counts"}
+    parquet.write_table(whole.drop([name]), path)
+    with pytest.raises(InvalidValue, match=rf"row 1: {name} must be a list of 1 to .*, but is missing"):
+        load(path)
+    others = [
+        "correct_counts",
+        "class_correct_counts",
+        "class_certified_counts",
+        "abstained",
+        "n",
+        "n0",
+        "certified_counts",
+    ]
+    parquet.write_table(whole.drop([other for other in others if other != name]), path)
+    table = (
+        Table.of([Report.from_json({**document, "abstained": None}) for document in made])
+        if kind == "certify"
+        else (Table.of([Report.from_json(document) for document in made]))
+    )
+    assert same(load(path).reports, table)  # type: ignore[arg-type]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.data())
+def test_bulk_and_single_reading_of_right_answers_agree_on_anything(data: st.DataObject) -> None:
+    """Counts drawn at random, mostly near the rules' limits: both ways take them, or both refuse in the same words."""
+    made = population_documents(12)
+    rarely = st.sampled_from([0] * 40 + [1, -1])
+    discloses = data.draw(st.booleans())
+    for document in made:
+        cells = np.array(
+            data.draw(st.lists(st.lists(st.integers(0, 6), min_size=5, max_size=5), min_size=2, max_size=2))
+        )
+        document["label_counts"] = [int(count) + data.draw(rarely) for count in cells.sum(axis=1)]
+        document["correct_counts"] = [int(count) + data.draw(rarely) for count in cells.sum(axis=0)]
+        cells[0, 0] += data.draw(rarely)
+        document["class_correct_counts"] = cells.tolist() if discloses else None
+    pieces = [(f"line {index}", document) for index, document in enumerate(made)]
+
+    def told(read: Callable[[], Table]) -> Any:
+        try:
+            return read()
+        except InvalidValue as error:
+            return str(error)
+
+    bulk = told(lambda: next(tables_of(pieces)))
+    single = told(lambda: Table.of([Report.from_json(document, place) for place, document in pieces]))
+    assert same(bulk, single) if isinstance(bulk, Table) and isinstance(single, Table) else bulk == single
+
+
+def test_a_null_where_a_field_may_only_be_left_out_is_refused_in_any_company(tmp_path: Path) -> None:
+    made = documents(20)
+    made[11] |= {"correct_counts": None}
+    with pytest.raises(InvalidValue, match=r"line 12: correct_counts must be a list of .*, but is null"):
+        load(in_lines(tmp_path / "a.ndjson", made))
+
+
+def test_tables_of_both_kinds_are_refused(tmp_path: Path) -> None:
+    in_parquet(tmp_path / "a.parquet", documents(10))
+    in_parquet(tmp_path / "b.parquet", [one | {"client": f"x{n}"} for n, one in enumerate(population_documents(3))])
+    with pytest.raises(
+        CannotCombine, match=r"^CERTIFY's counts and population certificates cannot be combined: 'x0 and"
+    ):
+        load(tmp_path)
+    with pytest.raises(CannotCombine, match=r"^CERTIFY's counts and population certificates cannot be combined"):
+        load(in_lines(tmp_path / "c.ndjson", [*documents(10), population_document(client="odd", **PLAIN_POPULATION)]))

@@ -22,13 +22,16 @@ from fedcert.estimation.method_comparison import forms_for_page
 from fedcert.estimation.methods.registry import METHODS
 from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.settings import Settings
-from fedcert.report import Sums
+from fedcert.report import Report, Sums
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.packing import as_script, packed, packed_evaluator
 from fedcert.show.page.rendering import rendered
 from fedcert.show.sentences import at_radius, default_radius, verdict
+from population_drawing import drawn_population
 
 REPORTS = drawn_reports(6, 3, 5, seed=1)
+POPULATION = drawn_population(6, 3, seed=1)
+BOTH_KINDS = pytest.mark.parametrize("reports", [REPORTS, POPULATION], ids=["CERTIFY", "population"])
 
 
 def contents_of(source: object, method: str = "auto", **changes: Any) -> Contents:
@@ -36,8 +39,8 @@ def contents_of(source: object, method: str = "auto", **changes: Any) -> Content
     return Contents.of_clients(prepared, estimate_of(prepared, "uniform", method))
 
 
-def page(**changes: Any) -> str:
-    return rendered(contents_of(REPORTS, **changes))
+def page(reports: object = REPORTS, **changes: Any) -> str:
+    return rendered(contents_of(reports, **changes))
 
 
 def data_in(text: str) -> dict[str, object]:
@@ -65,8 +68,9 @@ def test_only_its_own_script_and_style_may_do_anything() -> None:
     assert "eval(" not in text
 
 
-def test_the_answer_is_there_without_the_script() -> None:
-    text, made = page(), fedcert.estimate(REPORTS)
+@BOTH_KINDS
+def test_the_answer_is_there_without_the_script(reports: list[Report]) -> None:
+    text, made = page(reports), fedcert.estimate(reports)
     assert html.escape(at_radius(made, default_radius(made))) in text
     assert html.escape(verdict(made)[1]) in text
 
@@ -79,15 +83,70 @@ def test_data_cannot_leave_its_script_tag() -> None:
         as_script(float("nan"))
 
 
-def test_all_methods_are_compared_or_their_absence_explained() -> None:
-    contents = contents_of(REPORTS)
+@BOTH_KINDS
+def test_all_methods_are_compared_or_their_absence_explained(reports: list[Report]) -> None:
+    contents = contents_of(reports)
     named = {one.method for one in contents.estimates} | set(contents.failed)
     assert named == {"auto", *(name for name, method in METHODS.items() if method.compared)}
     assert "no report has counts per class" in contents.failed["poststratified"]
     assert set(contents.evaluators) == {"blup"}
-    sums = contents_of(Sums.of(REPORTS))
+    sums = contents_of(Sums.of(reports))
     assert set(sums.failed) == {"ap", "ga", "poststratified"}
     assert sums.contributors is None
+
+
+@pytest.mark.parametrize(("settings", "votes"), [({}, 11), ({"votes": 31, "radii": (0.0, 0.3)}, 31)])
+def test_a_population_page_has_votes_and_no_largest_radius(settings: dict[str, Any], votes: int) -> None:
+    data = data_in(page(POPULATION, **settings))
+    assert (data["votes"], data["largest_radius"]) == (votes, None)
+    smoothing = data["smoothing"]
+    assert isinstance(smoothing, dict)
+    assert smoothing["votes"] == 11
+    assert not {"n0", "failure_probability"} & set(smoothing)
+    assert data_in(page())["votes"] is None
+
+
+@pytest.mark.parametrize(
+    ("tells", "settings", "at_once"),
+    [(1.0, {}, False), (0.0, {"simultaneous": True}, True), (0.5, {"votes": 31}, True)],
+)
+def test_of_the_upper_end_a_page_carries_what_the_lower_one_has_not(
+    tells: float, settings: dict[str, Any], at_once: bool
+) -> None:
+    contents = contents_of(drawn_population(20, 4, seed=2, tells=tells), **settings)
+    forms = contents.evaluators[contents.method]
+    assert forms.vote is not None
+    assert forms.vote.at_once == at_once
+    assert forms.failure_probability == 0
+    assert (forms.by_class, forms.by_client) == (None, None)
+    vote = packed_evaluator(forms)["vote"]
+    assert set(vote["lower"]) == {"low", "width", "settings", "by_class", "by_client", "client_effects"}
+    kind = "by_class" if tells == 1 else "by_client"
+    assert set(vote["upper"]) == {"low", "width", kind}
+    assert set(vote["upper"][kind]) == ({"certified"} if tells == 1 else {"labels_certified", "class_accuracy"})
+
+
+@pytest.mark.parametrize(("settings", "without"), [({}, True), ({"votes": 31}, False)])
+def test_where_clients_differ_quantiles_for_all_radii_are_simulated_unless_the_error_is_shared(
+    settings: dict[str, Any], without: bool
+) -> None:
+    reports = drawn_population(20, 4, 3, seed=2, tells=1.0, differ=0.8)
+    forms = contents_of(reports, simultaneous=True, **settings).evaluators["poststratified"]
+    assert forms.vote is not None
+    assert forms.vote.lower.client_effects is not None
+    assert (forms.no_interval is not None and "its quantiles are simulated" in forms.no_interval) == without
+
+
+def test_classes_of_both_ends_are_the_same_but_for_their_counts() -> None:
+    """What the script takes from the lower end for the upper one is what the upper one has."""
+    forms = contents_of(drawn_population(20, 4, seed=2)).evaluators["blup"].vote
+    assert forms is not None
+    lower, upper = forms.lower.by_client, forms.upper.by_client
+    assert lower is not None
+    assert upper is not None
+    for name, value in vars(lower).items():
+        if name not in ("labels_certified", "class_accuracy", "client_cells"):
+            np.testing.assert_array_equal(value, getattr(upper, name))
 
 
 def test_very_many_classes_leave_other_mixes_to_the_command() -> None:
@@ -96,6 +155,13 @@ def test_very_many_classes_leave_other_mixes_to_the_command() -> None:
     assert contents.evaluators == {}
     assert contents.no_evaluator is not None
     assert "fedcert what-if" in contents.no_evaluator
+
+
+@BOTH_KINDS
+def test_estimates_alone_make_a_page(reports: list[Report]) -> None:
+    first = fedcert.estimate(reports)
+    text = rendered(Contents.of_estimates([first, fedcert.estimate(reports, method="vw")]))
+    assert data_in(text)["votes"] == first.votes
 
 
 def test_estimates_on_one_page_belong_together() -> None:

@@ -85,7 +85,7 @@ def _limits(radii: Sequence[float]) -> tuple[float, float]:
 
 def _mark_cap(axes: Any, estimate: Estimate) -> None:
     start, end = _limits(estimate.radii)
-    if start < estimate.largest_radius < end:
+    if estimate.largest_radius is not None and start < estimate.largest_radius < end:
         axes.axvspan(estimate.largest_radius, end, color="0.92", zorder=0)
         axes.text(
             estimate.largest_radius, 0.98, " beyond what n samples\n can certify", va="top", fontsize=8, color="0.4"

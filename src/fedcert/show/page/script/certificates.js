@@ -19,7 +19,7 @@ function aboutOthers({ votes }) {
   return votes ? ABOUT_CERTIFY : aboutPopulation(null);
 }
 
-function reachOf({ votes, largest_radius: largest, radii }) {
+function radiiInWords({ votes, largest_radius: largest, radii }) {
   if (votes) return `An answer is by ${votedBy(votes)}. `;
   const digits = Number(largest.toPrecision(4));  // as many as a caption needs
   return largest < radii[radii.length - 1] ? `No radius above ${digits} can be certified with these samples. ` : `The largest radius that these samples can certify is ${digits}. `;

@@ -61,7 +61,7 @@ function captionFor(shown) {
   if (worst) {
     caption.push(element("p", {}, `If each of the ${counted(worst.clients)} missing clients held up to ${counted(worst.examples_each)} examples, of whatever kind: between ${percent(worst.lower[view.radius])} and ${percent(worst.upper[view.radius])} at this radius.`));
   }
-  caption.push(element("p", {}, band, reachOf(data), "Click on the curve, or move the slider, to pick a radius."));
+  caption.push(element("p", {}, band, radiiInWords(data), "Click on the curve, or move the slider, to pick a radius."));
   return caption;
 }
 
