@@ -100,9 +100,9 @@ def test_function_torch_and_onnx_count_the_same(tmp_path: Path, n: int) -> None:
         assert as_document(counted(plan(n), classifier)) == as_document(expected)
     report = expected.report
     assert report.samples == 60 * n
-    assert len(report.outcome_counts) == n + 1
-    assert sum(report.outcome_counts) == 60
-    assert np.bincount(correct(expected), minlength=n + 1).tolist() == list(report.outcome_counts)
+    assert len(report.procedure_counts) == n + 1
+    assert sum(report.procedure_counts) == 60
+    assert np.bincount(correct(expected), minlength=n + 1).tolist() == list(report.procedure_counts)
     assert report.abstained is report.certified_counts is report.class_correct_counts is None
 
 
@@ -342,7 +342,7 @@ def test_every_groups_and_lattice_are_as_in_certify() -> None:
     assert grouped.report.design_effect == pytest.approx(((9 + 1 + 56**2) / 60,) * len(grouped.report.radii))
     assert grouped.report.largest_group == 56
     assert correct(grouped) == whole.tolist()
-    assert np.sum(grouped.report.class_correct_counts or (), axis=0).tolist() == list(grouped.report.outcome_counts)
+    assert np.sum(grouped.report.class_correct_counts or (), axis=0).tolist() == list(grouped.report.procedure_counts)
     steps = (np.round(X * 255) / 255).astype(np.float32)
     exact = counted(plan(200, smoothing={"lattice": 255}), x=steps)
     free = counted(plan(200), x=steps)
@@ -376,7 +376,7 @@ def test_the_public_function_and_a_request_give_the_same() -> None:
     assert answer.request == asked.digest
     assert answer.class_correct_counts == own.class_correct_counts
     other = certify(scores, X, Y, sigma=SIGMA, procedure="population", n=7, votes=3, **settings)
-    assert (other.smoothing.votes, len(other.outcome_counts)) == (3, 8)
+    assert (other.smoothing.votes, len(other.procedure_counts)) == (3, 8)
     for wrong, words in (
         ({"n0": 100}, "n0 must be left out .* which selects no class"),
         ({"failure_probability": 0.01}, "failure_probability must be left out"),

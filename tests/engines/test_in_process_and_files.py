@@ -39,7 +39,7 @@ def answered(name: str, request: Request) -> Report:
 
 
 def counts(report: Report) -> tuple[object, ...]:
-    return (report.label_counts, report.outcome_counts, report.class_outcome_counts, report.abstained)
+    return (report.label_counts, report.procedure_counts, report.class_procedure_counts, report.abstained)
 
 
 @pytest.mark.parametrize("procedure", SMOOTHINGS)

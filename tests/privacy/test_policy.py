@@ -162,8 +162,8 @@ def test_counts_per_class_do_not_leave_over_an_engine_against_the_rules(procedur
         "trouble": "this site's policy lets counts per class out in private sums only; leave --class-counts out",
     }
     report = Report.from_json(json.loads(replied(False)["report"]))
-    assert (report.class_outcome_counts, report.examples) == (None, 12)
-    assert len(report.outcome_counts) == (21 if procedure == "population" else 2)
+    assert (report.class_procedure_counts, report.examples) == (None, 12)
+    assert len(report.procedure_counts) == (21 if procedure == "population" else 2)
 
 
 def test_certify_fails_closed_before_any_work(

@@ -282,18 +282,18 @@ def test_settings_of_population_certificates_are_implied() -> None:
 
 def test_a_report_of_right_answers_says_what_it_counts_and_nothing_of_certify() -> None:
     report = Report.from_json(population_document())
-    assert report.outcome_counts == report.correct_counts == (3, 2, 3, 5, 7)
-    assert report.class_outcome_counts == report.class_correct_counts
+    assert report.procedure_counts == report.correct_counts == (3, 2, 3, 5, 7)
+    assert report.class_procedure_counts == report.class_correct_counts
     assert {"certified_counts", "class_certified_counts", "abstained"}.isdisjoint(report.to_json())
     with pytest.raises(
         AttributeError, match="population certificates have no certified counts: fedcert.estimate makes"
     ):
         _ = report.certified_accuracy
     closed = Report.from_json(population_document(class_correct_counts=None))
-    assert closed.class_outcome_counts is None
+    assert closed.class_procedure_counts is None
     assert "class_correct_counts" not in closed.to_json()
     certify = Report.from_json(report_document())
-    assert certify.outcome_counts == certify.certified_counts
+    assert certify.procedure_counts == certify.certified_counts
     assert {"correct_counts", "class_correct_counts"}.isdisjoint(certify.to_json())
 
 

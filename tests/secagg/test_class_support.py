@@ -95,7 +95,7 @@ def test_classes_that_few_hold_are_not_in_the_sums(ask: Callable[..., Request], 
     for name in TOTALS if moments else TOTALS[:3]:
         assert getattr(sums, name) == getattr(clear, name), name
     assert sums.by_class is not None
-    assert not any(sums.by_class.outcome_counts[2])
+    assert not any(sums.by_class.procedure_counts[2])
     made = estimate_from_sums(sums, request, {}, None, "poststratified")
     check = next(check for check in made.checks if check.name == "missing classes")
     assert check.sentence.startswith("Fewer than 3 clients, if any, have test examples of 'yak'")

@@ -22,7 +22,7 @@ def recovered(sums: Sums, sites: int, generator: np.random.Generator) -> np.ndar
     """
     moments = sums.moments
     assert moments is not None
-    cross = np.array(moments.labels_outcomes, dtype=np.float64)
+    cross = np.array(moments.labels_entries, dtype=np.float64)
     products = np.block([[np.array(moments.labels_labels), cross], [cross.T, np.array(moments.correct_correct)]])
     values, vectors = np.linalg.eigh(products / moments.scale)
     factor, pairs = vectors[:, -sites:] * np.sqrt(values[-sites:]), np.triu_indices(sites, 1)
@@ -60,4 +60,4 @@ def test_moments_over_five_sites_give_their_histograms_away() -> None:
     assert sums is not None
     assert sums.moments is not None
     counts = {tuple(row) for row in recovered(sums, SITES, generator).tolist()}
-    assert counts == {(*report.label_counts, *report.outcome_counts) for report in own.values()}
+    assert counts == {(*report.label_counts, *report.procedure_counts) for report in own.values()}

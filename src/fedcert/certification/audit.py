@@ -22,7 +22,8 @@ from fedcert.errors import CallError, DataProblem, ModelProblem
 from fedcert.report import Report
 
 _COUNTED = (
-    "label_counts", "outcome_counts", "class_outcome_counts", "abstained", "design_effect", "largest_group", "samples",
+    "label_counts", "procedure_counts", "class_procedure_counts", "abstained", "design_effect", "largest_group",
+    "samples",
 )  # fmt: skip
 """What a report says of its certificates."""
 
@@ -98,7 +99,7 @@ def audit_report(
         )
     plan = CertificationPlan(
         report.client, report.smoothing, report.radii, report.classes, every=every, request=report.request,
-        class_counts=report.class_outcome_counts is not None,
+        class_counts=report.class_procedure_counts is not None,
     )  # fmt: skip
     kept = None if examples is None else _checked(read_examples(examples), plan, report, data, seed)
     only = None if kept is None else _sampled(kept, sample)

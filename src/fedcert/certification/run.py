@@ -53,9 +53,11 @@ def certify(
     The noise is added to `x` as it is given, so a normalisation layer belongs inside the model; sigma
     and the radii are in the units of `x`. Typical inputs are in [0, 1].
 
-    Guarantee: each certificate (an example counted at radius r) is wrong with probability at most
+    Guarantee: with CERTIFY, each certificate (an example counted at radius r) is wrong with probability at most
     `failure_probability` over the noise: then the smoothed classifier predicts the true label everywhere
-    within L2 distance r. It is about the smoothed classifier, not about the base network.
+    within L2 distance r. It is about the smoothed classifier, not about the base network. With the population
+    procedure, an example's right answers are binomial with its probability of a right answer under noise, from which
+    `estimate` proves what the vote of a few noisy copies keeps on average over a population.
 
     Args:
         model: a torch module, the path of an ONNX file, or any callable from a float32 batch to scores
@@ -68,11 +70,12 @@ def certify(
         sigma: standard deviation of the noise.
         request: a coordinator's request to answer; it then says sigma, n0, n, failure probability,
             radii and classes, and which model.
-        n0: samples that select a class (100 where None).
-        n: samples that bound its probability: the most of them (10,000 where None), or all of them with the fixed
-            procedure (1,000 where None).
-        failure_probability: of each certificate (0.001 where None).
-        radii: increasing radii (0 to 1 in steps of 0.05 where None).
+        n0: CERTIFY: samples that select a class (100 where None).
+        n: noisy passes of each example with population certificates (32 where None); with CERTIFY samples that bound
+            the class's probability: the most of them (10,000 where None), or all with the fixed procedure (1,000).
+        failure_probability: CERTIFY: of each certificate (0.001 where None).
+        radii: increasing radii; where None, 0 to 2 sigma in 20 steps with population certificates, and 0 to 1 in steps
+            of 0.05 with CERTIFY.
         classes: class names in the order of the model's outputs.
         class_counts: disclose counts per class too, which reveals more.
         every: certify one example in so many only.
@@ -86,9 +89,11 @@ def certify(
         batch_size: samples per call of the model.
         model_id: name of a bare callable.
         noise: "gaussian" (radii in L2; where None), "uniform" (radii in L1), or another registered one.
-        procedure: "sequential" (no more samples than the radii need; where None) or "fixed" (n for each example).
+        procedure: "population" (counts right answers, for averages over examples), or CERTIFY for single examples:
+            "sequential" (no more samples than the radii need; where None) or "fixed" (n for each example).
         tolerance: sequential: about the most certified accuracy that giving up on examples may cost at any radius
             (0.005 where None).
+        votes: population: noisy copies that vote on an answer of the deployed classifier (11 where None).
         precision: "float32", "tf32" or "bfloat16": the certificate is about the model as it ran. Where None, "bfloat16"
             for a torch module on a GPU that computes in it, and "float32" elsewhere.
         compile: whether torch is to compile the model; where it pays, if None.

@@ -102,12 +102,14 @@ class SamplingPolicy:
             radii: increasing radii.
             step: samples that are drawn at a time.
         """
-        perturbation, failure = perturbation_of(smoothing), smoothing.failure_probability
+        perturbation, n0, failure = perturbation_of(smoothing), smoothing.n0, smoothing.failure_probability
+        assert n0 is not None  # noqa: S101 (CERTIFY's settings have both)
+        assert failure is not None  # noqa: S101
         if smoothing.procedure == "fixed":
             looks = LookSchedule((smoothing.n,), (failure,))
-            return cls(smoothing.n0, looks, perturbation, tuple(radii), 0.0, skips_wrong=False)
+            return cls(n0, looks, perturbation, tuple(radii), 0.0, skips_wrong=False)
         looks = LookSchedule.of(smoothing.n, failure, step)
-        return cls(smoothing.n0, looks, perturbation, tuple(radii), smoothing.tolerance or 0.0, skips_wrong=True)
+        return cls(n0, looks, perturbation, tuple(radii), smoothing.tolerance or 0.0, skips_wrong=True)
 
     @property
     def n(self) -> int:

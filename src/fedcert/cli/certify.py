@@ -28,7 +28,7 @@ from fedcert.privacy.policy import Policy, read_policy
 from fedcert.report import Report, Request, check_writable, read_record, write_whole
 from fedcert.report.fields import CLASSES, FIXED_SEED
 from fedcert.report.noises import noise_choices
-from fedcert.show.terminal import report_table
+from fedcert.show.terminal import report_lines
 
 if TYPE_CHECKING:
     from fedcert.privacy.keys.identity import Identity
@@ -44,9 +44,9 @@ def certify(
     request: Annotated[Path | None, Option(help="The coordinator's request file.")] = None,
     weights: Annotated[Path | None, Option(help="Weights for the factory's module (.safetensors).")] = None,
     sigma: Annotated[float | None, Option(help="Standard deviation of the noise, in the units of the inputs.")] = None,
-    n0: Annotated[int | None, Option(help="Samples that select a class. [default: 100]")] = None,
+    n0: options.SelectionSamples = None,
     n: options.Samples = None,
-    failure_probability: Annotated[float | None, Option(help="Of each certificate. [default: 0.001]")] = None,
+    failure_probability: options.FailureProbability = None,
     radii: options.Radii = None,
     classes: options.ClassFile = None,
     class_counts: options.ReportClassCounts = False,
@@ -59,10 +59,9 @@ def certify(
     batch_size: Annotated[int | None, Option(help="Samples per call of the model. [default: found by itself]")] = None,
     model_id: Annotated[str | None, Option(help="Name of a model that is a bare callable.")] = None,
     noise: Annotated[str | None, options.RegistryOption(lambda: f"{noise_choices()}. [default: gaussian]")] = None,
-    procedure: Annotated[
-        str | None, Option(help="sequential, or fixed (always n samples). [default: sequential]")
-    ] = None,
+    procedure: options.Procedure = None,
     tolerance: options.Tolerance = None,
+    votes: options.Votes = None,
     precision: Annotated[
         str | None,
         Option(help="float32, tf32 or bfloat16. [default: bfloat16 on a GPU that has it, else float32]"),
@@ -85,7 +84,7 @@ def certify(
     """Certify a model on this client's own test data; the report holds counts and nothing else."""
     given = {
         "sigma": sigma, "n0": n0, "n": n, "failure_probability": failure_probability, "noise": noise,
-        "procedure": procedure, "tolerance": tolerance, "precision": precision, "lattice": lattice,
+        "procedure": procedure, "tolerance": tolerance, "votes": votes, "precision": precision, "lattice": lattice,
         "radii": radii_of(radii),
         "classes": None if classes is None else names_in(classes, CLASSES, "classes"),
     }  # fmt: skip
@@ -224,14 +223,8 @@ def _summary(report: Report, out: Path, stays: bool) -> None:
     if not report.examples:
         print_result(f"{report.client} has no examples; its report says so. Wrote {out}.")
         return
-    print_result(
-        f"{report.client}: {report.certified_accuracy[0]:.1%} of {report.examples} examples are predicted right "
-        f"and certified to radius {report.radii[0]:g}."
-    )
-    print_result(report_table(report))
-    cap = report.smoothing.largest_radius
-    if cap < report.radii[-1]:
-        print_result(f"Radii above {cap:.3f} are beyond what n = {report.smoothing.n} samples can certify.")
+    for line in report_lines(report):
+        print_result(line)
     if stays:
         print_result(f"Wrote {out}, which stays here. Next: fedcert private join {out} …")
     else:

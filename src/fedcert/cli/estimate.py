@@ -11,8 +11,9 @@ from typer import Option
 
 from fedcert.cli import options
 from fedcert.cli.console import print_json, print_result, working
-from fedcert.cli.inputs import files_among, from_options
+from fedcert.cli.inputs import files_among, from_options, radii_of
 from fedcert.errors import EstimationProblem, require
+from fedcert.estimation.clients.readings import own_curve
 from fedcert.estimation.compare import compare
 from fedcert.estimation.estimate import estimate_of
 from fedcert.estimation.files import weights_path, write_estimate
@@ -23,7 +24,16 @@ from fedcert.report import LoadedReports, Report, check_compatible, check_writab
 from fedcert.show.figures import FORMATS, plot
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import SUFFIXES, write_page
-from fedcert.show.sentences import at_radius, class_intervals, default_radius, method_of, share, verdict
+from fedcert.show.sentences import (
+    about_the_vote,
+    accuracy_of,
+    at_radius,
+    class_intervals,
+    default_radius,
+    method_of,
+    share,
+    verdict,
+)
 from fedcert.show.terminal import check_lines, class_table, curve_table, error_table, weight_table
 
 
@@ -49,6 +59,8 @@ def estimate(
         bool, Option(help="Show the curve of each class too; its interval is for a class named beforehand.")
     ] = False,
     all_classes: options.AllClasses = False,
+    votes: options.OtherVotes = None,
+    radii: options.OtherRadii = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Estimate the certified accuracy of a target population from the clients' reports."""
@@ -56,15 +68,16 @@ def estimate(
     check_outputs(inputs, out, figure, page)
     with working("reading reports"):
         loaded = load(reports)
-    true = _truth(truth, loaded).certified_accuracy if truth is not None else None
+    target_report = _truth(truth, loaded) if truth is not None else None
     settings = from_options(
         Settings, subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed, confidence=confidence,
         interval=interval, simultaneous=simultaneous, target_examples=target_examples, non_negative=non_negative,
-        screen=screen, all_classes=all_classes,
+        screen=screen, all_classes=all_classes, votes=votes, radii=radii_of(radii),
     )  # fmt: skip
     with working("estimating"):
         prepared = PreparedClients.of(clients_of(loaded), settings)
         result = estimate_of(prepared, target, method)
+    true = None if target_report is None else own_curve(target_report, votes, radii_of(radii))
     if true is not None:
         errors = compare(result.certified_accuracy, true)
         result = replace(result, details={**result.details, "comparison": errors.to_json()}, comparison=errors)
@@ -122,12 +135,14 @@ def _between(result: Estimate) -> str:
 def show_estimate(result: Estimate, true: Sequence[float] | None = None, by_class: bool = False) -> None:
     """Print an estimate: the conclusion, the curve, what it rests on."""
     print_result(
-        f"Estimated certified accuracy of the target '{result.target.name}' by {method_of(result)}: "
+        f"Estimated {accuracy_of(result)} of the target '{result.target.name}' by {method_of(result)}: "
         f"{result.certified_accuracy[0]:.1%} at radius {result.radii[0]:g}{_between(result)} "
         f"({result.clients} client{'s' if result.clients != 1 else ''}, {result.examples} examples)."
     )
     if len(result.radii) > 1:
         print_result(at_radius(result, default_radius(result)))
+    if result.votes is not None:
+        print_result(about_the_vote(result.votes))
     print_result(verdict(result)[1])
     print_result(curve_table([result], true))
     if result.comparison is not None:

@@ -17,7 +17,7 @@ from fedcert.privacy.policy import read_policy
 from fedcert.report import DEFAULT_RADII, Report, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES
 from fedcert.report.provenance import provenance
-from fedcert.show.terminal import report_table
+from fedcert.show.terminal import own_table
 
 
 def import_log(
@@ -56,6 +56,6 @@ def import_log(
     )
     read_policy(policy).check_report(report.examples, class_counts)
     write_whole(out, report.dumps())
-    print_result(f"{report.client}: {report.examples} examples of {log}, of which {report.certified_counts[0]} count.")
-    print_result(report_table(report))
+    print_result(f"{report.client}: {report.examples} examples of {log}, of which {report.procedure_counts[0]} count.")
+    print_result(own_table(report, report.certified_accuracy))
     print_result(f"Wrote {out}.")

@@ -16,6 +16,7 @@ from typer.models import ArgumentInfo, OptionInfo
 from fedcert._schema.registry import alternatives
 from fedcert.estimation.intervals.registry import INTERVALS
 from fedcert.estimation.methods.registry import AUTO, class_curve_methods, method_names, recommended
+from fedcert.report.smoothing import DEFAULT_PROCEDURE, DEFAULT_SAMPLES, DEFAULT_VOTES
 
 
 class _WordedWhenShown:
@@ -86,7 +87,10 @@ PageFile = Annotated[Path | None, Option(help="A page to write (.html), see 'fed
 
 Client = Annotated[str, Option(help="The client's name, unique in its federation.")]
 Sigma = Annotated[float, Option(help="Standard deviation of the noise, in the units of the inputs.")]
-Radii = Annotated[str | None, Option(help="0,0.25,0.5 or first:last:step. [default: 0:1:0.05]")]
+Radii = Annotated[
+    str | None,
+    Option(help="0,0.25,0.5 or first:last:step. [default: 0 to 2 sigma in 20 steps (population); 0:1:0.05 (CERTIFY)]"),
+]
 ClassFile = Annotated[Path | None, Option(help="File of class names in index order (.txt or .json).")]
 ReportClassCounts = Annotated[bool, Option(help="Tell counts per class too: more precise, reveals more.")]
 Tolerance = Annotated[float | None, Option(help="Sequential: what giving up may cost at a radius. [default: 0.005]")]
@@ -94,7 +98,29 @@ Lattice = Annotated[
     int | None,
     Option(help="Inputs are multiples of 1/this, and noise is exact on them; 0: none. [default: 255 for 8-bit images]"),
 ]
-Samples = Annotated[int | None, Option(help="The most samples for each example. [default: 10000; fixed: 1000]")]
+Samples = Annotated[
+    int | None,
+    Option(
+        help="Noisy passes of each example (population), or the most samples (CERTIFY). "
+        f"[default: {', '.join(f'{name} {count}' for name, count in DEFAULT_SAMPLES.items())}]"
+    ),
+]
+Procedure = Annotated[
+    str | None,
+    Option(
+        help="population (averages, by a vote), or CERTIFY for single examples: sequential, fixed. "
+        f"[default: {DEFAULT_PROCEDURE}]"
+    ),
+]
+SelectionSamples = Annotated[int | None, Option(help="CERTIFY: samples that select a class. [default: 100]")]
+FailureProbability = Annotated[float | None, Option(help="CERTIFY: of each certificate. [default: 0.001]")]
+Votes = Annotated[
+    int | None, Option(help=f"Population: noisy copies that vote on an answer; odd. [default: {DEFAULT_VOTES}]")
+]
+OtherVotes = Annotated[
+    int | None, Option(help="Population: noisy copies that vote on an answer; odd. [default: the request's]")
+]
+OtherRadii = Annotated[str | None, Option(help="Population: 0,0.1,0.2 or first:last:step. [default: the request's]")]
 PolicyFile = Annotated[Path | None, Option(help="This site's rules about what leaves it (.json).")]
 Device = Annotated[str, Option(help="auto, cpu, cuda, cuda:1, …")]
 TimeBudget = Annotated[str | None, Option(help="Stop in time with a smaller report: 90s, 45m, 3h.")]

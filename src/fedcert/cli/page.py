@@ -12,7 +12,7 @@ from fedcert._files.documents import kind_of, read_documents
 from fedcert._files.paths import kind_of_path
 from fedcert.cli import options
 from fedcert.cli.console import print_result, working
-from fedcert.cli.inputs import files_among, from_options, text_of
+from fedcert.cli.inputs import files_among, from_options, radii_of, text_of
 from fedcert.errors import CallError
 from fedcert.estimation.estimate import estimate_of
 from fedcert.estimation.prepared import PreparedClients, clients_of
@@ -41,6 +41,8 @@ def page(
     seed: Annotated[int, Option(help="Of the draws (ap, ga).")] = 0,
     screen: options.Screen = False,
     all_classes: options.AllClasses = False,
+    votes: options.OtherVotes = None,
+    radii: options.OtherRadii = None,
 ) -> None:
     """Write a page to read, to try other class mixes on and to pass on: one HTML file that works offline."""
     check_writable(out, SUFFIXES, [*files, *files_among(target)])
@@ -50,13 +52,14 @@ def page(
             target=(target, "uniform"), method=(method, "auto"), confidence=(confidence, 0.95), seed=(seed, 0),
             interval=(interval, "finite-sample"), simultaneous=(simultaneous, False),
             target_examples=(target_examples, None), screen=(screen, False),
-            all_classes=(all_classes, False),
+            all_classes=(all_classes, False), votes=(votes, None), radii=(radii, None),
         )  # fmt: skip
         contents = Contents.of_estimates(estimates)
     else:
         settings = from_options(
             Settings, seed=seed, confidence=confidence, interval=interval, simultaneous=simultaneous,
-            target_examples=target_examples, screen=screen, all_classes=all_classes,
+            target_examples=target_examples, screen=screen, all_classes=all_classes, votes=votes,
+            radii=radii_of(radii),
         )  # fmt: skip
         with working("reading and estimating"):
             prepared = PreparedClients.of(clients_of(load(files)), settings)

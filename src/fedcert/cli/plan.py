@@ -21,6 +21,10 @@ from fedcert.cli.inputs import option
 from fedcert.errors import InvalidValue
 from fedcert.estimation.plan import AccuracyPlan, PrecisionPlan, plan_precision
 from fedcert.estimation.target import distribution_of, target_of
+from fedcert.population.passes import farthest_ratio
+from fedcert.population.tables import SHIPPED_PASSES
+from fedcert.report.smoothing import DEFAULT_VOTES, MOST_VOTES, Odd
+from fedcert.show.sentences import copies_of
 from fedcert.show.terminal import printable
 
 _HISTOGRAMS = MappingOf(
@@ -37,6 +41,7 @@ def plan(
     target: options.TargetMix = "uniform",
     confidence: options.Confidence = 0.95,
     half_length: Annotated[float | None, Option(help="A half-length to reach.")] = None,
+    votes: options.Votes = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Say what an estimate could reach, from label histograms alone, before anyone certifies."""
@@ -48,10 +53,15 @@ def plan(
         classes = tuple(sorted({name for row in counts.values() for name in row}))
         wanted = target_of(target, classes)
         precision = plan_precision(counts, distribution_of(wanted, classes), classes, confidence, half_length)
+    voting = option("--votes", Odd(least=1, most=MOST_VOTES), DEFAULT_VOTES if votes is None else votes)
+    with working("looking at designs"):
+        reached = {n: farthest_ratio("gaussian", n, voting) for n in SHIPPED_PASSES}
     if as_json:
-        print_json({key: _finite(value) for key, value in asdict(precision).items()})
+        passes = {str(n): ratio for n, ratio in reached.items()}
+        print_json({key: _finite(value) for key, value in asdict(precision).items()} | {"passes": passes})
     else:
         _show(precision, confidence, half_length)
+        _show_passes(reached, voting)
 
 
 def _read(path: Path) -> Mapping[str, Mapping[str, int]]:
@@ -88,6 +98,16 @@ def _show_accuracies(rows: tuple[AccuracyPlan, ...]) -> None:
         f"{longest.class_half_length / max(longest.class_least_half_length, _TINY):.1f} times the information bound at "
         f"{longest.accuracy:.0%}: with many examples, no valid interval is shorter than that on average."
     )
+
+
+def _show_passes(reached: Mapping[int, float], votes: int) -> None:
+    print_result(f"Noisy passes of each example, for population certificates of {copies_of(votes)}:")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("passes (--n)", justify="right")
+    table.add_column("enough up to radius", justify="right")
+    for passes, ratio in reached.items():
+        table.add_row(str(passes), f"{ratio:g} sigma")
+    print_result(table)
 
 
 def _show(precision: PrecisionPlan, confidence: float, wanted: float | None) -> None:

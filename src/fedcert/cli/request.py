@@ -17,13 +17,14 @@ from fedcert.cli.signing import keys_in, signed_by
 from fedcert.errors import CallError, preview
 from fedcert.estimation.target import target_of
 from fedcert.privacy.policy import MIN_CLIENTS_FOR_MOMENTS
-from fedcert.report import DEFAULT_RADII, Release, Request, Smoothing, check_writable, write_whole
+from fedcert.report import Release, Request, Smoothing, check_writable, write_whole
 from fedcert.report.fields import CLASSES, ROSTER
 from fedcert.report.noises import noise_choices
 from fedcert.report.privacy import TOGETHER, PrivacyBudget
 from fedcert.report.request import PrivateSum
 from fedcert.rounds import make_request
 from fedcert.secagg.threshold import default_threshold
+from fedcert.show.sentences import request_lines
 
 
 def request(
@@ -32,12 +33,13 @@ def request(
     out: Annotated[Path, Option(help="The request file to write (.json).")],
     model: Annotated[Path | None, Option(help="The model, for its digest: an .onnx or .safetensors file.")] = None,
     model_id: Annotated[str | None, Option(help="The model's digest or name, instead of --model.")] = None,
-    n0: Annotated[int, Option(help="Samples that select a class.")] = 100,
+    n0: options.SelectionSamples = None,
     n: options.Samples = None,
-    failure_probability: Annotated[float, Option(help="Of each certificate.")] = 0.001,
+    failure_probability: options.FailureProbability = None,
     noise: Annotated[str, options.RegistryOption(lambda: f"{noise_choices('radii in ', 'in ')}.")] = "gaussian",
-    procedure: Annotated[str, Option(help="sequential, or fixed (always n samples).")] = "sequential",
+    procedure: options.Procedure = None,
     tolerance: options.Tolerance = None,
+    votes: options.Votes = None,
     precision: Annotated[str, Option(help="float32, tf32 or bfloat16.")] = "float32",
     lattice: Annotated[
         int | None,
@@ -89,22 +91,18 @@ def request(
     private_sum = _private(
         clients, private, threshold, moments=moments, spread=spread, fewest_holders=fewest_holders, budget=budget
     )
+    given = {
+        "n0": n0, "n": n, "failure_probability": failure_probability, "noise": noise, "procedure": procedure,
+        "tolerance": tolerance, "votes": votes, "precision": precision, "lattice": lattice,
+    }  # fmt: skip
+    smoothing = from_options(
+        Smoothing.defaults, sigma=sigma, **{name: value for name, value in given.items() if value is not None}
+    )
     unsigned = from_options(
         make_request,
         model=digest_of_file(model) if model is not None else option("--model-id", ModelName(), model_id),
-        smoothing=from_options(
-            Smoothing.defaults,
-            sigma=sigma,
-            n0=n0,
-            failure_probability=failure_probability,
-            noise=noise,
-            procedure=procedure,
-            tolerance=tolerance,
-            precision=precision,
-            lattice=lattice,
-            **({} if n is None else {"n": n}),
-        ),
-        radii=radii_of(radii) or DEFAULT_RADII,
+        smoothing=smoothing,
+        radii=radii_of(radii) or smoothing.default_radii,
         classes=names,
         target=target_of(target, names) if target is not None else None,
         roster=clients,
@@ -126,7 +124,8 @@ def _show(written: Request, out: Path) -> None:
     model = written.model if len(written.model) <= 20 else f"{written.model[:19]}…"
     smoothing = written.smoothing
     print_result(f"Wrote {out}: asks {recipients} to certify {model} with sigma {smoothing.sigma:g}.")
-    print_result(f"These settings can certify radii up to {smoothing.largest_radius:.3f}.")
+    for line in request_lines(written):
+        print_result(line)
     print_result(precision_sentence(smoothing.precision))
     certify = f"fedcert certify MODEL DATA --request {out.name} --client NAME --out report.json"
     if written.private is None:

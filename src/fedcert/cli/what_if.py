@@ -12,14 +12,14 @@ from typer import Option
 from fedcert._files.paths import check_readable
 from fedcert.cli import options
 from fedcert.cli.console import print_json, print_result, working
-from fedcert.cli.inputs import files_among, from_options
+from fedcert.cli.inputs import files_among, from_options, radii_of
 from fedcert.errors import CallError, InvalidValue
 from fedcert.estimation.estimate import what_if_of
 from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import WhatIf
 from fedcert.estimation.settings import Settings
 from fedcert.report import check_writable, load, read_documents, write_whole
-from fedcert.show.sentences import share
+from fedcert.show.sentences import accuracy_of, share
 from fedcert.show.terminal import target_table
 
 _FORMATS = (".json", ".csv")
@@ -39,6 +39,8 @@ def what_if(
     interval: options.IntervalName = "finite-sample",
     simultaneous: options.Simultaneous = False,
     target_examples: options.TargetExamples = None,
+    votes: options.OtherVotes = None,
+    radii: options.OtherRadii = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Estimate the certified accuracy of many target populations at once."""
@@ -52,8 +54,9 @@ def what_if(
     if not wanted:
         raise CallError("there are no targets; give --target or --targets")
     settings = from_options(
-        Settings, confidence=confidence, interval=interval, simultaneous=simultaneous, target_examples=target_examples
-    )
+        Settings, confidence=confidence, interval=interval, simultaneous=simultaneous,
+        target_examples=target_examples, votes=votes, radii=radii_of(radii),
+    )  # fmt: skip
     with working("reading and estimating"):
         result = what_if_of(PreparedClients.of(clients_of(load(reports)), settings), wanted, method)
     if out is not None:
@@ -62,12 +65,16 @@ def what_if(
         print_json(result)
         return
     print_result(
-        f"Certified accuracy of {len(result.targets)} targets by {result.method.upper()}, each with its "
+        f"{_capital(accuracy_of(result))} of {len(result.targets)} targets by {result.method.upper()}, each with its "
         f"interval of confidence {share(result.confidence)} ({result.clients} clients, {result.examples} examples)."
     )
     print_result(target_table(result))
     if out is not None:
         print_result(f"Wrote {out}.")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _in_file(path: Path) -> dict[str, object]:

@@ -79,7 +79,7 @@ def _report_reply(certified: Callable[[], Report], policy: Policy | None) -> Rep
             )
         report = certified()
         if policy is not None:
-            policy.check_report(report.examples, report.class_outcome_counts is not None)
+            policy.check_report(report.examples, report.class_procedure_counts is not None)
     except Exception as error:  # noqa: BLE001 (the server is to know at once, whatever went wrong)
         return {"trouble": str(error) if isinstance(error, FedcertError) else f"{type(error).__name__}: {error}"}
     return {"report": report.dumps()}

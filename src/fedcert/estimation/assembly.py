@@ -118,7 +118,7 @@ def assemble_what_if(prepared: PreparedClients, method: Method, targets: Sequenc
         checks=(
             checks.same_settings(clients),
             checks.label_shift(prepared.shift_test, True),
-            _radii_in_reach(prepared),
+            _radii_check(prepared),
         ),
         votes=None if prepared.vote is None else prepared.vote.readings.votes,
         clients=clients.count,
@@ -188,7 +188,7 @@ def _checks(prepared: PreparedClients, evaluation: MixEstimate, reached: _Reache
         passed.append(checks.influence(clients, point.weights))
     if interval is not None and interval.contradicted:
         passed.append(checks.consistency())
-    passed.append(_radii_in_reach(prepared))
+    passed.append(_radii_check(prepared))
     if (seeds := checks.secret_seeds(whole)) is not None:
         passed.append(seeds)
     if isinstance(clients, AggregatedClients) and clients.sums.private is not None:
@@ -196,14 +196,14 @@ def _checks(prepared: PreparedClients, evaluation: MixEstimate, reached: _Reache
     return passed
 
 
-def _radii_in_reach(prepared: PreparedClients) -> Check:
+def _radii_check(prepared: PreparedClients) -> Check:
     """Whether the samples are enough for the radii."""
     if prepared.vote is None:
         return checks.certifiable_radii(prepared.clients)
     readings, clients = prepared.vote.readings, prepared.clients
     upper = clients.read(Reading(readings.radii, np.array([design.upper for design in readings.designs])))
     left_open = (upper.certified - clients.certified) / examples(clients)
-    return checks.passes_in_reach(clients.smoothing, readings.votes, readings.radii, left_open)
+    return checks.enough_passes(clients.smoothing, readings.votes, readings.radii, left_open)
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def check_comparable(estimates: Sequence[Estimate]) -> None:
     """
     first = estimates[0]
     for other in estimates[1:]:
-        for name in ("model", "classes", "radii", "smoothing"):
+        for name in ("model", "classes", "radii", "smoothing", "votes"):
             if getattr(other, name) != getattr(first, name):
                 raise CallError(
                     f"estimates side by side must have the same {name}, but those by {first.method} and {other.method} "

@@ -145,7 +145,7 @@ def _expected(
         clients=names, classes=classes, radii=tuple(map(float, range(len(accuracies)))), label_counts=labels,
         certified_counts=cells.sum(axis=1), model="", smoothing=smoothing,
         has_class_counts=np.ones(len(labels), dtype=np.bool_), class_rows=cells, same_settings=True,
-        max_radius_range=(smoothing.largest_radius,) * 2, excluded={},
+        max_radius_range=(smoothing.largest_radius or 0.0,) * 2, excluded={},
     )  # fmt: skip
 
 

@@ -24,6 +24,14 @@ from fedcert.report.fields import RADII
 PAPER_SIGMA = 0.1**0.5
 """The paper's N(0, 0.1), read as a variance: the reading under which all of its radii can be certified."""
 
+PAPER_PROCEDURE = "sequential"
+"""CERTIFY, which the paper's certified accuracy is made of; no more samples than its radii need."""
+
+
+def paper_smoothing(**given: Any) -> Smoothing:
+    """The paper's certification: CERTIFY with its sigma, but for the settings that are given."""
+    return Smoothing.defaults(**{"sigma": PAPER_SIGMA, "procedure": PAPER_PROCEDURE, **given})
+
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(Checked):
@@ -48,12 +56,19 @@ class Experiment(Checked):
     train_share: float = defaulting(Number(above=0, below=1), 0.8)
     seed: int = defaulting(Whole(), 0)
     training: Training = field(default_factory=Training)
-    smoothing: Smoothing = field(default_factory=lambda: Smoothing.defaults(PAPER_SIGMA))
+    smoothing: Smoothing = field(default_factory=lambda: paper_smoothing())
     radii: tuple[float, ...] = defaulting(RADII, DEFAULT_RADII)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         partition_of(self.partition)
+        if self.smoothing.is_population:
+            raise InvalidValue(
+                "smoothing.procedure",
+                "'sequential' or 'fixed', since experiments have certificates of single examples (right answers are "
+                "counted beside them)",
+                self.smoothing.procedure,
+            )
 
     @classmethod
     def of(cls, given: dict[str, Any], precision: str = "float32") -> Experiment:
@@ -68,7 +83,7 @@ class Experiment(Checked):
         """
         _check_names(given, cls, "")
         training = _within(given, "training", Training, Training, bfloat16=precision == "bfloat16")
-        smoothing = _within(given, "smoothing", Smoothing, Smoothing.defaults, sigma=PAPER_SIGMA, precision=precision)
+        smoothing = _within(given, "smoothing", Smoothing, paper_smoothing, precision=precision)
         return cls(**{**given, "training": training, "smoothing": smoothing})
 
     def to_tables(self) -> dict[str, Any]:

@@ -34,7 +34,7 @@ DESIGNED_PASSES = 400
 loses as much as it does with 400: 0.15 points up to 3σ with 11 votes, and up to 2σ with 101."""
 _GIVEN_UP = 3e-4
 """Of the programme's best mean, what less variance may cost: a thirtieth of a point, with which 32 passes lose 1.1 and
-1.4 points at 2σ on two networks (docs/benchmarks.md). A tenth costs 0.4 points more there, and saves 5% of the noise."""
+1.4 points at 2σ on two networks (docs/benchmarks.md). A tenth costs 0.4 points more, and saves 5% of the noise."""
 _PRIOR = ((0.5, 1.0, 1.0), (0.25, 0.5, 0.5), (0.25, 5.0, 1.0))
 """Weights and parameters of Beta distributions: a mixture over p that suits all networks tried, since a design that is
 best for one of them is hardly better for it. What is proven does not depend on it."""

@@ -11,6 +11,8 @@ LADDER = (*SHIPPED_PASSES, 128, 200, 400)
 one and a half or twice."""
 TOLERANCE = 0.005
 """What a design may lose: half a point, less than the interval of 10,000 examples has on either side."""
+_FARTHEST = 3.0
+"""Radii beyond so many sigma are not looked at: hundreds of passes lose points there."""
 _STEP, _ROUNDING = 0.1, 1e-9
 """Radii are rounded up to tenths of sigma, which shipped designs have. Quotients of decimals are off by far less than
 the second number."""
@@ -45,3 +47,28 @@ def passes_needed(noise: str, votes: int, ratio: float, tolerance: float = TOLER
         if design.loss <= tolerance:
             return n
     return None
+
+
+def farthest_ratio(noise: str, n: int, votes: int, tolerance: float = TOLERANCE) -> float:
+    """The largest radius, in tenths of sigma, up to which a number of passes loses no more than a tolerance.
+
+    Radii from 0 to 3 sigma are tried in turn, up to the first at which more is lost; see `passes_needed`.
+
+    Args:
+        noise: the name of a noise whose shift is known.
+        n: noisy passes of each example.
+        votes: odd.
+        tolerance: what may be lost, as a share of the examples.
+
+    Examples:
+        >>> farthest_ratio("gaussian", 16, 11) < farthest_ratio("gaussian", 32, 11) < farthest_ratio("gaussian", 64, 11)
+        True
+    """
+    farthest = 0.0
+    for step in range(1, round(_FARTHEST / _STEP) + 1):
+        ratio = round(step * _STEP, 1)
+        (design,) = designs_for(noise, n, votes, [ratio])
+        if design.loss > tolerance:
+            break
+        farthest = ratio
+    return farthest

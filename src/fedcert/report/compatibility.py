@@ -45,7 +45,7 @@ def check_compatible(values: Sequence[Combinable]) -> None:
     Raises:
         CannotCombine: some differ from the rest; all of those are named.
     """
-    _check_one_kind(values)
+    _check_kinds(values)
     differences: list[str] = []
     traits = [_traits_of(value) for value in values]
     for trait in traits[0]:
@@ -64,7 +64,7 @@ def check_compatible(values: Sequence[Combinable]) -> None:
         )
 
 
-def _check_one_kind(values: Sequence[Combinable]) -> None:
+def _check_kinds(values: Sequence[Combinable]) -> None:
     """Check that CERTIFY's counts are not mixed with those of population certificates.
 
     Raises:

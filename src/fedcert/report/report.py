@@ -95,14 +95,14 @@ class Report(TableRow):
         return sum(self.label_counts)
 
     @property
-    def outcome_counts(self) -> tuple[int, ...]:
+    def procedure_counts(self) -> tuple[int, ...]:
         """What was counted: certified examples at each radius, or examples by right answers among n."""
         counts = self.correct_counts if self.smoothing.is_population else self.certified_counts
         assert counts is not None  # noqa: S101 (a rule of reports)
         return counts
 
     @property
-    def class_outcome_counts(self) -> tuple[tuple[int, ...], ...] | None:
+    def class_procedure_counts(self) -> tuple[tuple[int, ...], ...] | None:
         """The same per class; None where the client does not disclose it."""
         return self.class_correct_counts if self.smoothing.is_population else self.class_certified_counts
 
@@ -123,7 +123,7 @@ class Report(TableRow):
         fields.check_same_length("label_counts", self.label_counts, "classes", self.classes)
         if self.examples > LARGEST_COUNT:
             raise InvalidValue("the sum of label_counts", "at most 2^53", self.examples)
-        self._check_outcomes()
+        self._check_entries()
         if self.design_effect is not None:
             fields.check_same_length("design_effect", self.design_effect, "radii", self.radii)
         if self.largest_group is not None and self.largest_group > max(self.examples, 1):
@@ -131,7 +131,7 @@ class Report(TableRow):
         if self.design_effect is not None and self.examples:
             fields.check_design_effect(self.design_effect, self.largest_group, self.examples)
 
-    def _check_outcomes(self) -> None:
+    def _check_entries(self) -> None:
         """Check that the counts are the procedure's, and go with the labels."""
         population = self.smoothing.is_population
         for name in _OF_CERTIFY if population else _OF_POPULATION:
@@ -143,15 +143,15 @@ class Report(TableRow):
             raise InvalidValue(needed, self.field_types()[needed].expected, InvalidValue.MISSING)
         if population:
             fields.check_histogram(
-                "correct_counts", self.outcome_counts, self.smoothing.n, self.examples, "the number of examples"
+                "correct_counts", self.procedure_counts, self.smoothing.n, self.examples, "the number of examples"
             )
             if self.class_correct_counts is not None:
                 fields.check_histogram_rows(
                     "class_correct_counts", self.class_correct_counts, self.smoothing.n, self.label_counts,
-                    self.outcome_counts,
+                    self.procedure_counts,
                 )  # fmt: skip
             return
-        certified = self.outcome_counts
+        certified = self.procedure_counts
         fields.check_same_length("certified_counts", certified, "radii", self.radii)
         fields.check_nonincreasing("certified_counts", certified, self.examples, "the number of examples")
         fields.check_certifiable(self.radii, certified, self.smoothing)

@@ -78,10 +78,10 @@ class ClassSupport:
         """
         if all(self.kept):
             return report
-        rows = report.class_outcome_counts
+        rows = report.class_procedure_counts
         if rows is None:
             raise Refused("classes that few sites hold cannot be left out of a report without counts per class")
-        nothing = (0,) * len(report.outcome_counts)
+        nothing = (0,) * len(report.procedure_counts)
         kept = tuple(row if keep else nothing for row, keep in zip(rows, self.kept, strict=True))
         labels = tuple(count if keep else 0 for count, keep in zip(report.label_counts, self.kept, strict=True))
         counts = counted(report.smoothing, (sum(column) for column in zip(*kept, strict=True)))

@@ -71,7 +71,7 @@ class SecondSum:
         if sums.by_class is None or sums.private is not None:
             raise Refused("errors that allow for clients that differ need exact sums with counts per class")
         reading = named_readings(sums.smoothing, sums.radii).lower if sums.smoothing.is_population else None
-        return cls(sums.by_class.label_counts, sums.by_class.outcome_counts, tuple(map(float, target)), reading)
+        return cls(sums.by_class.label_counts, sums.by_class.procedure_counts, tuple(map(float, target)), reading)
 
     @property
     def purpose(self) -> str:
@@ -99,7 +99,7 @@ class SecondSum:
         Raises:
             Refused: it has no counts per class, or was not in the first sum.
         """
-        if report.class_outcome_counts is None:
+        if report.class_procedure_counts is None:
             raise Refused("the report has no counts per class")
         own = np.array(report.label_counts, dtype=np.float64)
         total = np.array(self.labels, dtype=np.float64)
@@ -109,7 +109,7 @@ class SecondSum:
         pooled = self._certified(self.counts) / examples[:, None]
         share, target = own / examples, np.array(self.target)
         parts = target / (examples * np.sqrt(1 - np.minimum(share, _MOST_LEVERAGE)))
-        rows = self._certified(report.class_outcome_counts)
+        rows = self._certified(report.class_procedure_counts)
         scores = parts @ (rows - own[:, None] * pooled)
         weight = float(target @ share)
         pairs = np.outer(scores, scores)[np.triu_indices(len(scores))]

@@ -104,7 +104,7 @@ class VectorLayout:
         effect = max(effects_or_ones(report.design_effect, report.largest_group, 1))
         if effect > _EFFECTS[-1]:
             raise Refused(f"a design effect above {_EFFECTS[-1]:g} is more than a private sum can tell")
-        rows = report.class_outcome_counts
+        rows = report.class_procedure_counts
         if "class_rows" in self._shapes and rows is None:
             raise Refused(
                 f"the report of {preview(report.client)} has no counts per class, which the private sum is over; "
@@ -114,7 +114,7 @@ class VectorLayout:
             "holding": int(report.examples > 0),
             "labels": report.label_counts,
             "class_rows": rows,
-            self._counted: report.outcome_counts,
+            self._counted: report.procedure_counts,
             "effects": _step(_EFFECTS, effect),
             "groups": _step(_GROUPS, group_bound(report.examples, report.design_effect, report.largest_group)),
         }
@@ -138,12 +138,12 @@ class VectorLayout:
 
     def _products(self, report: Report) -> dict[str, Any]:
         """One client's part of the moments; of symmetric matrices the upper triangle."""
-        labels, counts = (np.array([row], dtype=np.int64) for row in (report.label_counts, report.outcome_counts))
+        labels, counts = (np.array([row], dtype=np.int64) for row in (report.label_counts, report.procedure_counts))
         alone = moments_of(labels, counts, self._is_population)
         assert alone is not None  # noqa: S101 (`most_examples` is checked before)
         parts: dict[str, Any] = {
             "labels_labels": _upper(alone.labels_labels),
-            f"labels_{self._counted}": alone.labels_outcomes,
+            f"labels_{self._counted}": alone.labels_entries,
         }
         if alone.correct_correct is not None:
             return parts | {"correct_correct": _upper(alone.correct_correct)}

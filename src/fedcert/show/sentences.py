@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedcert.estimation.diagnostics.checks import DO_NOT_RELY, LOOK, OK, Check
-from fedcert.estimation.result import Estimate
+from fedcert.estimation.result import Estimate, WhatIf
+from fedcert.population.passes import farthest_ratio
+from fedcert.report import Request
 
 
 def at_radius(estimate: Estimate, index: int = 0) -> str:
@@ -23,10 +25,41 @@ def at_radius(estimate: Estimate, index: int = 0) -> str:
     if estimate.lower is not None and estimate.upper is not None and estimate.confidence is not None:
         ends = f"{100 * estimate.lower[index]:.1f} and {100 * estimate.upper[index]:.1f}"
         between = f" (between {ends}, confidence {share(estimate.confidence)})"
+    about = f"about {100 * accuracy:.1f}{between}"
+    if estimate.votes is not None:
+        who = f"{copies_of(estimate.votes)} is proven to classify {about} right on average"
+        return f"Of 100 examples of the target, {who}, {unchanged}."
+    return f"Of 100 examples of the target, {about} are certified to be classified right, {unchanged}."
+
+
+def copies_of(votes: int) -> str:
+    """What answers, in words."""
+    return "one fresh noisy copy" if votes == 1 else f"the vote of {votes} fresh noisy copies"
+
+
+def accuracy_of(result: Estimate | WhatIf) -> str:
+    """What is estimated, in words."""
+    return "certified accuracy" if result.votes is None else f"proven accuracy of {copies_of(result.votes)}"
+
+
+def about_the_vote(votes: int) -> str:
+    """What a population certificate is about, and what not, in one sentence."""
     return (
-        f"Of 100 examples of the target, about {100 * accuracy:.1f}{between} are certified to be classified right, "
-        f"{unchanged}."
+        f"This is about the population and about answers by {copies_of(votes)} with secret noise (fedcert predict "
+        f"--votes {votes}), not about single images."
     )
+
+
+def request_lines(request: Request) -> list[str]:
+    """What a request's settings can show."""
+    smoothing = request.smoothing
+    if smoothing.votes is None:
+        return [f"These settings can certify radii up to {smoothing.largest_radius:.3f}."]
+    farthest = farthest_ratio(smoothing.noise, smoothing.n, smoothing.votes) * smoothing.sigma
+    return [
+        f"{smoothing.n} noisy passes of each example prove what {copies_of(smoothing.votes)} keeps, on average over "
+        f"the population; they are enough up to about radius {farthest:.3g}.",
+    ]
 
 
 def class_intervals(estimate: Estimate) -> str:

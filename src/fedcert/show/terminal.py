@@ -11,11 +11,12 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from fedcert.estimation.clients.readings import own_curve
 from fedcert.estimation.compare import Comparison
 from fedcert.estimation.result import Estimate, WhatIf
 from fedcert.estimation.weights import heaviest
 from fedcert.report import Report
-from fedcert.show.sentences import method_of
+from fedcert.show.sentences import about_the_vote, copies_of, method_of
 
 _SHOWN_RADII, _SHOWN_INTERVALS = 11, 5
 """Columns of curves and of intervals, which are wider: they fit a terminal of 100 characters."""
@@ -74,7 +75,9 @@ def curve_table(estimates: Sequence[Estimate], truth: Sequence[float] | None = N
         rows.append(("truth", tuple(truth)))
 
     def build(shown: Sequence[int]) -> Table:
-        table = _with_radii("certified accuracy at radius", radii, shown)
+        table = _with_radii(
+            f"{'certified' if estimates[0].votes is None else 'proven'} accuracy at radius", radii, shown
+        )
         for name, curve in rows:
             table.add_row(printable(name), *(f"{curve[index]:.3f}" for index in shown))
         return table
@@ -154,13 +157,37 @@ def check_lines(estimate: Estimate) -> list[Text]:
     ]
 
 
-def report_table(report: Report) -> Fitting:
+def report_lines(report: Report) -> list[str | Fitting]:
+    """A client's own curve, and what it means, line by line."""
+    curve, smoothing = own_curve(report), report.smoothing
+    table = own_table(report, curve)
+    if smoothing.votes is not None:
+        keeps = f"{copies_of(smoothing.votes)} is proven to keep {curve[0]:.1%} at radius {report.radii[0]:g}"
+        passes = f"by {smoothing.n} noisy passes of each of {report.examples} examples"
+        return [
+            f"{report.client}: {passes}, {keeps}, on average.",
+            table,
+            about_the_vote(smoothing.votes),
+        ]
+    certified = f"certified to radius {report.radii[0]:g}"
+    lines: list[str | Fitting] = [
+        f"{report.client}: {curve[0]:.1%} of {report.examples} examples are predicted right and {certified}.",
+        table,
+    ]
+    cap = smoothing.largest_radius
+    if cap is not None and cap < report.radii[-1]:
+        lines.append(f"Radii above {cap:.3f} are beyond what n = {smoothing.n} samples can certify.")
+    return lines
+
+
+def own_table(report: Report, curve: Sequence[float]) -> Fitting:
     """A client's own curve."""
 
     def build(shown: Sequence[int]) -> Table:
         table = _with_radii("radius", report.radii, shown)
-        table.add_row("certified", *(str(report.certified_counts[index]) for index in shown))
-        table.add_row("accuracy", *(f"{report.certified_accuracy[index]:.3f}" for index in shown))
+        if report.certified_counts is not None:
+            table.add_row("certified", *(str(report.certified_counts[index]) for index in shown))
+        table.add_row("accuracy", *(f"{curve[index]:.3f}" for index in shown))
         return table
 
     return Fitting(len(report.radii), _SHOWN_RADII, build)

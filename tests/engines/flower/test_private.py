@@ -333,8 +333,8 @@ def check_simulated(folder: Path, weights: Path, inside: list[str]) -> None:
             _, (x, y) = load_data({"partition-id": number, "num-partitions": len(request.roster or ())})
             own.append(again(net, (x, y), name, request))
     sums, clear = Sums.from_json(json.loads((folder / "run" / "sums.json").read_text())), Sums.of(own)
-    assert (sums.label_counts, sums.outcome_counts) == (clear.label_counts, clear.outcome_counts)
+    assert (sums.label_counts, sums.procedure_counts) == (clear.label_counts, clear.procedure_counts)
     assert sums.contributors == len(inside)
     assert sums.by_class is not None
     assert clear.by_class is not None
-    assert sums.by_class.outcome_counts == clear.by_class.outcome_counts
+    assert sums.by_class.procedure_counts == clear.by_class.procedure_counts

@@ -84,13 +84,13 @@ def test_reports_and_truth_are_what_the_examples_say(trace: Trace) -> None:
     reports = table_of(trace)
     assert len(reports) == 12
     whole = trace.clients.certified(EXPERIMENT.radii).sum(axis=0)
-    assert reports.outcome_counts.sum(axis=0).tolist() == whole.tolist()
+    assert reports.procedure_counts.sum(axis=0).tolist() == whole.tolist()
     assert reports.label_counts.sum(axis=0).tolist() == np.bincount(trace.clients.label).tolist()
     for client in range(12):
         held = trace.clients.client == client
         certified = trace.clients.certified(EXPERIMENT.radii)[held]
         assert reports.clients[client] == f"client-{client:03d}"
-        assert reports.outcome_counts[client].tolist() == certified.sum(axis=0).tolist()
+        assert reports.procedure_counts[client].tolist() == certified.sum(axis=0).tolist()
         for label in range(10):
             of_class = trace.clients.label[held] == label
             assert reports.label_counts[client, label] == of_class.sum()

@@ -137,7 +137,7 @@ def test_sums_of_right_answers_merge_exactly_in_any_order(made: list[Report], da
 def test_sums_of_right_answers_add_up_with_their_moments(made: list[Report]) -> None:
     sums = Sums.of(made)
     assert sums.certified_counts is None
-    assert sums.outcome_counts == sums.correct_counts == tuple(np.sum([each.correct_counts for each in made], axis=0))
+    assert sums.procedure_counts == sums.correct_counts == tuple(np.sum([each.correct_counts for each in made], axis=0))
     assert sums.moments is not None
     labels, counts, products = np.zeros((3, 3)), np.zeros((3, 5)), np.zeros((5, 5))
     for report in made:
@@ -155,7 +155,7 @@ def test_sums_of_right_answers_add_up_with_their_moments(made: list[Report]) -> 
         assert sums.by_class is not None
         rows = np.sum([report.class_correct_counts for report in disclosing], axis=0)
         assert sums.by_class.contributors == len(disclosing)
-        assert sums.by_class.outcome_counts == sums.by_class.correct_counts == tuple(map(tuple, rows.tolist()))
+        assert sums.by_class.procedure_counts == sums.by_class.correct_counts == tuple(map(tuple, rows.tolist()))
         assert sums.by_class.moments == Sums.of(disclosing).moments
 
 

@@ -399,7 +399,7 @@ def test_right_answers_in_files_lines_and_parquet_give_one_table(tmp_path: Path,
     for source in (folder, in_lines(tmp_path / "all.ndjson", made), file):
         assert same(load(source).reports, expected)  # type: ignore[arg-type]
         assert read_reports(source) == tuple(reports)
-    assert expected.outcome_counts.tolist() == [[3, 2, 3, 5, 7]] * 20
+    assert expected.procedure_counts.tolist() == [[3, 2, 3, 5, 7]] * 20
     assert Sums.of(expected) == Sums.of(load(file).reports or ())
 
 

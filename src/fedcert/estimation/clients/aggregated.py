@@ -68,9 +68,9 @@ class AggregatedClients:
         """The same clients with scores as shares of their range, of which class totals are rounded at random."""
         return AggregatedClients(self.sums, reading.as_shares(), side)
 
-    def _scored(self, outcomes: Sequence[Sequence[int]]) -> Floats:
+    def _scored(self, entries: Sequence[Sequence[int]]) -> Floats:
         """Certified examples at each radius, from rows of what was counted."""
-        rows = np.array(outcomes, dtype=np.int64)
+        rows = np.array(entries, dtype=np.int64)
         if self.reading is None:
             return rows.astype(np.float64)
         if self.side is not None and self.sums.noise is None:
@@ -130,7 +130,7 @@ class AggregatedClients:
     @cached_property
     def certified(self) -> Floats:
         """Certified examples per radius."""
-        return np.asarray(self._scored([self.sums.outcome_counts])[0], dtype=np.float64)
+        return np.asarray(self._scored([self.sums.procedure_counts])[0], dtype=np.float64)
 
     @cached_property
     def class_totals(self) -> tuple[Floats, Floats] | None:
@@ -140,7 +140,7 @@ class AggregatedClients:
         totals = self.sums.by_class
         if totals is None or not self.n_with_class_counts:
             return None
-        return np.array(totals.label_counts, dtype=np.float64), self._scored(totals.outcome_counts)
+        return np.array(totals.label_counts, dtype=np.float64), self._scored(totals.procedure_counts)
 
     def _held(self, noisy: NoisyTotals) -> tuple[Floats, Floats] | None:
         """The totals of classes whose size is clearly above the noise; 0 for others, None where there are none."""
@@ -168,7 +168,7 @@ class AggregatedClients:
         sums = self.sums
         if sums.moments is None:
             return None
-        return SufficientStatistics.of_moments(sums.label_counts, sums.outcome_counts, sums.moments, self._scores)
+        return SufficientStatistics.of_moments(sums.label_counts, sums.procedure_counts, sums.moments, self._scores)
 
     @cached_property
     def statistics(self) -> SufficientStatistics | None:
@@ -182,7 +182,7 @@ class AggregatedClients:
         if self.overall_statistics is None or moments is None:
             return self.overall_statistics
         disclosing = SufficientStatistics.of_moments(
-            self.sums.by_class.label_counts, np.sum(self.sums.by_class.outcome_counts, axis=0).tolist(), moments,
+            self.sums.by_class.label_counts, np.sum(self.sums.by_class.procedure_counts, axis=0).tolist(), moments,
             self._scores,
         )  # fmt: skip
         return SufficientStatistics.of_both(self.overall_statistics - disclosing, totals)

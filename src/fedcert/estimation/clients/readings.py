@@ -20,7 +20,7 @@ from fedcert._arrays import Floats
 from fedcert.errors import CallError, preview
 from fedcert.population.design import Design
 from fedcert.population.tables import designs_for
-from fedcert.report import Smoothing
+from fedcert.report import Report, Smoothing
 from fedcert.report.fields import RADIUS_DIGITS
 
 Whole = npt.NDArray[np.int64]
@@ -198,3 +198,21 @@ def rounding_generator(side: str) -> np.random.Generator:
 def named_readings(smoothing: Smoothing, named: tuple[float, ...]) -> VoteReadings:
     """The readings at what the request names."""
     return vote_readings(smoothing, named)
+
+
+def own_curve(report: Report, votes: int | None = None, radii: Sequence[float] | None = None) -> tuple[float, ...]:
+    """The certified accuracy of a client's own examples; with population certificates what is proven of the vote.
+
+    Args:
+        report: the client's.
+        votes, radii: as of an estimate.
+
+    Raises:
+        CallError: radii or votes are chosen for CERTIFY's counts, which cannot be read otherwise.
+    """
+    check_readable_again(report.smoothing, votes, radii)
+    if not report.smoothing.is_population:
+        return report.certified_accuracy
+    readings = vote_readings(report.smoothing, report.radii, votes, radii)
+    means = readings.lower.scores @ np.array(report.procedure_counts) / max(report.examples, 1)
+    return tuple(np.clip(means, 0.0, 1.0).tolist())

@@ -90,7 +90,7 @@ class ReportedClients:
         position = np.cumsum(table.has_class_counts) - 1  # of each disclosing row among them
         occurring = [table.smoothings[index] for index in np.unique(table.settings[order])]
         caps = [smoothing.largest_radius or 0.0 for smoothing in occurring]
-        outcomes, reading = table.outcome_counts[order], None
+        entries, reading = table.procedure_counts[order], None
         if occurring[0].is_population:
             reading = named_readings(occurring[0], table.radii).lower
         return cls(
@@ -98,7 +98,7 @@ class ReportedClients:
             classes=table.classes,
             radii=table.radii,
             label_counts=table.label_counts[order].astype(np.float64),
-            certified_counts=outcomes @ reading.scores.T if reading is not None else outcomes.astype(np.float64),
+            certified_counts=entries @ reading.scores.T if reading is not None else entries.astype(np.float64),
             model=table.model,
             smoothing=joint(occurring),
             has_class_counts=table.has_class_counts[order],
@@ -109,7 +109,7 @@ class ReportedClients:
             design_effects=None if table.design_effects is None else table.design_effects[order],
             largest_groups=None if table.largest_groups is None else table.largest_groups[order],
             fixed_seeds=tuple(sorted(table.fixed_seeds)),
-            correct_counts=outcomes if reading is not None else None,
+            correct_counts=entries if reading is not None else None,
             reading=reading,
         )
 

@@ -167,20 +167,20 @@ class SufficientStatistics:
 
     @classmethod
     def of_moments(
-        cls, labels: Sequence[int], outcomes: Sequence[int], moments: Moments, scores: Floats | None = None
+        cls, labels: Sequence[int], entries: Sequence[int], moments: Moments, scores: Floats | None = None
     ) -> SufficientStatistics:
         """From totals and the moments that sums carry.
 
         Args:
             labels: examples of each class.
-            outcomes: certified examples at each radius, or examples by right answers.
+            entries: certified examples at each radius, or examples by right answers.
             moments: of these clients.
             scores: of right answers, radii x (n + 1), where these are what was counted.
         """
         scale = float(moments.scale)
-        examples, successes = (np.array(counts, dtype=np.float64) for counts in (labels, outcomes))
+        examples, successes = (np.array(counts, dtype=np.float64) for counts in (labels, entries))
         squares, cross = (
-            np.array(sums, dtype=np.float64) / scale for sums in (moments.labels_labels, moments.labels_outcomes)
+            np.array(sums, dtype=np.float64) / scale for sums in (moments.labels_labels, moments.labels_entries)
         )
         rounding = moments.clients / (2 * scale)  # each client's, to whole units
         if scores is None:
@@ -189,6 +189,6 @@ class SufficientStatistics:
             products = np.array(moments.correct_correct, dtype=np.float64) / scale
             certified_squared = np.einsum("rj,jk,rk->r", scores, products, scores)
             successes, cross = scores @ successes, cross @ scores.T
-            rounding *= max(1.0, float(np.abs(scores).sum(axis=1).max()))  # of each outcome's moment
+            rounding *= max(1.0, float(np.abs(scores).sum(axis=1).max()))  # of each entry's moment
         rounding += _FLOATING * float(np.sum(labels))
         return cls(moments.clients, examples, successes, squares, cross, certified_squared, rounding)

@@ -67,6 +67,9 @@ def missing_classes(clients: Clients, target: Floats) -> Check:
 
 def same_settings(clients: Clients) -> Check:
     """Whether all clients drew the same samples at the same failure probability."""
+    if clients.smoothing.is_population:
+        sentence = f"All clients counted right answers among {clients.smoothing.n} noisy passes of each example."
+        return Check("same settings", OK, None, sentence)
     if clients.same_settings:
         sentence = "All clients certified with the same samples and failure probability."
         return Check("same settings", OK, None, sentence)
@@ -202,7 +205,7 @@ def label_shift(test: ShiftTest | None, allowed_for: bool) -> Check:
     return Check("label shift", DO_NOT_RELY, test.probability, sentence)
 
 
-def passes_in_reach(smoothing: Smoothing, votes: int, radii: Sequence[float], left_open: Floats) -> Check:
+def enough_passes(smoothing: Smoothing, votes: int, radii: Sequence[float], left_open: Floats) -> Check:
     """Whether the noisy passes of population certificates are enough for all radii.
 
     Args:

@@ -205,6 +205,6 @@ def _guarantee(clients: Clients, settings: Settings, scope: str, estimand: str, 
         f"With probability {_strength(clients, settings)} {settings.confidence:g}, for {scope}, the interval covers "
         f"the certified accuracy of the target ({estimand}) that CERTIFY is expected to report with these settings; "
         f"and the lower end, which allows for certificates that fail (probability {failure:g} each), is below its true "
-        "robust accuracy. Assumes that every client's examples of a class come from the same distribution as the target's (label shift), and "
-        "independent examples and noise."
+        "robust accuracy. Assumes that every client's examples of a class come from the same distribution as the "
+        "target's (label shift), and independent examples and noise."
     )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedcert.lab.experiment import PAPER_SIGMA, Experiment
+from fedcert.lab.experiment import Experiment, paper_smoothing
 from fedcert.lab.training.settings import Training
-from fedcert.report import Smoothing
 
 METHODS = ("ap", "ga", "vw")
 
@@ -35,7 +34,7 @@ class Setting:
     def experiment(self, rounds: int = 1000, *, on_gpu: bool = False) -> Experiment:
         """The paper's settings for it; on a GPU that has it in bfloat16."""
         training = Training(rounds=rounds, algorithm=self.algorithm, bfloat16=on_gpu)
-        smoothing = Smoothing.defaults(PAPER_SIGMA, precision="bfloat16" if on_gpu else "float32")
+        smoothing = paper_smoothing(precision="bfloat16" if on_gpu else "float32")
         return Experiment(
             network=self.network, data=self.data, partition=self.partition, training=training, smoothing=smoothing
         )

@@ -7,17 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from fedcert.certification.certificate import CertificateTable
 from fedcert.certification.data.local_data import LocalData, parts_of
 from fedcert.certification.dataset_run import certify_dataset
 from fedcert.certification.models.classifiers import classifier_of
 from fedcert.certification.plan import CertificationPlan
 from fedcert.certification.progress import ProgressListener
+from fedcert.lab.accuracy import clean_predictions
 from fedcert.lab.datasets.dataset import Dataset, Images, Labels, as_floats
 from fedcert.lab.experiment import Experiment
 from fedcert.lab.traces.trace import Examples, Trace
 
 _ROWS = 4096
 """Images that are turned into floats together: 50 MB of CIFAR's."""
+_AT_ONCE = 1000
+"""Images in a pass without noise, as in `accuracy`."""
 
 
 def make_trace(
@@ -34,7 +38,8 @@ def make_trace(
     """Certify a network on all clients' test examples and on the data set's test images.
 
     The clients' examples are certified in one go, which keeps a device full; what an example gets depends on its own
-    noise alone.
+    noise alone. Right answers are counted among the samples of selection: they cost no further pass. A last pass, one
+    image each, has no noise.
 
     Args:
         experiment: its settings.
@@ -57,15 +62,24 @@ def make_trace(
     ):
         plan = CertificationPlan(name, experiment.smoothing, experiment.radii, data.classes, seed=experiment.seed)
         journal = None if journals is None else journals / f"{name}.journal"
-        done = certify_dataset(plan, classifier, _local(images, labels, index), listener or ProgressListener(), journal)
+        local = _local(images, labels, index)
+        table = certify_dataset(plan, classifier, local, listener or ProgressListener(), journal).certificates
+        assert isinstance(table, CertificateTable)  # noqa: S101 (experiments certify single examples)
+        assert table.correct is not None  # noqa: S101 (local data has labels)
         splits.append(
             Examples(
                 client=np.full(len(index), -1, np.int32) if client is None else client.astype(np.int32),
                 index=index.astype(np.int32),
                 label=labels[index].astype(np.int32),
-                predicted=done.certificates.selected.astype(np.int32),
-                radius=done.certificates.radius,
-                samples=done.certificates.samples.astype(np.int32),
+                predicted=table.selected.astype(np.int32),
+                radius=table.radius,
+                samples=table.samples.astype(np.int32),
+                correct=table.correct.astype(np.int32),
+                clean=clean_predictions(
+                    network,
+                    (as_floats(images[index[start : start + _AT_ONCE]]) for start in range(0, len(index), _AT_ONCE)),
+                    bfloat16=experiment.smoothing.precision == "bfloat16",
+                ),
             )
         )
     return Trace(experiment, data.classes, classifier.identity, rounds, accuracy, about, *splits)

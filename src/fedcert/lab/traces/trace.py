@@ -23,7 +23,13 @@ _BATCH = 2**16
 _SPLITS = ("client", "target")
 _NUMBERS = ("client", "index", "label", "predicted", "radius", "samples")
 _COLUMNS = ("split", *_NUMBERS)
-_ARROW_TYPES = dict.fromkeys(_NUMBERS, "int32") | {"label": "int16", "predicted": "int16", "radius": "float32"}
+_OPTIONAL = ("correct", "clean")
+"""Columns that traces of earlier versions do not have."""
+_ARROW_TYPES = (
+    dict.fromkeys(_NUMBERS, "int32")
+    | {"label": "int16", "predicted": "int16", "radius": "float32"}
+    | dict.fromkeys(_OPTIONAL, "int16")
+)
 _FACTS = ("experiment", "classes", "model", "rounds", "accuracy", "about")
 """What the metadata says of a trace."""
 
@@ -39,6 +45,8 @@ class Examples:
         predicted: the class that selection chose.
         radius: the certified radius; 0 where nothing is certified.
         samples: noisy samples drawn.
+        correct: how many of the n0 samples of selection were predicted right (K); None in traces of earlier versions.
+        clean: the class predicted without noise; None in traces of earlier versions.
     """
 
     client: npt.NDArray[np.int32]
@@ -47,6 +55,8 @@ class Examples:
     predicted: npt.NDArray[np.int32]
     radius: npt.NDArray[np.float64]
     samples: npt.NDArray[np.int32]
+    correct: npt.NDArray[np.int32] | None = None
+    clean: npt.NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.label)
@@ -85,9 +95,21 @@ class Trace:
     clients: Examples
     target: Examples
 
+    @property
+    def has_correct(self) -> bool:
+        """Whether right answers were counted, for population certificates."""
+        return self.clients.correct is not None and self.target.correct is not None
+
+    @property
+    def passes(self) -> int:
+        """Noisy samples of selection (n0), among which right answers are counted."""
+        n0 = self.experiment.smoothing.n0
+        assert n0 is not None  # noqa: S101 (experiments certify single examples)
+        return n0
+
 
 def write_trace(path: Path, trace: Trace) -> None:
-    """Write a trace, whole or not at all.
+    """Write a trace, whole or not at all; an optional column where both splits have it.
 
     Raises:
         MissingExtra: pyarrow is not installed.
@@ -100,6 +122,8 @@ def write_trace(path: Path, trace: Trace) -> None:
     split = np.repeat(np.arange(2, dtype=np.int8), [len(part) for part in both])
     columns = {"split": arrow.DictionaryArray.from_arrays(arrow.array(split), list(_SPLITS))}
     for name, kind in _ARROW_TYPES.items():
+        if any(getattr(part, name) is None for part in both):
+            continue
         values = np.concatenate([getattr(part, name) for part in both])
         # Six digits keep the file small, and are rounded down: a certificate must not grow.
         columns[name] = arrow.array(_rounded_down(values) if name == "radius" else values, kind)
@@ -141,7 +165,8 @@ def read_trace(path: Path) -> Trace:
         raise DataProblem(f"the trace {display_path(path)} has a column twice; make it anew")
     _check_header(header, path)
     try:
-        values = {name: table[name].combine_chunks() for name in _COLUMNS}
+        present = (*_COLUMNS, *(name for name in _OPTIONAL if name in columns))
+        values = {name: table[name].combine_chunks() for name in present}
         split = np.asarray(values.pop("split").cast(arrow.string()).to_numpy(zero_copy_only=False))
         arrays = {name: value.to_numpy(zero_copy_only=False) for name, value in values.items()}
     except (arrow.ArrowException, ValueError) as error:
@@ -149,7 +174,7 @@ def read_trace(path: Path) -> Trace:
             f"the trace {display_path(path)} cannot be read: {str(error).splitlines()[0][:200]}"
         ) from None
     experiment = _experiment(header["experiment"], path)
-    _check_rows(arrays, split, len(header["classes"]), experiment.clients, path)
+    _check_rows(arrays, split, len(header["classes"]), experiment, path)
     clients, target = (_examples(arrays, split == name) for name in _SPLITS)
     facts = {name: header[name] for name in _FACTS} | {"experiment": experiment, "classes": tuple(header["classes"])}
     return Trace(**facts, clients=clients, target=target)
@@ -194,16 +219,21 @@ def _experiment(given: Any, path: Path) -> Experiment:
         raise error.at(f"the trace {display_path(path)}") from None
 
 
-def _check_rows(arrays: dict[str, Any], split: npt.NDArray[Any], classes: int, clients: int, path: Path) -> None:
+def _check_rows(
+    arrays: dict[str, Any], split: npt.NDArray[Any], classes: int, experiment: Experiment, path: Path
+) -> None:
     kinds = {"radius": "f"}
     whole = all(value.dtype.kind in kinds.get(name, "i") and np.isfinite(value).all() for name, value in arrays.items())
     if not whole or not np.isin(split, _SPLITS).all():
         raise DataProblem(
             f"the trace {display_path(path)} must hold numbers, and the splits client and target; make it anew"
         )
-    inside = all(((arrays[name] >= 0) & (arrays[name] < classes)).all() for name in ("label", "predicted"))
+    limits = dict.fromkeys(("label", "predicted", "clean"), classes) | {"correct": (experiment.smoothing.n0 or 0) + 1}
+    inside = all(
+        ((arrays[name] >= 0) & (arrays[name] < limit)).all() for name, limit in limits.items() if name in arrays
+    )
     held = arrays["client"][split == "client"]
-    inside &= bool(((held >= 0) & (held < clients)).all())
+    inside &= bool(((held >= 0) & (held < experiment.clients)).all())
     if not inside or (arrays["radius"] < 0).any() or (arrays["samples"] < 0).any():
         raise DataProblem(f"the trace {display_path(path)} holds classes or figures out of their range; make it anew")
 

@@ -27,7 +27,7 @@ def cells_of(report: Report) -> Whole:
     Raises:
         Refused: the report has no counts per class.
     """
-    counts = report.class_outcome_counts
+    counts = report.class_procedure_counts
     if counts is None:
         raise Refused(
             f"the report of {preview(report.client)} has no counts per class, on which the noise goes; certify with "

@@ -23,7 +23,7 @@ from fedcert.report.table.columns import Table
 
 def sums_of(table: Table) -> Sums:
     """See `Sums.of`."""
-    labels, outcomes = table.label_counts, table.outcome_counts
+    labels, entries = table.label_counts, table.procedure_counts
     # Clients without examples certified nothing: how they would have is of no interest.
     occurring = table.settings[labels.sum(axis=1) > 0]
     smoothings = [table.smoothings[index] for index in np.unique(occurring)] or list(table.smoothings)
@@ -36,17 +36,17 @@ def sums_of(table: Table) -> Sums:
         contributors=len(table),
         label_counts=tuple(labels.sum(axis=0).tolist()),
         by_class=_class_totals(table) if table.has_class_counts.any() else None,
-        moments=moments_of(labels, outcomes, table.smoothing.is_population),
+        moments=moments_of(labels, entries, table.smoothing.is_population),
         design_effect=None if table.design_effects is None else tuple(table.design_effects.max(axis=0).tolist()),
         largest_group=None if table.largest_groups is None else int(table.largest_groups.max()),
         alike=len(smoothings) == 1,
-        **counted(table.smoothing, outcomes.sum(axis=0).tolist()),
+        **counted(table.smoothing, entries.sum(axis=0).tolist()),
     )
 
 
-def counted(smoothing: Smoothing, outcomes: Iterable[Any]) -> dict[str, Any]:
+def counted(smoothing: Smoothing, entries: Iterable[Any]) -> dict[str, Any]:
     """The field of sums, or of totals per class, that holds what the procedure counts."""
-    return {"correct_counts" if smoothing.is_population else "certified_counts": tuple(outcomes)}
+    return {"correct_counts" if smoothing.is_population else "certified_counts": tuple(entries)}
 
 
 def merged_sums(first: Sums, second: Sums) -> Sums:
@@ -67,7 +67,7 @@ def merged_sums(first: Sums, second: Sums) -> Sums:
         request=first.request if first.request == second.request else None,
         contributors=first.contributors + second.contributors,
         label_counts=added(first.label_counts, second.label_counts),
-        **counted(common, added(first.outcome_counts, second.outcome_counts)),
+        **counted(common, added(first.procedure_counts, second.procedure_counts)),
         by_class=_merged_totals(common, first.by_class, second.by_class),
         moments=merged_moments(first.moments, second.moments),
         design_effect=_larger_effects(both),
@@ -92,11 +92,11 @@ def _larger_effects(both: Sequence[Sums]) -> tuple[float, ...] | None:
 
 def _class_totals(table: Table) -> ClassTotals:
     disclosed = table.has_class_counts
-    labels, outcomes = table.label_counts[disclosed], table.outcome_counts[disclosed]
+    labels, entries = table.label_counts[disclosed], table.procedure_counts[disclosed]
     return ClassTotals(
         contributors=int(disclosed.sum()),
         label_counts=tuple(labels.sum(axis=0).tolist()),
-        moments=moments_of(labels, outcomes, table.smoothing.is_population),
+        moments=moments_of(labels, entries, table.smoothing.is_population),
         **counted(table.smoothing, as_rows(table.class_rows.sum(axis=0, dtype=np.int64))),
     )
 
@@ -108,7 +108,7 @@ def _merged_totals(smoothing: Smoothing, first: ClassTotals | None, second: Clas
         contributors=first.contributors + second.contributors,
         label_counts=added(first.label_counts, second.label_counts),
         moments=merged_moments(first.moments, second.moments),
-        **counted(smoothing, map(added, first.outcome_counts, second.outcome_counts)),
+        **counted(smoothing, map(added, first.procedure_counts, second.procedure_counts)),
     )
 
 
@@ -161,15 +161,15 @@ def noisy_sums(like: Sums, noise: AddedNoise, contributors: int, words: str) -> 
         words: the noise in words.
     """
     cells = np.rint(np.maximum(np.array(noise.cells, dtype=np.float64), 0) / noise.scale).astype(np.int64)
-    labels, outcomes = cells.sum(axis=1), cells
+    labels, entries = cells.sum(axis=1), cells
     if not like.smoothing.is_population:
-        labels, outcomes = counts_of_cells(cells)
-    label_counts, by_class = tuple(labels.tolist()), counted(like.smoothing, as_rows(outcomes))
+        labels, entries = counts_of_cells(cells)
+    label_counts, by_class = tuple(labels.tolist()), counted(like.smoothing, as_rows(entries))
     return replace(
         like,
         contributors=contributors,
         label_counts=label_counts,
-        **counted(like.smoothing, outcomes.sum(axis=0).tolist()),
+        **counted(like.smoothing, entries.sum(axis=0).tolist()),
         by_class=ClassTotals(contributors=contributors, label_counts=label_counts, **by_class),
         moments=None,
         noise=words,

@@ -71,27 +71,27 @@ class Moments(Record):
             raise InvalidValue("labels_certified", "moments of CERTIFY's counts or of right answers, not both", actual)
 
     @property
-    def labels_outcomes(self) -> tuple[tuple[int, ...], ...]:
+    def labels_entries(self) -> tuple[tuple[int, ...], ...]:
         """Σ l kᵀ / n or Σ l hᵀ / n."""
         return self.labels_certified or self.labels_correct or ()
 
-    def check_shape(self, classes: Sequence[str], outcomes: Sequence[int], field: str) -> None:
-        """Check that they are over so many classes and outcomes.
+    def check_shape(self, classes: Sequence[str], entries: Sequence[int], field: str) -> None:
+        """Check that they are over so many classes and entries.
 
         Raises:
             InvalidValue: they are not; `field` is named in the message.
         """
         check_rows(f"{field}.labels_labels", self.labels_labels, ("classes", classes), ("classes", classes))
         if self.certified_squared is not None:
-            radii = ("radii", outcomes)
-            check_rows(f"{field}.labels_certified", self.labels_outcomes, ("classes", classes), radii)
+            radii = ("radii", entries)
+            check_rows(f"{field}.labels_certified", self.labels_entries, ("classes", classes), radii)
             check_same_length(f"{field}.certified_squared", self.certified_squared, *radii)
         elif self.correct_correct is not None:
-            counts = ("correct_counts", outcomes)
-            check_rows(f"{field}.labels_correct", self.labels_outcomes, ("classes", classes), counts)
+            counts = ("correct_counts", entries)
+            check_rows(f"{field}.labels_correct", self.labels_entries, ("classes", classes), counts)
             check_rows(f"{field}.correct_correct", self.correct_correct, counts, counts)
 
-    def check_totals(self, labels: Sequence[int], outcomes: Sequence[int], contributors: int, field: str) -> None:
+    def check_totals(self, labels: Sequence[int], entries: Sequence[int], contributors: int, field: str) -> None:
         """Check that they are moments of such totals, up to the rounding of each client's part.
 
         Raises:
@@ -110,19 +110,19 @@ class Moments(Record):
                     wanted = f"the same as labels_labels[{other}][{index}]"
                     raise InvalidValue(f"{field}.labels_labels[{index}][{other}]", wanted, cell)
         name = "labels_correct" if self.labels_certified is None else "labels_certified"
-        for index, count in enumerate(outcomes):
-            total = sum(row[index] for row in self.labels_outcomes)
+        for index, count in enumerate(entries):
+            total = sum(row[index] for row in self.labels_entries)
             if abs(total - count * self.scale) > most:
                 wanted = f"adding up to {count} in units of 1/scale"
                 raise InvalidValue(f"column {index} of {field}.{name}", wanted, total)
-        self._check_correct(outcomes, field)
+        self._check_correct(entries, field)
 
-    def _check_correct(self, outcomes: Sequence[int], field: str) -> None:
+    def _check_correct(self, entries: Sequence[int], field: str) -> None:
         """Check that the products of right answers are symmetric and add up, each row over a client's examples."""
-        most = (self.clients + 1) * max(len(outcomes), 1)
+        most = (self.clients + 1) * max(len(entries), 1)
         for index, row in enumerate(self.correct_correct or ()):
-            if abs(sum(row) - outcomes[index] * self.scale) > most:
-                wanted = f"adding up to {outcomes[index]} in units of 1/scale"
+            if abs(sum(row) - entries[index] * self.scale) > most:
+                wanted = f"adding up to {entries[index]} in units of 1/scale"
                 raise InvalidValue(f"{field}.correct_correct[{index}]", wanted, sum(row))
             for other, cell in enumerate(row[:index]):
                 if cell != (self.correct_correct or ())[other][index]:
@@ -130,26 +130,26 @@ class Moments(Record):
                     raise InvalidValue(f"{field}.correct_correct[{index}][{other}]", wanted, cell)
 
 
-def moments_of(labels: Counts, outcomes: Counts, population: bool) -> Moments | None:
+def moments_of(labels: Counts, entries: Counts, population: bool) -> Moments | None:
     """The moments of clients; None where so many examples are claimed that whole numbers do not hold them.
 
     Args:
         labels: clients x classes.
-        outcomes: clients x outcomes.
+        entries: clients x entries.
         population: whether these are numbers of right answers, rather than radii.
     """
     if float(labels.sum(dtype=np.float64)) * MOMENT_SCALE > _MOMENT.most:
         return None
     has_examples = labels.sum(axis=1) > 0
-    labels, outcomes = labels[has_examples], outcomes[has_examples]
-    classes, columns = labels.shape[1], outcomes.shape[1]
+    labels, entries = labels[has_examples], entries[has_examples]
+    classes, columns = labels.shape[1], entries.shape[1]
     cells = np.zeros((classes, classes), dtype=np.int64)
     cross = np.zeros((classes, columns), dtype=np.int64)
     square = np.zeros((columns, columns) if population else columns, dtype=np.int64)
     step = max(1, _CELLS_AT_ONCE // max(classes * classes, classes * columns, square.size))
     # Each client is rounded on its own: only then do sums of sums equal the sums of all.
     for start in range(0, len(labels), step):
-        label, count = (part[start : start + step].astype(np.float64) for part in (labels, outcomes))
+        label, count = (part[start : start + step].astype(np.float64) for part in (labels, entries))
         unit = MOMENT_SCALE / label.sum(axis=1)
         cells += _rounded_sum(label[:, :, None] * label[:, None, :] * unit[:, None, None])
         cross += _rounded_sum(label[:, :, None] * count[:, None, :] * unit[:, None, None])
@@ -166,8 +166,8 @@ def moments_from(clients: int, cells: Counts, cross: Counts, square: Counts) -> 
     Args:
         clients: with at least one example.
         cells: of labels and labels.
-        cross: of labels and outcomes.
-        square: of outcomes: squares at each radius, or a matrix of right answers.
+        cross: of labels and entries.
+        square: of entries: squares at each radius, or a matrix of right answers.
     """
     known: dict[str, Any] = {"labels_certified": as_rows(cross), "certified_squared": tuple(square.tolist())}
     if square.ndim == 2:

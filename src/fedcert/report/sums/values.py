@@ -56,7 +56,7 @@ class ClassTotals(Record):
             fields.check_histogram_rows("correct_counts", self.correct_counts, passes, self.label_counts, None)
 
     @property
-    def outcome_counts(self) -> tuple[tuple[int, ...], ...]:
+    def procedure_counts(self) -> tuple[tuple[int, ...], ...]:
         """What was counted, one row per class."""
         return self.certified_counts or self.correct_counts or ()
 
@@ -142,17 +142,17 @@ class Sums(Record):
     created: str | None = optional(Timestamp())
 
     def check_consistency(self) -> None:
-        """Check that all parts speak of the same classes and outcomes, and that counts fit their totals."""
+        """Check that all parts speak of the same classes and entries, and that counts fit their totals."""
         classes, radii = ("classes", self.classes), ("radii", self.radii)
         fields.check_same_length("label_counts", self.label_counts, *classes)
-        self._check_outcomes()
+        self._check_entries()
         if self.by_class is not None:
             self._check_classes(self.by_class)
         if self.moments is not None:
             self._check_kind(self.moments, "moments")
-            self.moments.check_shape(self.classes, self.outcome_counts, "moments")
+            self.moments.check_shape(self.classes, self.procedure_counts, "moments")
             if self.noise is None:
-                self.moments.check_totals(self.label_counts, self.outcome_counts, self.contributors, "moments")
+                self.moments.check_totals(self.label_counts, self.procedure_counts, self.contributors, "moments")
         if self.design_effect is not None:
             fields.check_same_length("design_effect", self.design_effect, *radii)
         if self.spread is not None:
@@ -165,7 +165,7 @@ class Sums(Record):
             if self.noise is None:
                 raise InvalidValue("noise", "words about the noise, as private has figures", None)
 
-    def _check_outcomes(self) -> None:
+    def _check_entries(self) -> None:
         """Check that the counts are the procedure's, and go with the labels."""
         needed, other = ("certified_counts", "correct_counts")[:: -1 if self.smoothing.is_population else 1]
         if getattr(self, needed) is None:
@@ -175,12 +175,12 @@ class Sums(Record):
             raise InvalidValue(other, why, getattr(self, other))
         if self.smoothing.is_population:
             passes = self.smoothing.n
-            fields.check_histogram(needed, self.outcome_counts, passes, self.examples, "the number of examples")
+            fields.check_histogram(needed, self.procedure_counts, passes, self.examples, "the number of examples")
             return
-        fields.check_same_length(needed, self.outcome_counts, "radii", self.radii)
-        fields.check_nonincreasing(needed, self.outcome_counts, self.examples, "the number of examples")
+        fields.check_same_length(needed, self.procedure_counts, "radii", self.radii)
+        fields.check_nonincreasing(needed, self.procedure_counts, self.examples, "the number of examples")
         if self.noise is None:
-            fields.check_certifiable(self.radii, self.outcome_counts, self.smoothing)
+            fields.check_certifiable(self.radii, self.procedure_counts, self.smoothing)
 
     @property
     def _cells(self) -> fields.NamedList:
@@ -195,25 +195,25 @@ class Sums(Record):
             raise InvalidValue(f"by_class.{name}", part.field_types()[name].expected, InvalidValue.MISSING)
         classes = ("classes", self.classes)
         fields.check_same_length("by_class.label_counts", part.label_counts, *classes)
-        columns = (name, self.outcome_counts) if self.smoothing.is_population else ("radii", self.radii)
-        fields.check_rows(f"by_class.{name}", part.outcome_counts, classes, columns)
+        columns = (name, self.procedure_counts) if self.smoothing.is_population else ("radii", self.radii)
+        fields.check_rows(f"by_class.{name}", part.procedure_counts, classes, columns)
         for index, (count, whole) in enumerate(zip(part.label_counts, self.label_counts, strict=True)):
             if count > whole:
                 raise InvalidValue(f"by_class.label_counts[{index}]", f"at most label_counts[{index}] ({whole})", count)
         if part.contributors > self.contributors:
             wanted = f"at most contributors ({self.contributors})"
             raise InvalidValue("by_class.contributors", wanted, part.contributors)
-        outcomes = tuple(sum(column) for column in zip(*part.outcome_counts, strict=True))
+        entries = tuple(sum(column) for column in zip(*part.procedure_counts, strict=True))
         all_classes = part.label_counts == self.label_counts
-        for index, (count, whole) in enumerate(zip(outcomes, self.outcome_counts, strict=True)):
+        for index, (count, whole) in enumerate(zip(entries, self.procedure_counts, strict=True)):
             if self.noise is None and (count > whole or (all_classes and count != whole)):
                 wanted = f"{'' if all_classes else 'at most '}{name}[{index}] ({whole})"
                 raise InvalidValue(f"column {index} of by_class.{name}", f"adding up to {wanted}", count)
         if part.moments is not None:
             self._check_kind(part.moments, "by_class.moments")
-            part.moments.check_shape(self.classes, self.outcome_counts, "by_class.moments")
+            part.moments.check_shape(self.classes, self.procedure_counts, "by_class.moments")
             if self.noise is None:
-                part.moments.check_totals(part.label_counts, outcomes, part.contributors, "by_class.moments")
+                part.moments.check_totals(part.label_counts, entries, part.contributors, "by_class.moments")
 
     def _check_kind(self, moments: Moments, field: str) -> None:
         """Check that moments are of what the procedure counts."""
@@ -222,7 +222,7 @@ class Sums(Record):
             raise InvalidValue(f"{field}.{name}", moments.field_types()[name].expected, InvalidValue.MISSING)
 
     @property
-    def outcome_counts(self) -> tuple[int, ...]:
+    def procedure_counts(self) -> tuple[int, ...]:
         """What was counted: certified examples at each radius, or examples by right answers among n."""
         return self.certified_counts or self.correct_counts or ()
 

@@ -26,9 +26,9 @@ from fedcert.report.table.layout import columns_of
 COLUMNS = columns_of(Report)
 NOTES = tuple(column for column in COLUMNS if not column.counted)
 """Columns that are checked by their types alone."""
-OUTCOME_FIELDS = (("certified_counts", "class_certified_counts"), ("correct_counts", "class_correct_counts"))
+PROCEDURE_FIELDS = (("certified_counts", "class_certified_counts"), ("correct_counts", "class_correct_counts"))
 """What CERTIFY counts, and what population certificates do: overall, and per class."""
-_IN_BULK = ("label_counts", *OUTCOME_FIELDS[0], *OUTCOME_FIELDS[1], "abstained")
+_IN_BULK = ("label_counts", *PROCEDURE_FIELDS[0], *PROCEDURE_FIELDS[1], "abstained")
 ROW_BY_ROW = tuple(column.name for column in COLUMNS if column.counted and column.name not in _IN_BULK)
 """Counted fields whose rules are checked only report by report; few reports have them."""
 _AT_ONCE = 4096
@@ -50,31 +50,31 @@ class CountColumns:
 
     Attributes:
         labels: examples, rows x classes.
-        outcomes: rows x outcomes, see `Table`.
-        class_rows: rows x classes x outcomes; None where no row discloses them.
+        entries: rows x entries, see `Table`.
+        class_rows: rows x classes x entries; None where no row discloses them.
         abstained: right selections that were not certified, one per row; None where no row says.
     """
 
     labels: Counts
-    outcomes: Counts
+    entries: Counts
     class_rows: Counts | None = None
     abstained: Counts | None = None
 
     def broken_histograms(self) -> npt.NDArray[np.bool_]:
         """Which rows of population certificates break a rule."""
-        labels, outcomes, class_rows = self.labels, self.outcomes, self.class_rows
+        labels, entries, class_rows = self.labels, self.entries, self.class_rows
         broken = self._broken_numbers()
-        broken |= outcomes.sum(axis=1, dtype=np.float64) > LARGEST_COUNT
-        broken |= outcomes.sum(axis=1) != labels.sum(axis=1)
+        broken |= entries.sum(axis=1, dtype=np.float64) > LARGEST_COUNT
+        broken |= entries.sum(axis=1) != labels.sum(axis=1)
         if class_rows is not None:
             broken |= class_rows.sum(axis=2, dtype=np.float64).max(axis=1) > LARGEST_COUNT
-            broken |= (class_rows.sum(axis=2) != labels).any(axis=1) | (class_rows.sum(axis=1) != outcomes).any(axis=1)
+            broken |= (class_rows.sum(axis=2) != labels).any(axis=1) | (class_rows.sum(axis=1) != entries).any(axis=1)
         return np.asarray(broken, dtype=np.bool_)
 
     def _broken_numbers(self) -> npt.NDArray[np.bool_]:
         """Which rows have a number below 0, or too many labels."""
         labels, class_rows = self.labels, self.class_rows
-        broken = ((labels < 0) | (labels > LARGEST_COUNT)).any(axis=1) | (self.outcomes < 0).any(axis=1)
+        broken = ((labels < 0) | (labels > LARGEST_COUNT)).any(axis=1) | (self.entries < 0).any(axis=1)
         # Added up as floating-point numbers first, which cannot wrap around.
         broken |= labels.sum(axis=1, dtype=np.float64) > LARGEST_COUNT
         if class_rows is not None:
@@ -88,7 +88,7 @@ class CountColumns:
             caps: the largest radius that each row's settings can certify.
             radii: increasing radii.
         """
-        labels, certified, class_rows = self.labels, self.outcomes, self.class_rows
+        labels, certified, class_rows = self.labels, self.entries, self.class_rows
         broken = self._broken_numbers()
         examples = labels.sum(axis=1)
         broken |= (certified[:, 0] > examples) | (np.diff(certified, axis=1) > 0).any(axis=1)
@@ -123,7 +123,7 @@ def fast_table(
         NotPlain: a row breaks a rule of counts.
     """
     if smoothings[0].is_population:
-        if any(smoothing.n + 1 != counts.outcomes.shape[1] for smoothing in smoothings):
+        if any(smoothing.n + 1 != counts.entries.shape[1] for smoothing in smoothings):
             raise NotPlain
         broken = counts.broken_histograms()
     else:
@@ -131,7 +131,7 @@ def fast_table(
         broken = counts.broken_rows(caps, header["radii"])
     if broken.any():
         raise NotPlain
-    no_rows = np.zeros((0, len(header["classes"]), counts.outcomes.shape[1]), dtype=np.int64)
+    no_rows = np.zeros((0, len(header["classes"]), counts.entries.shape[1]), dtype=np.int64)
     return Table(
         header=header,
         request=common_request(notes["request"]),
@@ -139,7 +139,7 @@ def fast_table(
         settings=settings,
         clients=tuple(notes["client"]),
         label_counts=counts.labels,
-        outcome_counts=counts.outcomes,
+        procedure_counts=counts.entries,
         has_class_counts=np.full(len(counts.labels), counts.class_rows is not None),
         class_rows=smallest(no_rows if counts.class_rows is None else counts.class_rows),
         fixed_seeds=with_fixed_seeds(notes["client"], notes["seed"]),
@@ -195,7 +195,9 @@ def _in_bulk(chunk: Sequence[tuple[str, Any]]) -> Table:
     if any(each.get(name, 0) is None for name in _IMPLIED for each in documents):
         raise NotPlain
     notes = validated_notes(values)
-    counts = _count_columns(values, outcome_fields(report.smoothing), len(report.classes), len(report.outcome_counts))
+    counts = _count_columns(
+        values, procedure_fields(report.smoothing), len(report.classes), len(report.procedure_counts)
+    )
     return fast_table(report.shared, [report.smoothing], np.zeros(len(chunk), dtype=np.int32), notes, counts)
 
 
@@ -216,19 +218,19 @@ def _has_flags(header: Mapping[str, Any]) -> bool:
     return False
 
 
-def outcome_fields(smoothing: Smoothing) -> tuple[str, str]:
+def procedure_fields(smoothing: Smoothing) -> tuple[str, str]:
     """The fields of a report that hold what the procedure counts, overall and per class."""
-    return OUTCOME_FIELDS[smoothing.is_population]
+    return PROCEDURE_FIELDS[smoothing.is_population]
 
 
 def _count_columns(
-    values: Mapping[str, Sequence[Any]], fields: tuple[str, str], classes: int, outcomes: int
+    values: Mapping[str, Sequence[Any]], fields: tuple[str, str], classes: int, entries: int
 ) -> CountColumns:
     """The counts as arrays."""
     overall, by_class = fields
     if any(value is not None for name in set(_IN_BULK[1:-1]) - set(fields) for value in values[name]):
         raise NotPlain  # counts of the other kind of procedure
-    labels, counts = _array(values["label_counts"], classes), _array(values[overall], outcomes)
+    labels, counts = _array(values["label_counts"], classes), _array(values[overall], entries)
     abstained: Counts | None = None
     if overall == "certified_counts":
         abstained = _array([[0 if count is None else count] for count in values["abstained"]], 1)[:, 0]
@@ -236,13 +238,13 @@ def _count_columns(
         raise NotPlain
     if all(rows is None for rows in values[by_class]):
         return CountColumns(labels, counts, None, abstained)
-    cells = _array([_flat(rows, classes, outcomes) for rows in values[by_class]], classes * outcomes)
-    return CountColumns(labels, counts, cells.reshape(-1, classes, outcomes), abstained)
+    cells = _array([_flat(rows, classes, entries) for rows in values[by_class]], classes * entries)
+    return CountColumns(labels, counts, cells.reshape(-1, classes, entries), abstained)
 
 
-def _flat(rows: Any, classes: int, outcomes: int) -> list[Any]:
+def _flat(rows: Any, classes: int, entries: int) -> list[Any]:
     """Rows per class one after the other, so many and so long."""
-    if not _are_lists([rows], classes) or not _are_lists(rows, outcomes):
+    if not _are_lists([rows], classes) or not _are_lists(rows, entries):
         raise NotPlain
     return [count for row in rows for count in row]
 

@@ -31,9 +31,9 @@ class Table:
         settings: which of these each row has.
         clients: names, each once.
         label_counts: rows x classes.
-        outcome_counts: rows x outcomes: certified examples at each radius, or examples by right answers among n.
+        procedure_counts: rows x entries: certified examples at each radius, or examples by right answers among n.
         has_class_counts: which rows disclose counts per class.
-        class_rows: these counts, disclosing rows x classes x outcomes, in the smallest type that holds them.
+        class_rows: these counts, disclosing rows x classes x entries, in the smallest type that holds them.
         design_effects: Σ m²/n over the sizes m of groups, rows x radii; None where all examples are independent.
         largest_groups: examples in each row's largest group, at most; None where all examples are independent.
     """
@@ -44,7 +44,7 @@ class Table:
     settings: npt.NDArray[np.int32]
     clients: tuple[str, ...]
     label_counts: Counts
-    outcome_counts: Counts
+    procedure_counts: Counts
     has_class_counts: npt.NDArray[np.bool_]
     class_rows: npt.NDArray[np.unsignedinteger[Any]]
     design_effects: npt.NDArray[np.float64] | None = None
@@ -95,8 +95,8 @@ class Table:
         check_together(reports)
         first = reports[0]
         position = _positions(report.smoothing for report in reports)
-        rows = [report.class_outcome_counts for report in reports if report.class_outcome_counts is not None]
-        shape = (len(rows), len(first.classes), len(first.outcome_counts))
+        rows = [report.class_procedure_counts for report in reports if report.class_procedure_counts is not None]
+        shape = (len(rows), len(first.classes), len(first.procedure_counts))
         grouped = any(report.design_effect is not None or report.largest_group is not None for report in reports)
         effects = [effects_or_ones(report.design_effect, report.largest_group, len(report.radii)) for report in reports]
         groups = [group_bound(report.examples, report.design_effect, report.largest_group) for report in reports]
@@ -107,8 +107,8 @@ class Table:
             settings=np.array([position[report.smoothing] for report in reports], dtype=np.int32),
             clients=tuple(report.client for report in reports),
             label_counts=np.array([report.label_counts for report in reports], dtype=np.int64),
-            outcome_counts=np.array([report.outcome_counts for report in reports], dtype=np.int64),
-            has_class_counts=np.array([report.class_outcome_counts is not None for report in reports]),
+            procedure_counts=np.array([report.procedure_counts for report in reports], dtype=np.int64),
+            has_class_counts=np.array([report.class_procedure_counts is not None for report in reports]),
             class_rows=smallest(np.array(rows, dtype=np.int64).reshape(shape)),
             design_effects=np.array(effects) if grouped else None,
             largest_groups=np.array(groups, dtype=np.int64) if grouped else None,
@@ -142,7 +142,7 @@ class Table:
             settings=np.concatenate(settings),
             clients=clients,
             label_counts=np.concatenate([table.label_counts for table in tables]),
-            outcome_counts=np.concatenate([table.outcome_counts for table in tables]),
+            procedure_counts=np.concatenate([table.procedure_counts for table in tables]),
             has_class_counts=np.concatenate([table.has_class_counts for table in tables]),
             class_rows=np.concatenate([table.class_rows for table in tables]),
             design_effects=np.concatenate([table.effects() for table in tables]) if grouped else None,

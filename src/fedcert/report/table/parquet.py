@@ -30,12 +30,12 @@ from fedcert.report.smoothing import Smoothing
 from fedcert.report.table.bulk import (
     COLUMNS,
     NOTES,
-    OUTCOME_FIELDS,
+    PROCEDURE_FIELDS,
     ROW_BY_ROW,
     CountColumns,
     NotPlain,
     fast_table,
-    outcome_fields,
+    procedure_fields,
     validated_notes,
 )
 from fedcert.report.table.columns import Counts, Table
@@ -197,7 +197,7 @@ def _columns_of(file: Any, place: str) -> list[str]:
 
 def _batch_rows(header: Any, columns: Sequence[str]) -> int:
     """Rows at a time, so that their counts per class stay within some hundred megabytes."""
-    cells = len(header.classes) * outcomes_of(header) if outcome_fields(header.smoothing)[1] in columns else 1
+    cells = len(header.classes) * entries_of(header) if procedure_fields(header.smoothing)[1] in columns else 1
     return max(1, min(_ROWS_AT_ONCE, _CELLS_AT_ONCE // cells))
 
 
@@ -229,7 +229,7 @@ class RowBatch:
     def reports(self) -> Iterator[Report]:
         """The rows, each as a report of its own."""
         shared = self.header.to_json()
-        of_the_other_kind = OUTCOME_FIELDS[not self.header.smoothing.is_population]
+        of_the_other_kind = PROCEDURE_FIELDS[not self.header.smoothing.is_population]
         for index, row in enumerate(self.batch.to_pylist()):
             place = f"{self.place}, row {self.start + index + 1}"
             settings = {name: row.pop(name, None) for name in SETTINGS_PER_CLIENT}
@@ -254,14 +254,14 @@ class RowBatch:
         return self.batch.column(name).to_pylist() if self._has(name) else [default] * len(self.batch)
 
     def _counts(self) -> CountColumns:
-        classes, outcomes = len(self.header.classes), outcomes_of(self.header)
-        overall, by_class = outcome_fields(self.header.smoothing)
-        if any(self._has(name) for name in OUTCOME_FIELDS[not self.header.smoothing.is_population]):
+        classes, entries = len(self.header.classes), entries_of(self.header)
+        overall, by_class = procedure_fields(self.header.smoothing)
+        if any(self._has(name) for name in PROCEDURE_FIELDS[not self.header.smoothing.is_population]):
             raise NotPlain
-        labels, counts = self._array("label_counts", classes), self._array(overall, outcomes)
+        labels, counts = self._array("label_counts", classes), self._array(overall, entries)
         class_rows = abstained = None
         if self._has(by_class):
-            class_rows = self._array(by_class, classes, outcomes)
+            class_rows = self._array(by_class, classes, entries)
         if self._has("abstained"):
             if self.header.smoothing.is_population:
                 raise NotPlain
@@ -298,8 +298,8 @@ class RowBatch:
         return smoothings, np.array(indices, dtype=np.int32)
 
 
-def outcomes_of(header: Any) -> int:
-    """How many outcomes the rows of a table count."""
+def entries_of(header: Any) -> int:
+    """How many entries the rows of a table count."""
     smoothing: Smoothing = header.smoothing
     return smoothing.n + 1 if smoothing.is_population else len(header.radii)
 

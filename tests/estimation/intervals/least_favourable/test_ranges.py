@@ -119,7 +119,7 @@ def ends_of_outcomes(
 @pytest.mark.parametrize(
     ("sizes", "target"), [((40, 90), (0.5, 0.5)), ((25, 60), (0.8, 0.2)), ((9, 11, 30), (0.3, 0.3, 0.4))]
 )
-def test_all_outcomes_of_few_classes(
+def test_all_entries_of_few_classes(
     sizes: tuple[int, ...], target: tuple[float, ...], confidence: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The exact probability of missing the truth, for accuracies on a grid and in the corners; with ranges throughout."""
