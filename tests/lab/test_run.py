@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 EXPERIMENT = Experiment(
     data="digits", network="small", partition="iid", clients=6,
     training=Training(rounds=8, clients_per_round=3, epochs=2, batch_size=16, learning_rate=0.1, sigma=0.2, padding=0, flip=False),
-    smoothing=Smoothing.defaults(0.2, n=200), radii=(0.0, 0.2),
+    smoothing=Smoothing.defaults(0.2, procedure="sequential", n=200), radii=(0.0, 0.2),
 )  # fmt: skip
 
 

@@ -22,8 +22,8 @@ def test_the_least_shipped_number_within_the_tolerance() -> None:
 
 
 def test_what_was_measured() -> None:
-    """With 11 votes 16 passes do for a standard deviation, and 64 for two."""
-    assert [passes_needed("gaussian", 11, ratio) for ratio in (0.0, 1.0, 1.5, 2.0, 2.4)] == [16, 16, 32, 64, 64]
+    """With 11 votes 16 passes do for a standard deviation, and 32 for two."""
+    assert [passes_needed("gaussian", 11, ratio) for ratio in (0.0, 1.0, 1.5, 2.0, 2.4)] == [16, 16, 32, 32, 64]
 
 
 def test_radii_between_tenths_are_rounded_up_and_quotients_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

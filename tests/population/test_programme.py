@@ -28,12 +28,12 @@ def test_the_first_step_finds_the_linear_optimum(noise: str, n: int, votes: int,
     assert first @ ours == pytest.approx(-theirs.fun, abs=3e-7)
     # What is given up for less variance, and a rounding error, is all that the design loses of it.
     given_up = -theirs.fun - first @ make_design(curve, n).lower
-    assert -3e-7 < given_up < 1.01e-3
+    assert -3e-7 < given_up < 1.01 * designs._GIVEN_UP
 
 
 @pytest.mark.parametrize("ratio", [0.8, 1.6])
 def test_the_second_step_is_the_least_variance(ratio: float) -> None:
-    n = 16
+    n = 32
     rows, most = designs._constraints(VoteCurve("gaussian", 11, ratio), n)
     first, second = prior_moments(n)
     best = minimise(np.zeros_like(second), -first, rows, most, np.zeros(n + 1))
@@ -59,10 +59,10 @@ def test_a_programme_that_cannot_be_solved_still_gives_numbers() -> None:
 
 @pytest.mark.parametrize(("n", "until", "most"), [(16, 1.0, 0.25), (32, 1.6, 0.25), (64, 2.0, 0.25), (100, 2.4, 0.25)])
 def test_how_far_passes_reach(n: int, until: float, most: float) -> None:
-    """In points, over the designs' own mixture, with 11 votes: 0.1 of it is given up for less variance."""
+    """In points, over the designs' own mixture, with 11 votes: 0.03 of it is given up for less variance."""
     ratios = np.arange(1, round(until * 10) + 1) / 10
     losses = [design.loss for design in designs_for("gaussian", n, 11, ratios.tolist())]
-    assert min(losses) > 0.0009
+    assert min(losses) > 0.9 * designs._GIVEN_UP
     assert 100 * max(losses) < most
 
 

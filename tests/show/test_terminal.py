@@ -10,7 +10,7 @@ from rich.console import Console
 
 import fedcert
 from factories import drawn_reports
-from fedcert.show.terminal import class_table, curve_table, report_table
+from fedcert.show.terminal import class_table, curve_table, own_table
 
 REPORTS = drawn_reports(6, 3, 21, seed=1, tells=1.0)
 MADE = fedcert.estimate(REPORTS, method="poststratified")
@@ -22,7 +22,7 @@ def test_figures_are_whole(width: int) -> None:
     assert by_class is not None
     for table, figure in (
         (curve_table([MADE]), r"\d\.\d{3}"),
-        (report_table(REPORTS[0]), r"\d\.\d{3}"),
+        (own_table(REPORTS[0], REPORTS[0].certified_accuracy), r"\d\.\d{3}"),
         (by_class, r"\d\.\d{3} \(\d\.\d\d–\d\.\d\d\)"),
     ):
         screen = io.StringIO()

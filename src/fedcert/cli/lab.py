@@ -26,6 +26,9 @@ app = Typer(
     help="Experiments: data, partitions, federated training, traces, the paper's tables.", rich_markup_mode=None
 )
 
+_DRAWS = 10
+"""Federations for each row where no number is given: tables in half a minute."""
+
 Folder = Annotated[Path | None, Option(help="Where the data set's files are.")]
 Settings = Annotated[Path, Argument(metavar="EXPERIMENT", help="Settings (.toml); an empty file is the paper's.")]
 
@@ -107,9 +110,9 @@ def trace(
 
 @app.command("paper")
 def paper(
-    table: Annotated[str, Argument(metavar="TABLE", help="table1 … table5, or figure2.")],
-    traces: Annotated[Path, Option(help="Folder of traces.")] = Path("traces"),
-    draws: Annotated[int, Option(min=1, max=10_000, help="Federations for each row.")] = 10,
+    table: Annotated[str, Argument(metavar="TABLE", help="table1 … table5, figure2, or vote.")],
+    traces: Annotated[Path, Option(help="Folder of traces; for vote, also a trace.")] = Path("traces"),
+    draws: Annotated[int | None, Option(min=1, max=10_000, help="Federations for each row. [default: 10]")] = None,
     markdown: Annotated[Path | None, Option(help="Write the tables as Markdown too (.md).")] = None,
     out: Annotated[Path | None, Option(help="Figure 2's file (.png, .svg or .pdf).")] = None,
     run: Annotated[bool, Option(help="Make the missing traces first.")] = False,
@@ -118,7 +121,10 @@ def paper(
     cifar100: Annotated[Path | None, Option(help="With --run: CIFAR-100's folder.")] = None,
     device: options.Device = "auto",
 ) -> None:
-    """Set the paper's figures beside ours: RMSE and MAPE of its methods, and of fedcert's."""
+    """Set the paper's figures beside ours: RMSE and MAPE of its methods, and of fedcert's.
+
+    With vote: certified accuracy as the paper has it (CERTIFY) beside population certificates, on the same examples.
+    """
     from fedcert.lab.paper.rendering import draw_distances, terminal
     from fedcert.lab.paper.rendering import markdown as as_markdown
     from fedcert.lab.paper.tables import distances, missing_traces, reproduce
@@ -131,6 +137,13 @@ def paper(
         raise CallError(f"--out is for figure2's file, but {table} is asked for; leave it out, or use --markdown")
     if markdown is not None and table == "figure2":
         raise CallError("--markdown is for tables, but figure2 is asked for; leave it out, or use --out")
+    if table == "vote":
+        if run or draws is not None:
+            option = "--run" if run else "--draws"
+            raise CallError(f"{option} is for the paper's tables and figure2, but vote is asked for; leave it out")
+        _compare_with_vote(traces, markdown)
+        return
+    draws = _DRAWS if draws is None else draws
     if run:
         _make_missing(table, traces, rounds, {"cifar10": cifar10, "cifar100": cifar100}, device)
     if table == "figure2":
@@ -153,6 +166,27 @@ def paper(
     if markdown is not None:
         tables = (f"**{name.upper()}**\n\n{as_markdown(rows, name)}" for name in ("rmse", "mape"))
         write_whole(markdown, "\n".join(tables))
+        print_result(f"Wrote {markdown}.")
+
+
+def _compare_with_vote(traces: Path, markdown: Path | None) -> None:
+    """CERTIFY beside the vote, on every trace that can give both."""
+    from fedcert.lab.paper.rendering import vote_markdown, vote_terminal
+    from fedcert.lab.paper.vote import vote_comparisons
+
+    left_out: list[str] = []
+    with working("judging"):
+        compared = list(vote_comparisons(traces, left_out))
+    for each in compared:
+        print_result(vote_terminal(each))
+    print_result(
+        "CERTIFY: share of the target's examples certified one by one. The vote: what is proven of its accuracy on the "
+        "target's examples under attack, on average; the estimate is from the clients' reports."
+    )
+    if left_out:
+        print_note(f"traces without right answers are left out: {', '.join(left_out)}")
+    if markdown is not None:
+        write_whole(markdown, "\n".join(map(vote_markdown, compared)))
         print_result(f"Wrote {markdown}.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from fedcert._files.paths import kind_of_path, make_folder
 from fedcert.certification.data.local_data import PIXEL_LEVELS
 from fedcert.certification.run import certify
 from fedcert.errors import CallError, require
+from fedcert.estimation.clients.readings import own_curve
 from fedcert.estimation.compare import Comparison, compare
 from fedcert.estimation.estimate import estimate_of
 from fedcert.estimation.prepared import PreparedClients, clients_of
@@ -26,6 +28,7 @@ from fedcert.lab.populations.mixes import draw_mix
 from fedcert.lab.populations.partition import Dirichlet, Indices
 from fedcert.report import Report, Request, Smoothing, Target, write_whole
 from fedcert.report.provenance import provenance
+from fedcert.report.smoothing import POPULATION
 from fedcert.show.figures import plot
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import write_page
@@ -48,8 +51,36 @@ DISCLOSED = "poststratified"
 CURVES, CLASS_COUNTS = "reports", "reports-with-class-counts"
 """Folders of the clients' reports: the paper's, and those with counts per class."""
 
+CERTIFY = Smoothing.defaults(SIGMA, procedure="sequential", lattice=PIXEL_LEVELS)
+"""Certificates of single examples, as the paper has them."""
+PASSES = 32
+"""Of population certificates: they lose one point at 2 sigma, the demo's largest radius."""
+VOTE = Smoothing.defaults(SIGMA, procedure=POPULATION, n=PASSES, lattice=PIXEL_LEVELS)
+"""Certificates of averages over examples."""
+TRUTH_PASSES = 100
+"""Of the target's own examples: more, so that chance moves the truth less than the estimate."""
+VOTES = "population"
+"""Folder of the round with population certificates."""
+
 StageListener = Callable[[str, int, int], None]
 """Called with a stage's name, what is done, and what there is to do."""
+
+
+@dataclass(frozen=True)
+class DemoRound:
+    """A round with one kind of certificates, the clients and the model being the same.
+
+    Attributes:
+        estimate: from counts per class.
+        truth: the same on the target's own examples, at each radius: certified accuracy, or what is proven of the vote.
+        passes: noisy passes of an example, on average.
+        seconds: that all clients together took to certify.
+    """
+
+    estimate: Estimate
+    truth: tuple[float, ...]
+    passes: float
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -62,6 +93,8 @@ class Demo:
         truth: the report on the target's own examples, which are not available in practice.
         estimates: one per method, from curves alone; the last one from counts per class.
         errors: method -> error against the truth.
+        certify_round: CERTIFY's.
+        vote_round: that of population certificates.
     """
 
     folder: Path
@@ -69,6 +102,8 @@ class Demo:
     truth: Report
     estimates: tuple[Estimate, ...]
     errors: dict[str, Comparison]
+    certify_round: DemoRound
+    vote_round: DemoRound
 
 
 @dataclass(frozen=True)
@@ -112,13 +147,13 @@ def run_demo(folder: Path, seed: int, on_progress: StageListener) -> Demo:
     for package in ("torch", "sklearn", "matplotlib", "safetensors.torch"):
         require(package, "the demo", "demo")
     check_folder(folder)
-    for place in (folder, folder / "data", folder / CURVES, folder / CLASS_COUNTS):
+    for place in (folder, folder / "data", folder / CURVES, folder / CLASS_COUNTS, folder / VOTES / "reports"):
         make_folder(place)
     generator = np.random.default_rng(seed)
     population = _Population.draw(generator)
     network = _train(population, folder, seed, on_progress)
-    request = _write_request(network, population, folder, generator)
-    reports, truth = _certify(network, population, request, folder, seed, on_progress)
+    request = _write_request(network, population, CERTIFY, folder, generator)
+    reports, truth, seconds = _certify(network, population, request, folder, seed, on_progress)
     prepared, disclosed = (
         PreparedClients.of(clients_of(given), Settings(seed=seed))
         for given in ([_without_class_counts(report) for report in reports], reports)
@@ -129,7 +164,10 @@ def run_demo(folder: Path, seed: int, on_progress: StageListener) -> Demo:
     )
     _write_estimates(prepared, estimates, truth, folder)
     errors = {each.method: compare(each.certified_accuracy, truth.certified_accuracy) for each in estimates}
-    return Demo(folder, tuple(reports), truth, estimates, errors)
+    certify_round = DemoRound(estimates[-1], truth.certified_accuracy, _passes(reports), seconds)
+    vote_request = _write_request(network, population, VOTE, folder / VOTES, generator)
+    vote_round = _count_right_answers(network, population, vote_request, folder / VOTES, seed, on_progress)
+    return Demo(folder, tuple(reports), truth, estimates, errors, certify_round, vote_round)
 
 
 def _train(population: _Population, folder: Path, seed: int, on_progress: StageListener) -> nn.Module:
@@ -160,13 +198,14 @@ def _train(population: _Population, folder: Path, seed: int, on_progress: StageL
 
 
 def _write_request(
-    network: nn.Module, population: _Population, folder: Path, generator: np.random.Generator
+    network: nn.Module, population: _Population, smoothing: Smoothing, folder: Path, generator: np.random.Generator
 ) -> Request:
     from fedcert.certification.models.classifiers import digest_of_module
 
     request = Request(
         model=digest_of_module(network),
-        smoothing=Smoothing.defaults(SIGMA, lattice=PIXEL_LEVELS),
+        smoothing=smoothing,
+        radii=smoothing.default_radii,
         classes=CLASSES,
         target=Target(name="demo population", distribution=population.target_mix),
         roster=tuple(f"client-{number:02d}" for number in range(1, CLIENTS + 1)),
@@ -179,16 +218,19 @@ def _write_request(
 
 def _certify(
     network: nn.Module, population: _Population, request: Request, folder: Path, seed: int, on_progress: StageListener
-) -> tuple[list[Report], Report]:
-    """The clients' reports with counts per class, and the report on the target's own examples."""
+) -> tuple[list[Report], Report, float]:
+    """The clients' reports with counts per class, the report on the target's own examples, and the clients' seconds."""
     images, labels = as_floats(population.pixels), population.labels
     reports: list[Report] = []
+    seconds = 0.0
     on_progress("certifying", 0, CLIENTS + 1)
     for name, part in zip(request.roster or (), population.testing, strict=True):
         write_whole(folder / "data" / f"{name}.npz", _npz(images[part], labels[part]))
+        began = time.monotonic()
         report = certify(
             network, images[part], labels[part], client=name, request=request, seed=seed, class_counts=True
         )
+        seconds += time.monotonic() - began
         write_whole(folder / CURVES / f"{name}.json", _without_class_counts(report).dumps())
         write_whole(folder / CLASS_COUNTS / f"{name}.json", report.dumps())
         reports.append(report)
@@ -196,11 +238,45 @@ def _certify(
     target = population.target
     truth = certify(
         network, images[target], labels[target], client="target", sigma=SIGMA, lattice=PIXEL_LEVELS, classes=CLASSES,
-        seed=seed,
+        procedure=CERTIFY.procedure, seed=seed,
     )  # fmt: skip
     write_whole(folder / "truth.json", truth.dumps())
     on_progress("certifying", CLIENTS + 1, CLIENTS + 1)
-    return reports, truth
+    return reports, truth, seconds
+
+
+def _count_right_answers(
+    network: nn.Module, population: _Population, request: Request, folder: Path, seed: int, on_progress: StageListener
+) -> DemoRound:
+    """The round with population certificates: reports, an estimate, and what is proven on the target's own examples."""
+    stage, images, labels = "counting right answers", as_floats(population.pixels), population.labels
+    reports: list[Report] = []
+    seconds = 0.0
+    on_progress(stage, 0, CLIENTS + 1)
+    for name, part in zip(request.roster or (), population.testing, strict=True):
+        began = time.monotonic()
+        report = certify(
+            network, images[part], labels[part], client=name, request=request, seed=seed, class_counts=True
+        )
+        seconds += time.monotonic() - began
+        write_whole(folder / "reports" / f"{name}.json", report.dumps())
+        reports.append(report)
+        on_progress(stage, len(reports), CLIENTS + 1)
+    target = population.target
+    own = certify(
+        network, images[target], labels[target], client="target", sigma=SIGMA, lattice=PIXEL_LEVELS, classes=CLASSES,
+        procedure=VOTE.procedure, n=TRUTH_PASSES, votes=VOTE.votes, seed=seed,
+    )  # fmt: skip
+    write_whole(folder / "truth.json", own.dumps())
+    on_progress(stage, CLIENTS + 1, CLIENTS + 1)
+    estimate = estimate_of(PreparedClients.of(clients_of(reports), Settings(seed=seed)), request.target, DISCLOSED)
+    write_whole(folder / "estimate.json", estimate.dumps())
+    return DemoRound(estimate, own_curve(own, radii=request.radii), _passes(reports), seconds)
+
+
+def _passes(reports: Sequence[Report]) -> float:
+    """Noisy passes of an example, on average."""
+    return sum(report.samples or 0 for report in reports) / max(1, sum(report.examples for report in reports))
 
 
 def _without_class_counts(report: Report) -> Report:

@@ -74,7 +74,7 @@ class AggregatedClients:
         if self.reading is None:
             return rows.astype(np.float64)
         if self.side is not None and self.sums.noise is None:
-            return rounded_counts(rows, self.reading.scores, rounding_generator(self.side)).astype(np.float64)
+            return rounded_counts(rows, self.reading.scores, rounding_generator(self.side, rows)).astype(np.float64)
         return np.asarray(rows @ self.reading.scores.T, dtype=np.float64)
 
     @property

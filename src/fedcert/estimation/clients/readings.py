@@ -8,10 +8,12 @@ random: an example of share s counts with probability s. The expectation stays, 
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +33,6 @@ FARTHEST_OFFERED = 3.0
 """In units of sigma, of these radii: 100 passes reach 2.4."""
 MOST_VOTES_OFFERED = 31
 """Odd numbers up to this one are on offer where the votes are chosen afterwards; more where more are asked for."""
-_SEED = 20_240_817
-"""Of the rounding: fixed, so that the same reports give the same interval, and nothing is gained by trying again."""
 _ROUNDING = 1e-9
 """A radius so close to another, in units of sigma, is the same but for rounding."""
 
@@ -189,9 +189,17 @@ def rounded_counts(histograms: npt.NDArray[np.integer], shares: Floats, generato
     return counts
 
 
-def rounding_generator(side: str) -> np.random.Generator:
-    """The generator of the rounding for one end of the interval."""
-    return np.random.default_rng([_SEED, *side.encode()])
+def rounding_generator(side: str, *histograms: npt.NDArray[Any]) -> np.random.Generator:
+    """The generator of the rounding for one end of the interval, which follows from what is rounded.
+
+    The same counts are rounded alike, so that nothing is gained by trying again. Others have chances of their own: with
+    one seed for all, the rounding would err to the same side in nearly all samples from a population, and the end
+    with it.
+    """
+    digest = hashlib.sha256(side.encode())
+    for counts in histograms:
+        digest.update(str(counts.shape).encode() + np.ascontiguousarray(counts, dtype="<i8").tobytes())
+    return np.random.default_rng(np.frombuffer(digest.digest(), dtype="<u4").astype(np.uint32))
 
 
 @lru_cache(maxsize=8)

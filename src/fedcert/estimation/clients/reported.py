@@ -127,7 +127,7 @@ class ReportedClients:
             side: of the interval, which has chances of its own.
         """
         assert self.correct_counts is not None  # noqa: S101
-        shares, generator = reading.shares, rounding_generator(side)
+        shares, generator = reading.shares, rounding_generator(side, self.correct_counts, self.class_rows)
         counts = np.zeros((self.count, len(reading.radii)), dtype=np.int64)
         withheld = ~self.has_class_counts
         counts[withheld] = rounded_counts(self.correct_counts[withheld], shares, generator)

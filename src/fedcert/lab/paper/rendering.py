@@ -13,6 +13,7 @@ from fedcert.estimation.methods.registry import METHODS
 from fedcert.lab.paper.evaluation import OURS, PAPER, Errors
 from fedcert.lab.paper.published import Row
 from fedcert.lab.paper.tables import Reproduced
+from fedcert.lab.paper.vote import RATIOS, VoteComparison
 from fedcert.show.figures.style import COLOURS, LINES, MARKERS, new_figure, save_figure, style_axes
 
 _FACTS = ("trained", "rounds", "clean / noisy", "target", "")
@@ -60,8 +61,7 @@ def cell(errors: Errors, which: int) -> str:
 
 def markdown(rows: Sequence[Reproduced], measure: str) -> str:
     """A table as Markdown."""
-    header, lines = lines_of(rows, measure)
-    return "".join(f"| {' | '.join(line)} |\n" for line in (header, ["---"] * len(header), *lines))
+    return _pipes(*lines_of(rows, measure))
 
 
 def terminal(rows: Sequence[Reproduced], measure: str) -> Group:
@@ -78,6 +78,48 @@ def terminal(rows: Sequence[Reproduced], measure: str) -> Group:
             table.add_row("  " + " ".join(word for word in line[3 : len(_FACTS)] if word), *line[len(_FACTS) :])
         parts.append(table)
     return Group(*parts)
+
+
+def vote_lines(compared: VoteComparison) -> tuple[str, list[str], list[list[str]]]:
+    """A caption, a header, and a line for each radius: CERTIFY beside the vote."""
+    trace, estimate = compared.trace, compared.estimate
+    settings = trace.experiment
+    assert estimate.lower is not None  # noqa: S101 (the estimator has an interval)
+    assert estimate.upper is not None  # noqa: S101
+    facts = f"{settings.network}, {settings.data}, {settings.partition}, {settings.training.algorithm}"
+    caption = (
+        f"{facts}: {trace.rounds} rounds, sigma {settings.smoothing.sigma:.3g}. Passes of an example: CERTIFY "
+        f"{compared.certify_passes:,.0f} on average, the vote {compared.vote_passes}."
+    )
+    header = ["radius", "radius/sigma", "CERTIFY", f"vote of {estimate.votes}", "estimate", "95% interval"]
+    columns = (estimate.radii, RATIOS, compared.certify, compared.truth, estimate.certified_accuracy)
+    formats = (".3f", "g", ".3f", ".3f", ".3f")
+    lines = [
+        [*map(format, row[: len(formats)], formats), f"{row[-2]:.3f}–{row[-1]:.3f}"]
+        for row in zip(*columns, estimate.lower, estimate.upper, strict=True)
+    ]
+    return caption, header, lines
+
+
+def vote_markdown(compared: VoteComparison) -> str:
+    """CERTIFY beside the vote as Markdown."""
+    caption, header, lines = vote_lines(compared)
+    return f"{caption}\n\n" + _pipes(header, lines)
+
+
+def vote_terminal(compared: VoteComparison) -> Group:
+    """CERTIFY beside the vote for a terminal."""
+    caption, header, lines = vote_lines(compared)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in header:
+        table.add_column(name, justify="right", no_wrap=True)
+    for line in lines:
+        table.add_row(*line)
+    return Group(Text(caption), table)
+
+
+def _pipes(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    return "".join(f"| {' | '.join(line)} |\n" for line in (header, ["---"] * len(header), *lines))
 
 
 def _narrow() -> Table:

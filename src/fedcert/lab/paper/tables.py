@@ -53,7 +53,7 @@ def settings_of(name: str) -> list[Setting]:
     if name == "figure2":
         return [FIGURE_2[0]]
     if name not in TABLES:
-        raise CallError(f"the paper has {', '.join(TABLES)} and figure2, but not {name!r}")
+        raise CallError(f"the paper has {', '.join(TABLES)} and figure2, but not {name!r}; 'vote' is fedcert's own")
     return list(dict.fromkeys(row.setting for row in TABLES[name]))
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert.errors import DataProblem
+from fedcert.estimation.clients.readings import own_curve
 from fedcert.lab.populations.mixes import Mix, draw_mix, largest_set
 from fedcert.lab.populations.partition import Indices, Partition
 from fedcert.lab.traces.trace import Examples, Trace
-from fedcert.lab.vote_truth import proven_accuracy
-from fedcert.report import Smoothing, Table, Target
+from fedcert.report import Report, Smoothing, Table, Target
 from fedcert.report.smoothing import DEFAULT_VOTES, POPULATION
 from fedcert.report.table.bulk import CountColumns, NotPlain, fast_table
 from fedcert.report.table.parquet import Header
@@ -184,6 +184,9 @@ def draw_voting_target(
 ) -> tuple[Target, npt.NDArray[np.float64]]:
     """A target and what is proven of the vote's accuracy on its own examples, at each radius.
 
+    Guarantee: before it is cut at 0 and 1, the expectation of the latter over the noise is no larger than the vote's
+    accuracy on these examples, whatever changes them within the radius.
+
     Args:
         trace: a trace with right answers.
         smoothing: see `vote_smoothing`.
@@ -196,7 +199,16 @@ def draw_voting_target(
     """
     correct = right_answers(trace, trace.target)
     target, chosen = _drawn_target(trace, mix, generator)
-    return target, proven_accuracy(np.bincount(correct[chosen], minlength=smoothing.n + 1), smoothing, radii)
+    own = Report(
+        client=target.name,
+        model=trace.model,
+        smoothing=smoothing,
+        radii=radii,
+        classes=trace.classes,
+        label_counts=np.bincount(trace.target.label[chosen], minlength=len(trace.classes)).tolist(),
+        correct_counts=np.bincount(correct[chosen], minlength=smoothing.n + 1).tolist(),
+    )
+    return target, np.array(own_curve(own))
 
 
 def _drawn_target(trace: Trace, mix: Mix | None, generator: np.random.Generator) -> tuple[Target, Indices]:
