@@ -24,7 +24,7 @@ def certified_at(pixel: int, label: int, lattice: int | None) -> Report:
     x[:, 1] = np.arange(10) / 255 * 28  # which the model does not look at
     return certify(
         reads_last_bits, x, np.full(10, label), client="a", model_id="m", sigma=SIGMA, radii=[0.0, DISTANCE + 0.01],
-        classes=["0", "1"], lattice=lattice, seed=0,
+        classes=["0", "1"], lattice=lattice, seed=0, procedure="sequential",
     )  # fmt: skip
 
 

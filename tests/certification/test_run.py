@@ -60,10 +60,10 @@ def test_counts_per_class_stay_at_home_unless_they_are_asked_for() -> None:
 
 def test_the_same_seed_gives_the_same_counts_and_another_client_other_noise() -> None:
     many = {"radii": list(np.linspace(0, 0.5, 40))}
-    assert run(**many).certified_counts == run(**many).certified_counts
-    assert run(**many).certified_counts != run(client="b", **many).certified_counts
-    assert run(**many).certified_counts != run(seed=1, **many).certified_counts
-    assert run(**many).certified_counts == run(batch_size=13, **many).certified_counts
+    assert run(**many).procedure_counts == run(**many).procedure_counts
+    assert run(**many).procedure_counts != run(client="b", **many).procedure_counts
+    assert run(**many).procedure_counts != run(seed=1, **many).procedure_counts
+    assert run(**many).procedure_counts == run(batch_size=13, **many).procedure_counts
 
 
 def test_every_kth_example_counts_as_that_example_alone() -> None:
@@ -224,7 +224,7 @@ def test_a_single_score_is_no_prediction() -> None:
 
 
 def test_a_column_of_labels_is_labels() -> None:
-    assert run(model=lambda batch: threshold(batch)[:, None]).certified_counts == run().certified_counts
+    assert run(model=lambda batch: threshold(batch)[:, None]).procedure_counts == run().procedure_counts
 
 
 def test_a_request_may_ask_small_sites_not_to_answer() -> None:
@@ -272,8 +272,14 @@ def test_compiling_what_cannot_be_compiled_is_a_warning() -> None:
         run(compile=True)
 
 
-def test_the_usual_settings_are_sequential_with_at_most_ten_thousand_samples() -> None:
+def test_the_usual_settings_are_population_certificates_of_32_passes() -> None:
     report = certify(threshold, X, Y, sigma=0.25, client="a", model_id="threshold")
+    assert (report.smoothing.procedure, report.smoothing.n, report.smoothing.votes) == ("population", 32, 11)
+    assert (report.samples, report.radii) == (40 * 32, tuple(round(0.025 * step, 9) for step in range(21)))
+
+
+def test_certify_is_sequential_with_at_most_ten_thousand_samples_or_fixed() -> None:
+    report = certify(threshold, X, Y, sigma=0.25, client="a", model_id="threshold", procedure="sequential")
     assert (report.smoothing.procedure, report.smoothing.n, report.smoothing.tolerance) == ("sequential", 10_000, 0.005)
     fixed = certify(threshold, X, Y, sigma=0.25, client="a", model_id="threshold", procedure="fixed")
     assert (fixed.smoothing.n, fixed.smoothing.tolerance, fixed.samples) == (1000, None, 40 * 1100)

@@ -54,6 +54,8 @@ CERTIFY = [
     "0.25",
     "--n",
     "500",
+    "--procedure",
+    "sequential",
 ]
 AUDIT = ["audit", "site-07.json", "seed_models:make", "d.npz", "--model-id", "m"]
 
@@ -305,7 +307,7 @@ def test_a_model_may_write_to_its_input(batch_size: int | None) -> None:
     settings = {"client": "a", "sigma": 0.25, "n": 300, "model_id": "m", "seed": 0, "batch_size": batch_size}
     plain = certify(lambda batch: (batch[:, 0] > batch[:, 1]).astype(int), X, Y, **settings)
     before = X.copy()
-    assert certify(writes, X, Y, **settings).certified_counts == plain.certified_counts
+    assert certify(writes, X, Y, **settings).procedure_counts == plain.procedure_counts
     assert np.array_equal(X, before)
 
 
@@ -328,7 +330,9 @@ def test_every_call_has_one_shape(batch_size: int | None) -> None:
             shapes.add(batch.shape)
         return (batch[:, 0] > 0.5).astype(int)
 
-    report = certify(model, X, Y, client="a", sigma=0.25, n=170, n0=30, model_id="m", batch_size=batch_size)
+    report = certify(
+        model, X, Y, client="a", sigma=0.25, n=170, n0=30, procedure="sequential", model_id="m", batch_size=batch_size
+    )
     assert shapes == {(batch_size or 100, 4)}
     assert report.examples == 40
 

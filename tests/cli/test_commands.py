@@ -48,7 +48,8 @@ CERTIFY = ["certify", "ward:make", "data.npz", "--model-id", "threshold", "--cli
 
 
 def test_certify_writes_a_report_and_shows_it(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*CERTIFY, "--sigma", "0.25", "--n", "200", "--classes", "classes.txt", "--out", "report.json"]) == 0
+    sequential = ["--sigma", "0.25", "--n", "200", "--procedure", "sequential"]
+    assert run([*CERTIFY, *sequential, "--classes", "classes.txt", "--out", "report.json"]) == 0
     shown = capsys.readouterr()
     report = Report.from_json(json.loads((site / "report.json").read_text()))
     assert report.classes == ("below", "above")
@@ -60,6 +61,35 @@ def test_certify_writes_a_report_and_shows_it(site: Path, capsys: pytest.Capture
     )
     assert "Wrote report.json, which is all that needs to leave this machine." in shown.out
     assert "\x1b" not in shown.out + shown.err
+
+
+def test_certify_counts_right_answers_without_options(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*CERTIFY, "--sigma", "0.25", "--classes", "classes.txt", "--out", "report.json"]) == 0
+    shown = capsys.readouterr()
+    report = Report.from_json(json.loads((site / "report.json").read_text()))
+    assert (report.smoothing.procedure, report.smoothing.n, sum(report.procedure_counts)) == ("population", 32, 30)
+    assert f"{30 * 32} noisy samples at about" in shown.err
+    begin = "site-07: by 32 noisy passes of each of 30 examples, the vote of 11 fresh noisy copies is proven to keep "
+    assert begin in shown.out
+    assert "with secret noise (fedcert predict --votes 11), not about single images." in " ".join(shown.out.split())
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (["--n0", "30"], "--n0 must be left out (null) with the population procedure, which selects no class"),
+        (["--n", "10000"], "--n must be at most 2000 passes with the population procedure, but is 10000"),
+        (["--votes", "10"], "--votes must be an odd number from 1 to 9999, but is 10"),
+        (["--procedure", "fixed", "--votes", "11"], "--votes must be left out (null) with the fixed procedure"),
+        (["--procedure", "vote"], "--procedure must be 'fixed', 'sequential' or 'population', but is 'vote'"),
+    ],
+)
+def test_settings_of_another_procedure_are_refused(
+    site: Path, capsys: pytest.CaptureFixture[str], given: list[str], why: str
+) -> None:
+    assert run([*CERTIFY, "--sigma", "0.25", *given, "--out", "report.json"]) == 2
+    assert why in " ".join(capsys.readouterr().err.split())
+    assert not (site / "report.json").exists()
 
 
 def test_a_dry_run_shows_exactly_what_would_leave_and_writes_nothing(
@@ -88,6 +118,8 @@ def test_a_request_travels_to_the_site_and_back(site: Path, capsys: pytest.Captu
         "0.25",
         "--n",
         "300",
+        "--procedure",
+        "sequential",
         "--classes",
         "classes.txt",
         "--target",
@@ -119,6 +151,25 @@ def test_a_request_travels_to_the_site_and_back(site: Path, capsys: pytest.Captu
     report = Report.from_json(json.loads((site / "report.json").read_text()))
     assert report.request == asked.digest
     assert report.class_certified_counts is None
+
+
+def test_a_request_without_options_asks_for_right_answers(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["request", "--model-id", "threshold", "--sigma", "0.25", "--classes", "classes.txt"]
+    assert run([*command, "--out", "request.json"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "32 noisy passes of each example prove what the vote of 11 fresh noisy copies keeps" in shown
+    asked = Request.from_json(json.loads((site / "request.json").read_text()))
+    assert (asked.smoothing.procedure, asked.smoothing.n, asked.smoothing.votes) == ("population", 32, 11)
+    assert asked.radii == tuple(round(0.025 * step, 9) for step in range(21))
+    assert run([*CERTIFY, "--request", "request.json", "--class-counts", "--out", "report.json"]) == 0
+    reports = ["estimate", "report.json"]
+    assert run([*reports, "--out", "estimate.json"]) == 0
+    capsys.readouterr()
+    assert run([*reports, "--votes", "31", "--radii", "0,0.1", "--json"]) == 0
+    other = json.loads(capsys.readouterr().out)
+    assert (other["votes"], other["radii"]) == (31, [0.0, 0.1])
+    assert "a choice among 976 pairs" in other["guarantee"]
+    assert run([*reports, "--truth", "report.json"]) == 0
 
 
 def test_two_requests_are_never_the_same(site: Path) -> None:

@@ -68,6 +68,15 @@ def test_training_goes_on_and_is_traced(place: Path, capsys: pytest.CaptureFixtu
     assert "Wrote t.parquet:" in capsys.readouterr().out
     assert read_trace(place / "t.parquet").rounds == 3
     assert len((place / "work" / "curve.csv").read_text().splitlines()) == 4
+    # The same trace has CERTIFY and the vote.
+    assert run(["lab", "paper", "vote", "--traces", "t.parquet", "--markdown", "v.md"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "small, digits, dirichlet:0.5, fedavg: 3 rounds, sigma 0.2. Passes of an example: CERTIFY" in said
+    assert "radius radius/sigma CERTIFY vote of 11 estimate 95% interval 0.000 0 0." in said
+    assert len((place / "v.md").read_text().splitlines()) == 2 + 2 + 7
+    write_trace(place / "older.parquet", made_up(Experiment()))
+    assert run(["lab", "paper", "vote", "--traces", "."]) == 0
+    assert "traces without right answers are left out: older" in capsys.readouterr().err
 
 
 def made_up(experiment: Experiment) -> Trace:
@@ -135,6 +144,10 @@ def test_figure_2_is_drawn(place: Path) -> None:
         # Before hours of training on the data that is there.
         (["paper", "table1", "--run", "--cifar10", "."], "needs cifar100; name its folder (--cifar100)"),
         (["paper", "table1", "--out", "t.png"], "--out is for figure2's file, but table1 is asked for"),
+        (["paper", "vote"], "traces holds no trace; make one with 'fedcert lab trace'"),
+        (["paper", "vote", "--run"], "--run is for the paper's tables and figure2, but vote is asked for"),
+        (["paper", "vote", "--draws", "2"], "--draws is for the paper's tables and figure2, but vote is asked for"),
+        (["paper", "vote", "--out", "v.png"], "--out is for figure2's file, but vote is asked for"),
         (["paper", "figure2", "--markdown", "f.md"], "--markdown is for tables, but figure2 is asked for"),
         (["train", "e.toml", "--out", "w", "--device", "meta"], "the device 'meta' cannot be used"),
         (["train", "none.toml", "--out", "w"], "there is no file none.toml"),

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from fedcert import Report, compare, estimate, read_reports
+from fedcert import Estimate, Report, compare, estimate, read_reports
 from fedcert.cli.main import run
+from fedcert.estimation.clients.readings import own_curve
+from fedcert.show.tracking import metrics_of
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo's folder, made once."""
     made = tmp_path_factory.mktemp("story") / "demo"
-    assert run(["demo", "--out", str(made)]) == 0
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert run(["demo", "--out", str(made)]) == 0
+    (made.parent / "printed.txt").write_text(printed.getvalue())
     return made
 
 
 def test_it_writes_everything_it_names(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [
         "curve.png", "data", "estimate-ap.json", "estimate-blup.json", "estimate-ga.json", "estimate-poststratified.json", "estimate-vw.json",
-        "model.safetensors", "page.html", "reports", "reports-with-class-counts", "request.json", "truth.json",
+        "model.safetensors", "page.html", "population", "reports", "reports-with-class-counts", "request.json", "truth.json",
     ]  # fmt: skip
+    assert sorted(path.name for path in (folder / "population").iterdir()) == [
+        "estimate.json", "reports", "request.json", "truth.json",
+    ]  # fmt: skip
+    assert len(list((folder / "population" / "reports").iterdir())) == 20
     assert len(list((folder / "reports").iterdir())) == len(list((folder / "data").iterdir())) == 20
 
 
@@ -50,7 +62,7 @@ def test_certify_by_the_command_it_suggests_gives_the_same_counts(folder: Path, 
     recorded = Report.from_json(json.loads((folder / "reports" / "client-03.json").read_text()))
     again = Report.from_json(json.loads(report.read_text()))
     assert again.model == recorded.model
-    assert again.certified_counts == recorded.certified_counts
+    assert again.procedure_counts == recorded.procedure_counts
 
 
 def test_grouping_beats_the_volume_weighted_mean_on_its_shifted_target(folder: Path) -> None:
@@ -61,3 +73,43 @@ def test_grouping_beats_the_volume_weighted_mean_on_its_shifted_target(folder: P
     }
     assert error["ga"] < error["vw"] / 2
     assert error["ap"] < error["vw"] / 2
+
+
+def test_both_kinds_are_of_the_same_clients_and_near_their_truths(folder: Path) -> None:
+    votes = [
+        Report.from_json(json.loads(path.read_text())) for path in sorted((folder / "population/reports").iterdir())
+    ]
+    singles = [Report.from_json(json.loads(path.read_text())) for path in sorted((folder / "reports").iterdir())]
+    for vote, single in zip(votes, singles, strict=True):
+        assert (vote.client, vote.model, vote.label_counts) == (single.client, single.model, single.label_counts)
+        assert (vote.smoothing.procedure, vote.smoothing.n, vote.radii) == ("population", 32, single.radii)
+        assert single.smoothing.procedure == "sequential"
+        assert vote.samples == 32 * vote.examples
+    made = Estimate.from_json(json.loads((folder / "population" / "estimate.json").read_text()))
+    again = estimate(read_reports([folder / "population" / "reports"]), made.target, "poststratified", seed=0)
+    assert again.certified_accuracy == pytest.approx(made.certified_accuracy, abs=1e-12)
+    truth = Report.from_json(json.loads((folder / "population" / "truth.json").read_text()))
+    assert truth.smoothing.n == 100
+    assert compare(made.certified_accuracy, own_curve(truth, radii=made.radii)).rmse < 0.05
+    # On the same examples the vote is proven to keep more than CERTIFY certifies, at 1.2 sigma.
+    certify = Report.from_json(json.loads((folder / "truth.json").read_text()))
+    place = made.radii.index(0.6)
+    assert own_curve(truth)[place] > certify.certified_accuracy[place]
+
+
+def test_it_prints_both_kinds_side_by_side(folder: Path) -> None:
+    printed = " ".join((folder.parent / "printed.txt").read_text().split())
+    assert "CERTIFY: of examples one by one" in printed
+    assert re.search(r"vote of 11: on average 32 \d+\.\d 0\.\d{3}", printed)
+    assert re.search(r"The vote takes \d+ times fewer passes. This is about the population and about answers", printed)
+
+
+def test_the_vote_can_be_watched_over_rounds(folder: Path) -> None:
+    """Its settings have no largest radius, and trackers need none."""
+    made = Estimate.from_json(json.loads((folder / "population" / "estimate.json").read_text()))
+    assert made.smoothing.largest_radius is None
+    watched = metrics_of(made)
+    assert [name for name in watched if name.startswith("certified_accuracy/")] == [
+        f"certified_accuracy/radius_{radius:g}" for radius in (0, 0.2, 0.4, 0.6, 0.8, 1)
+    ]
+    assert watched["certified_accuracy_lower/radius_0.4"] == made.lower[made.radii.index(0.4)]  # type: ignore[index]

@@ -648,8 +648,14 @@ def implied_counts(path: str, rule: str) -> Iterator[Row]:
 def population_smoothing() -> Iterator[Row]:
     yield from votes("smoothing.votes")
     left_out = "left out (null) with the population procedure"
-    yield "smoothing.n0", "a selection", 100, "smoothing.n0", f"{left_out}, which selects no class, but is 100"
-    why = "no statement about a single example can fail"
+    yield (
+        "smoothing.n0",
+        "a selection",
+        100,
+        "smoothing.n0",
+        f"{left_out}, which selects no class (the sequential one does), but is 100",
+    )
+    why = "it says nothing of a single example that could fail (the sequential one does)"
     name = "smoothing.failure_probability"
     yield name, "a failure probability", 0.01, name, f"{left_out}: {why}, but is 0.01"
     why = "which draws n samples of every example"

@@ -15,7 +15,12 @@ from fedcert.engines.in_process import InProcessTransport
 from fedcert.errors import CallError, QuorumMissed
 from fedcert.rounds import Reply, run_round
 
-SETTINGS: dict[str, Any] = {"classes": ("cat", "dog"), "smoothing": 0.25, "radii": (0.0, 0.25), "seconds": 60.0}
+SETTINGS: dict[str, Any] = {
+    "classes": ("cat", "dog"),
+    "smoothing": {"sigma": 0.25, "procedure": "sequential"},
+    "radii": (0.0, 0.25),
+    "seconds": 60.0,
+}
 
 
 def honest(name: str) -> Any:

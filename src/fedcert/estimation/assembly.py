@@ -123,7 +123,7 @@ def assemble_what_if(prepared: PreparedClients, method: Method, targets: Sequenc
         votes=None if prepared.vote is None else prepared.vote.readings.votes,
         clients=clients.count,
         examples=examples(clients),
-        settings=settings.used(*OF_INTERVALS),
+        settings=settings.recorded(*OF_INTERVALS),
         model=clients.model,
         smoothing=clients.smoothing,
         **provenance(),

@@ -53,10 +53,10 @@ class Settings(Checked):
     votes: int | None = optional(Odd(least=1, most=MOST_VOTES))
     radii: tuple[float, ...] | None = optional(RADII)
 
-    def recorded(self) -> dict[str, Any]:
-        """What every estimate records, and what else was asked for of the classes."""
+    def recorded(self, *names: str) -> dict[str, Any]:
+        """The named settings, those that every estimate records where none are named, and what else was asked for."""
         also = [name for name in ("all_classes", "votes", "radii") if getattr(self, name)]
-        return self.used(*RECORDED, *also)
+        return self.used(*(names or RECORDED), *also)
 
     def used(self, *names: str) -> dict[str, Any]:
         """The named settings, for the record of an estimate."""

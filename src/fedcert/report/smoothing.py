@@ -26,8 +26,8 @@ DEFAULT_TOLERANCE = 0.005
 POPULATION = "population"
 """The procedure that certifies averages over examples, by counting right answers to a few noisy copies of each."""
 
-DEFAULT_PROCEDURE = "sequential"
-"""Of new work."""
+DEFAULT_PROCEDURE = POPULATION
+"""Of new work, where the noise allows it: it must be known what a change of the input does to probabilities."""
 
 DEFAULT_SAMPLES = {"sequential": 10_000, "fixed": 1000, POPULATION: 32}
 """n of new work where it is not given: the most samples of an example, or all of them. 32 passes lose a tenth of a
@@ -60,8 +60,9 @@ _FOREIGN = {
     ("votes", "fixed"): "with the fixed procedure: it is about single examples, not about a vote",
     ("votes", "sequential"): "with the sequential procedure: it is about single examples, not about a vote",
     ("tolerance", POPULATION): "with the population procedure, which draws n samples of every example",
-    ("n0", POPULATION): "with the population procedure, which selects no class",
-    ("failure_probability", POPULATION): "with the population procedure: no statement about a single example can fail",
+    ("n0", POPULATION): "with the population procedure, which selects no class (the sequential one does)",
+    ("failure_probability", POPULATION): "with the population procedure: it says nothing of a single example that "
+    "could fail (the sequential one does)",
 }
 """Settings that a procedure does not have, and why."""
 
@@ -118,7 +119,7 @@ class Smoothing(Record):
         >>> Smoothing(sigma=0.25, n=1000).largest_radius
         0.6158156536952023
         >>> Smoothing.defaults(0.25).procedure
-        'sequential'
+        'population'
     """
 
     NOUN: ClassVar[str] = "smoothing settings"
@@ -174,23 +175,28 @@ class Smoothing(Record):
 
     @classmethod
     def defaults(cls, sigma: float, **given: Any) -> Smoothing:
-        """Settings for new work: by default, the sequential procedure with at most 10,000 samples.
+        """Settings for new work: by default, population certificates with 32 passes of each example.
+
+        CERTIFY's sequential procedure is the default for noises of which only the radius is known.
 
         Args:
             sigma: standard deviation of the noise.
             given: other settings by name; the norm follows from the noise.
 
         Examples:
-            >>> Smoothing.defaults(0.25).n, Smoothing.defaults(0.25, procedure="fixed").n
-            (10000, 1000)
+            >>> Smoothing.defaults(0.25).n, Smoothing.defaults(0.25, procedure="sequential").n
+            (32, 10000)
         """
-        settings = {"procedure": DEFAULT_PROCEDURE, **given}
         # Words that are not in the registries are left for the validation to refuse.
-        procedure, noise = settings["procedure"], settings.get("noise")
+        noise = given.get("noise", "gaussian")
+        known = NOISES.get(noise) if isinstance(noise, str) else None
+        only_radius = known is not None and known.shift is None
+        settings = {"procedure": "sequential" if only_radius else DEFAULT_PROCEDURE, **given}
+        procedure = settings["procedure"]
         if isinstance(procedure, str) and procedure in DEFAULT_SAMPLES:
             settings.setdefault("n", DEFAULT_SAMPLES[procedure])
-        if isinstance(noise, str) and noise in NOISES:
-            settings.setdefault("norm", NOISES[noise].norm)
+        if known is not None:
+            settings.setdefault("norm", known.norm)
         return cls(sigma=sigma, **settings)
 
     def to_json(self) -> dict[str, Any]:

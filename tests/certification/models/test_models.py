@@ -54,7 +54,7 @@ def test_an_onnx_model_gives_the_counts_of_the_same_function(tmp_path: Path) -> 
     settings = {"seed": 0, "sigma": 0.25, "client": "a", "n": 200}
     by_file = certify(onnx_classifier(onnx_file(tmp_path / "m.onnx")), X, Y, **settings)
     by_function = certify(lambda batch: batch @ WEIGHT, X, Y, model_id="m", **settings)
-    assert by_file.certified_counts == by_function.certified_counts
+    assert by_file.procedure_counts == by_function.procedure_counts
     assert by_file.model == "sha256:" + hashlib.sha256((tmp_path / "m.onnx").read_bytes()).hexdigest()
 
 
@@ -63,7 +63,7 @@ def test_onnx_models_of_other_forms_give_the_same_counts(tmp_path: Path, options
     settings = {"seed": 0, "sigma": 0.25, "client": "a", "n": 200}
     usual = certify(onnx_classifier(onnx_file(tmp_path / "m.onnx")), X, Y, **settings)
     other = certify(onnx_classifier(onnx_file(tmp_path / "o.onnx", **options)), X, Y, **settings)
-    assert other.certified_counts == usual.certified_counts
+    assert other.procedure_counts == usual.procedure_counts
 
 
 def test_the_digest_covers_weights_that_lie_in_another_file(tmp_path: Path) -> None:
@@ -265,8 +265,8 @@ def test_a_path_is_an_onnx_model_in_python_too(tmp_path: Path) -> None:
     path = onnx_file(tmp_path / "m.onnx")
     settings = {"seed": 0, "sigma": 0.25, "client": "a", "n": 200}
     assert (
-        certify(str(path), X, Y, **settings).certified_counts
-        == certify(onnx_classifier(path), X, Y, **settings).certified_counts
+        certify(str(path), X, Y, **settings).procedure_counts
+        == certify(onnx_classifier(path), X, Y, **settings).procedure_counts
     )
     with pytest.raises(CallError, match="this classifier already has a name and a device"):
         certify(onnx_classifier(path), X, Y, model_id="mine", **settings)
@@ -298,7 +298,7 @@ def test_neither_autocast_nor_torchs_newer_precision_switch_gets_in_the_way() ->
     module.register_forward_hook(lambda *parts: seen.append(parts[2].dtype))
     plain = certify(module, X, Y, sigma=0.25, client="a", n=100, seed=0)
     with torch.autocast("cpu", torch.bfloat16):
-        assert certify(module, X, Y, sigma=0.25, client="a", n=100, seed=0).certified_counts == plain.certified_counts
+        assert certify(module, X, Y, sigma=0.25, client="a", n=100, seed=0).procedure_counts == plain.procedure_counts
     assert set(seen) == {torch.float32}
     code = (
         "import numpy as np, torch, fedcert; torch.backends.fp32_precision = 'ieee'; "

@@ -212,7 +212,22 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert "Wrote ring.json: 3 members." in capsys.readouterr().out
     Path("classes.txt").write_text("cat\ndog\n")
     asking = ["request", "--model-id", answer(request()).model, "--sigma", "0.25", "--classes", "classes.txt"]
-    assert run([*asking, "--radii", "0,0.25", "--sign", "coordinator.json", "--out", "request.json"]) == 0
+    assert (
+        run(
+            [
+                *asking,
+                "--procedure",
+                "sequential",
+                "--radii",
+                "0,0.25",
+                "--sign",
+                "coordinator.json",
+                "--out",
+                "request.json",
+            ]
+        )
+        == 0
+    )
     asked = Request.from_json(json.loads(Path("request.json").read_text()))
     back = tmp_path / "back"
     back.mkdir()

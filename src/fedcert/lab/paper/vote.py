@@ -22,7 +22,7 @@ from fedcert.lab.traces.trace import Trace, read_trace
 VOTE = "vote"
 """The table's name, beside those of the paper."""
 RATIOS = tuple(round(0.4 * step, 1) for step in range(7))
-"""Radii in units of sigma: to 2.4, as far as 100 passes reach within half a point."""
+"""Radii in units of sigma: to 2.4, as far as 100 passes reach within about half a point."""
 _METHOD = "poststratified"
 """The estimator: that of counts per class, which population reports can disclose like CERTIFY's."""
 

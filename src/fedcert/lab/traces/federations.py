@@ -203,7 +203,7 @@ def draw_voting_target(
         client=target.name,
         model=trace.model,
         smoothing=smoothing,
-        radii=radii,
+        radii=tuple(radii),
         classes=trace.classes,
         label_counts=np.bincount(trace.target.label[chosen], minlength=len(trace.classes)).tolist(),
         correct_counts=np.bincount(correct[chosen], minlength=smoothing.n + 1).tolist(),
