@@ -1,7 +1,7 @@
 """Population certificates on a real network: what few passes prove, beside CERTIFY, the truth and real attacks.
 
     python benchmarks/population.py measure CIFAR --sigma 0.25 --folder FOLDER [--device cuda] [--epochs 30]
-        [--steps train,passes,counts,sequential,many,attack] [--images 10000] [--n 10000]
+        [--steps train,passes,counts,sequential,many,attack,bare,few_fixed] [--images 10000] [--n 10000]
     python benchmarks/population.py report FOLDER… [--out results.json]
 
 CIFAR is the folder of CIFAR-10's binary files. `measure` trains ResNet-18 with noise, then counts on the test images:
@@ -36,6 +36,8 @@ ATTACKED = (0.4, 0.8, 1.2, 1.6, 2.0)
 """Radii of the tables and of the attacks, in units of sigma."""
 VOTES = 11
 FAILURE = 0.001
+BARE_SECONDS = 10.0
+"""Of timing the bare network, for each size of a batch."""
 FEW, OF_MANY, SOME = 10, 20, 500
 """One image in ten is attacked, one in twenty has ten times the samples; images that are sampled at once."""
 
@@ -122,6 +124,33 @@ class Measurement:
             figures |= {f"correct_{n}": table.correct, f"seconds_{n}": seconds}
             print(f"{n} passes: {seconds:.2f} s, {table.samples.sum() / seconds:,.0f} samples/s", flush=True)
         return figures
+
+    def bare(self) -> dict[str, Any]:
+        """Passes per second of the network alone, on noisy images that are there already: the best of some batches."""
+        import torch
+
+        images = torch.rand(1000, 3, 32, 32, device=self.options.device)
+        self.network.eval()
+        rates = {}
+        with torch.inference_mode():
+            for size in (32, 64, 250, 1000):
+                batch = images[:size].contiguous(memory_format=torch.channels_last)
+                self.network(batch)
+                calls, start = 0, time.perf_counter()
+                while time.perf_counter() - start < BARE_SECONDS:
+                    self.network(batch)
+                    calls += 1
+                rates[f"rate_{size}"] = calls * size / (time.perf_counter() - start)
+                print(f"bare network, {size} at a time: {rates[f'rate_{size}']:,.0f} passes/s", flush=True)
+        return rates
+
+    def few_fixed(self) -> dict[str, Any]:
+        """CERTIFY's fixed procedure on a few images, from which its time for all is extrapolated."""
+        rows = np.arange(self.options.fixed_images)
+        _, counts, seconds = self._counts(rows, self.options.n)
+        per_image = seconds / len(rows)
+        print(f"CERTIFY fixed, n = {self.options.n}: {per_image:.1f} s an image", flush=True)
+        return {"images": len(rows), "samples": counts.sum() + 100 * len(rows), "seconds": seconds}
 
     def _counts(self, rows: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, float]:
         """Selected classes and estimation counts of all classes, with seconds."""
@@ -321,6 +350,10 @@ def summary(folder: Path) -> dict[str, Any]:
         for n in PASSES:
             own = proven(files["passes"][f"correct_{n}"][part["rows"]], some, n, facts, RATIOS)
             result["every_20th"][f"population_{n}"] = list(own.certified_accuracy)
+    if "bare" in files:
+        result["bare_passes_per_second"] = {name: float(value) for name, value in files["bare"].items()}
+    if "few_fixed" in files:
+        result["few_fixed"] = {name: float(value) for name, value in files["few_fixed"].items()}
     if "attack" in files:
         part = files["attack"]
         ratios = tuple(part["ratios"].tolist())
@@ -381,6 +414,7 @@ def main() -> None:
     first.add_argument("--images", type=int, default=10_000)
     first.add_argument("--n", type=int, default=10_000)
     first.add_argument("--steps", default="train,passes,counts,sequential,many,attack")
+    first.add_argument("--fixed-images", type=int, default=20, help="of the step few_fixed")
     first.add_argument("--attack-steps", type=int, default=40)
     first.add_argument("--attack-draws", type=int, default=8)
     first.add_argument("--answers", type=int, default=10, help="votes on each attacked image")

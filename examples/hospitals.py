@@ -34,10 +34,12 @@ def main():
         print(
             f"radius {radius}: {estimate.at(radius):.3f} ({estimate.lower[index]:.3f} to {estimate.upper[index]:.3f})"
         )
+    print(f"That is how often the vote of {estimate.votes} noisy copies is right at least, on average over the target.")
     for check in estimate.checks:
         print(f"{check.verdict}: {check.sentence}")
     for report in reports:  # all that leaves each hospital
         Path(f"{report.client}.json").write_text(report.dumps())
+    print(f"Deploy that vote: fedcert.smooth(model, sigma=0.25, votes={estimate.votes})")
     print("Now try: fedcert page north.json middle.json south.json --target uniform --out page.html")
 
 

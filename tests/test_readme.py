@@ -25,6 +25,8 @@ def test_the_snippet_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_
     names = {"model": torch.nn.Linear(4, 2), "x": x, "y": np.arange(20) % 2, "reports": reports}
     exec(code, names)  # noqa: S102  our own README
     assert names["report"].classes == ("healthy", "ill")
+    assert names["report"].smoothing.procedure == "population"
+    assert names["classifier"](torch.from_numpy(x)).shape == (20,)
     assert (tmp_path / "curve.png").exists()
 
 

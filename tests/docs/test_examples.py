@@ -23,13 +23,14 @@ def ran(name: str, folder: Path) -> str:
 def test_hospitals(tmp_path: Path) -> None:
     said = ran("hospitals.py", tmp_path)
     assert said.startswith("radius 0.0: ")
+    assert "vote of 11 noisy copies" in said
     assert {file.name for file in tmp_path.iterdir()} == {"north.json", "middle.json", "south.json"}
 
 
 @pytest.mark.slow
 def test_watch_training(tmp_path: Path) -> None:
     said = ran("watch_training.py", tmp_path)
-    assert said.splitlines()[-1].startswith("round 8: certified at radius 0.25: ")
+    assert said.splitlines()[-1].startswith("round 8: proven of a vote of 11 at radius 0.25: ")
     assert list((tmp_path / "runs" / "digits").iterdir())
 
 

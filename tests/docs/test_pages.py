@@ -74,7 +74,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def test_pages_one_after_the_other(folder: Path) -> None:
     said = {page: follow(page, folder) for page in PAGES}
     asked = " ".join("".join(said["tutorial.md"]).split())
-    assert "certified accuracy of the target" in asked
+    assert "proven accuracy (vote of 11 fresh noisy copies) of the target" in asked
+    assert "certified accuracy of the target" in asked  # by CERTIFY
+    assert (folder / "labels.csv").read_text().startswith("index,label,")
     assert "error: " in said["tutorial.md"][-1]
     assert (folder / "page.html").stat().st_size > 50_000
     assert (folder / "table.csv").exists()

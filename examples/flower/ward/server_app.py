@@ -75,6 +75,9 @@ def main(grid: Grid, context: Context) -> None:
     for index, radius in enumerate(estimate.radii):
         sure = "" if estimate.lower is None else f" ({estimate.lower[index]:.1%} to {estimate.upper[index]:.1%})"
         print(f"certified accuracy at radius {radius:g}: {estimate.certified_accuracy[index]:.1%}{sure}", flush=True)
+    if estimate.votes is not None:
+        print(f"that is proven on average over the population, for answers by the vote of {estimate.votes} fresh noisy "
+              "copies with secret noise; it is not about single images", flush=True)  # fmt: skip
     for check in estimate.checks:
         print(f"{check.verdict}: {check.sentence}", flush=True)
     for client, why in estimate.excluded.items():

@@ -39,7 +39,9 @@ def copies_of(votes: int) -> str:
 
 def accuracy_of(result: Estimate | WhatIf) -> str:
     """What is estimated, in words."""
-    return "certified accuracy" if result.votes is None else f"proven accuracy of {copies_of(result.votes)}"
+    if result.votes is None:
+        return "certified accuracy"
+    return f"proven accuracy ({copies_of(result.votes).removeprefix('the ')})"
 
 
 def about_the_vote(votes: int) -> str:

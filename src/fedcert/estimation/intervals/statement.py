@@ -152,6 +152,8 @@ def _vote_guarantee(
     clients: Clients, settings: Settings, scope: str, estimand: str, clustered: bool, readings: VoteReadings
 ) -> str:
     probability = f"{_strength(clients, settings)} {settings.confidence:g}"
+    if settings.target_examples is not None:  # of a set, scores stand for what the vote keeps of each example
+        probability = f"of about {settings.confidence:g}"
     assumption = (
         "Assumes that every client's examples of a class come from the same distribution as the target's (label "
         "shift), and independent examples and noise."
