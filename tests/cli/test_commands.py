@@ -69,7 +69,9 @@ def test_certify_counts_right_answers_without_options(site: Path, capsys: pytest
     report = Report.from_json(json.loads((site / "report.json").read_text()))
     assert (report.smoothing.procedure, report.smoothing.n, sum(report.procedure_counts)) == ("population", 32, 30)
     assert f"{30 * 32} noisy samples at about" in shown.err
-    begin = "site-07: by 32 noisy passes of each of 30 examples, the vote of 11 fresh noisy copies is proven to keep "
+    begin = (
+        "site-07: by 32 noisy passes of each of 30 examples, the vote of 11 fresh noisy copies is estimated to keep "
+    )
     assert begin in shown.out
     assert "with secret noise (fedcert predict --votes 11), not about single images." in " ".join(shown.out.split())
 
@@ -168,7 +170,7 @@ def test_a_request_without_options_asks_for_right_answers(site: Path, capsys: py
     assert run([*reports, "--votes", "31", "--radii", "0,0.1", "--json"]) == 0
     other = json.loads(capsys.readouterr().out)
     assert (other["votes"], other["radii"]) == (31, [0.0, 0.1])
-    assert "a choice among 976 pairs" in other["guarantee"]
+    assert "any choice of radii to 3 sigma" in other["guarantee"]
     assert run([*reports, "--truth", "report.json"]) == 0
 
 

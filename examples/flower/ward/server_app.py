@@ -72,9 +72,10 @@ def main(grid: Grid, context: Context) -> None:
     except FedcertError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         raise  # Flower takes a run that merely exits for a completed one
+    proven = "certified" if estimate.votes is None else "proven"
     for index, radius in enumerate(estimate.radii):
         sure = "" if estimate.lower is None else f" ({estimate.lower[index]:.1%} to {estimate.upper[index]:.1%})"
-        print(f"certified accuracy at radius {radius:g}: {estimate.certified_accuracy[index]:.1%}{sure}", flush=True)
+        print(f"{proven} accuracy at radius {radius:g}: {estimate.certified_accuracy[index]:.1%}{sure}", flush=True)
     if estimate.votes is not None:
         print(f"that is proven on average over the population, for answers by the vote of {estimate.votes} fresh noisy "
               "copies with secret noise; it is not about single images", flush=True)  # fmt: skip

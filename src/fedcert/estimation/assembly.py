@@ -82,7 +82,7 @@ def assemble(prepared: PreparedClients, method: Method, target: Target) -> Estim
         clients=clients.count,
         examples=examples(prepared.whole),
         excluded=dict(clients.excluded),
-        checks=tuple(_checks(prepared, evaluation, reached)),
+        checks=tuple(_checks(prepared, method, evaluation, reached)),
         details={**point.details, **{name: value for name, value in recorded.items() if value is not None}},
         settings={**point.settings, **settings.recorded()},
         model=clients.model,
@@ -118,7 +118,7 @@ def assemble_what_if(prepared: PreparedClients, method: Method, targets: Sequenc
         checks=(
             checks.same_settings(clients),
             checks.label_shift(prepared.shift_test, True),
-            _radii_check(prepared),
+            _radii_check(prepared, method, evaluations),
         ),
         votes=None if prepared.vote is None else prepared.vote.readings.votes,
         clients=clients.count,
@@ -167,7 +167,9 @@ def _weights(point: PointEstimate, clients: Clients) -> Weights | None:
     return Weights(clients.clients, point.weights)
 
 
-def _checks(prepared: PreparedClients, evaluation: MixEstimate, reached: _Reached | None) -> list[Check]:
+def _checks(
+    prepared: PreparedClients, method: Method, evaluation: MixEstimate, reached: _Reached | None
+) -> list[Check]:
     """All checks, in the order in which people read them."""
     clients, whole, point, interval = prepared.clients, prepared.whole, evaluation.point, evaluation.interval
     passed = [
@@ -188,7 +190,7 @@ def _checks(prepared: PreparedClients, evaluation: MixEstimate, reached: _Reache
         passed.append(checks.influence(clients, point.weights))
     if interval is not None and interval.contradicted:
         passed.append(checks.consistency())
-    passed.append(_radii_check(prepared))
+    passed.append(_radii_check(prepared, method, [evaluation]))
     if (seeds := checks.secret_seeds(whole)) is not None:
         passed.append(seeds)
     if isinstance(clients, AggregatedClients) and clients.sums.private is not None:
@@ -196,14 +198,18 @@ def _checks(prepared: PreparedClients, evaluation: MixEstimate, reached: _Reache
     return passed
 
 
-def _radii_check(prepared: PreparedClients) -> Check:
-    """Whether the samples are enough for the radii."""
+def _radii_check(prepared: PreparedClients, method: Method, evaluations: Sequence[MixEstimate]) -> Check:
+    """Whether the samples are enough for the radii, for these targets."""
     if prepared.vote is None:
         return checks.certifiable_radii(prepared.clients)
     readings, clients = prepared.vote.readings, prepared.clients
-    upper = clients.read(Reading(readings.radii, np.array([design.upper for design in readings.designs])))
-    left_open = (upper.certified - clients.certified) / examples(clients)
-    return checks.enough_passes(clients.smoothing, readings.votes, readings.radii, left_open)
+    above = clients.read(Reading(readings.radii, np.array([design.upper for design in readings.designs])))
+    estimator = method.estimator()
+    gaps = [
+        estimator(above, each.mix, prepared.settings).certified_accuracy - each.point.certified_accuracy
+        for each in evaluations
+    ]
+    return checks.enough_passes(clients.smoothing, readings.votes, readings.radii, np.max(gaps, axis=0))
 
 
 @dataclass(frozen=True)

@@ -113,10 +113,21 @@ class MixEvaluator:
         uncertainty = method.estimator()(clients, mix, settings).uncertainty
         assert uncertainty is not None  # noqa: S101 (the same method gave one before)
         uncertainty, effects = _allowing_for_effects(end.prepared, method.name, uncertainty, mix)
-        if isinstance(effects, SummedEffects):  # in scores, of which these are shares
-            effects = replace(effects, covariance=effects.covariance / np.outer(end.width, end.width))
+        if isinstance(effects, SummedEffects):
+            effects = self._in_shares(effects, end)
         single_cells = uncertainty.segments is not None or clients.noisy_totals is not None
         return interval_ends(uncertainty, mix, clients, settings, effects), effects, single_cells
+
+    def _in_shares(self, effects: SummedEffects, end: EndOfInterval) -> SummedEffects | None:
+        """Client effects of a second sum, which are of scores at what the request names; None for anything else."""
+        vote, clients = self.prepared.vote, self.prepared.clients
+        if vote is None or vote.readings.offered is not None or not isinstance(clients, AggregatedClients):
+            return None
+        places = [clients.sums.radii.index(radius) for radius in clients.radii if radius in clients.sums.radii]
+        if len(places) < len(clients.radii):
+            return None
+        covariance = effects.covariance[np.ix_(places, places)] / np.outer(end.width, end.width)
+        return replace(effects, covariance=covariance)
 
     def by_class(self) -> list[MixEstimate]:
         """The estimates for targets of one class each.

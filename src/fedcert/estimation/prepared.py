@@ -11,7 +11,7 @@ import numpy as np
 from fedcert._arrays import Floats
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.clients import AggregatedClients, Clients, ReportedClients
-from fedcert.estimation.clients.readings import VoteReadings, check_readable_again, vote_readings
+from fedcert.estimation.clients.readings import VoteReadings, check_readable_again, named_readings, vote_readings
 from fedcert.estimation.diagnostics.label_shift import ShiftTest, label_shift_test
 from fedcert.estimation.diagnostics.screening import Screened
 from fedcert.estimation.diagnostics.screening import screen as screen_clients
@@ -65,20 +65,26 @@ class PreparedClients:
             return cls._screened(clients, settings)
         named = clients.sums.radii if isinstance(clients, AggregatedClients) else clients.radii
         readings = vote_readings(clients.smoothing, named, settings.votes, settings.radii)
-        lower = cls._screened(clients.rounded(readings.lower_end, "lower"), settings)
-        upper, point = clients.rounded(readings.upper_end, "upper"), clients.read(readings.lower)
-        if lower.screened is not None:
-            assert isinstance(upper, ReportedClients)  # noqa: S101 (sums cannot be screened)
-            assert isinstance(point, ReportedClients)  # noqa: S101
-            upper, point = lower.screened.applied(upper), lower.screened.applied(point)
-        ends = VoteEnds(
-            readings,
-            EndOfInterval(lower, readings.lower_end.low, readings.lower_end.width),
+        # Who stays and whether clients differ is decided at what the request names, whatever is asked about.
+        tested = cls._screened(clients.rounded(named_readings(clients.smoothing, named).lower_end, "lower"), settings)
+        sides = (clients.rounded(readings.lower_end, "lower"), clients.rounded(readings.upper_end, "upper"))
+        lower, upper = (
             EndOfInterval(
-                cls(upper, settings, lower.screened, tested_by=lower), readings.upper_end.low, readings.upper_end.width
-            ),
+                cls(tested.after_screening(side), settings, tested.screened, tested_by=tested),
+                reading.low,
+                reading.width,
+            )
+            for side, reading in zip(sides, (readings.lower_end, readings.upper_end), strict=True)
         )
-        return cls(point, settings, lower.screened, ends, tested_by=lower)
+        point = tested.after_screening(clients.read(readings.lower))
+        return cls(point, settings, tested.screened, VoteEnds(readings, lower, upper), tested_by=tested)
+
+    def after_screening(self, clients: Clients) -> Clients:
+        """The same clients with other counts, after the screening of these."""
+        if self.screened is None:
+            return clients
+        assert isinstance(clients, ReportedClients)  # noqa: S101 (sums cannot be screened)
+        return self.screened.applied(clients)
 
     @classmethod
     def _screened(cls, clients: Clients, settings: Settings) -> PreparedClients:

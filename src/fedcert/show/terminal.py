@@ -162,7 +162,7 @@ def report_lines(report: Report) -> list[str | Fitting]:
     curve, smoothing = own_curve(report), report.smoothing
     table = own_table(report, curve)
     if smoothing.votes is not None:
-        keeps = f"{copies_of(smoothing.votes)} is proven to keep {curve[0]:.1%} at radius {report.radii[0]:g}"
+        keeps = f"{copies_of(smoothing.votes)} is estimated to keep {curve[0]:.1%} at radius {report.radii[0]:g}"
         passes = f"by {smoothing.n} noisy passes of each of {report.examples} examples"
         return [
             f"{report.client}: {passes}, {keeps}, on average.",

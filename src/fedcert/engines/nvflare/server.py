@@ -100,5 +100,6 @@ class Certification(ModelController):
             self.error(f"no certification: {error}")
             self.panic(str(error))
             return
+        proven = "certified" if estimate.votes is None else f"by the vote of {estimate.votes}, proven"
         for radius, accuracy in zip(estimate.radii, estimate.certified_accuracy, strict=True):
-            self.info(f"certified accuracy at radius {radius:g}: {accuracy:.1%}")
+            self.info(f"{proven} accuracy at radius {radius:g}: {accuracy:.1%}")

@@ -12,7 +12,7 @@ from fedcert._arrays import Floats
 from fedcert._schema.field_types import LARGEST_COUNT
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.clients.noisy_totals import NoisyTotals
-from fedcert.estimation.clients.readings import Reading, named_readings, rounded_counts, rounding_generator
+from fedcert.estimation.clients.readings import Reading, named_readings, rounded_counts, rounding_key
 from fedcert.estimation.clients.statistics import SufficientStatistics
 from fedcert.report import Smoothing, Sums
 from fedcert.report.sums.groups import effects_or_ones, group_bound
@@ -74,7 +74,8 @@ class AggregatedClients:
         if self.reading is None:
             return rows.astype(np.float64)
         if self.side is not None and self.sums.noise is None:
-            return rounded_counts(rows, self.reading.scores, rounding_generator(self.side, rows)).astype(np.float64)
+            key = rounding_key(self.side, str(self.sums.request), rows)
+            return rounded_counts(rows, self.reading.scores, key).astype(np.float64)
         return np.asarray(rows @ self.reading.scores.T, dtype=np.float64)
 
     @property

@@ -9,7 +9,7 @@ random: an example of share s counts with probability s. The expectation stays, 
 from __future__ import annotations
 
 import hashlib
-import math
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -32,7 +32,9 @@ STEPS_PER_SIGMA = 20
 FARTHEST_OFFERED = 3.0
 """In units of sigma, of these radii: 100 passes reach 2.4."""
 MOST_VOTES_OFFERED = 31
-"""Odd numbers up to this one are on offer where the votes are chosen afterwards; more where more are asked for."""
+"""Odd numbers up to this one are on offer where the votes are chosen afterwards."""
+_MOST_DRAWN = 2**23
+"""Random numbers of one cell that are held at once, in 64 MB; larger cells are drawn radius by radius."""
 _ROUNDING = 1e-9
 """A radius so close to another, in units of sigma, is the same but for rounding."""
 
@@ -61,6 +63,11 @@ class Reading:
         return np.where(width > 0, width, 1.0)
 
     @property
+    def range(self) -> tuple[Floats, Floats]:
+        """Where the scores begin, and their range."""
+        return self.low, self.width
+
+    @property
     def shares(self) -> Floats:
         """The scores as shares of their range, radii x (n + 1)."""
         return np.asarray(np.clip((self.scores - self.low[:, None]) / self.width[:, None], 0.0, 1.0), dtype=np.float64)
@@ -79,8 +86,8 @@ class VoteReadings:
         lower: proven to be below what the vote keeps, on average; the estimate.
         lower_end: the same, for the interval's lower end.
         upper_end: proven to be above.
-        offered: pairs of a radius and a number of votes among which these were chosen after the counts were seen; None
-            where they were named before.
+        offered: one over the share of the error that each radius has, where radii or votes were chosen after the counts
+            were seen; None where they were named before.
         named: radii that the request names.
         designs: at each radius of the estimate.
     """
@@ -105,15 +112,18 @@ def vote_readings(
     """The readings of an estimate.
 
     Radii and votes that were named before anything was counted have an interval of the stated confidence each. Others
-    are chosen by someone who may have seen the counts. Their interval holds for all radii in steps of sigma/20 and all
-    odd numbers of votes up to 31 at once; at a radius between steps its lower end is that of the next larger one, and
-    its upper end that of the next smaller one, since the vote's accuracy falls with the radius.
+    are chosen by someone who may have seen the counts. Their interval holds for all radii to 3 sigma in steps of
+    sigma/20 and all odd numbers of votes up to 31 at once; at a radius between steps its lower end is that of the next
+    larger one, and its upper end that of the next smaller one, since the vote's accuracy falls with the radius.
 
     Args:
         smoothing: of the reports.
         named: radii that the request names.
         votes: those that the request names where None.
         radii: the named ones where None.
+
+    Raises:
+        CallError: radii or votes are beyond those on offer.
     """
     assert smoothing.votes is not None  # noqa: S101 (population certificates have votes)
     chosen = votes or smoothing.votes
@@ -140,10 +150,30 @@ def _scores(smoothing: Smoothing, votes: int, ratios: Floats, side: str) -> Floa
 
 
 def _offered(smoothing: Smoothing, votes: int, ratios: Floats) -> int:
-    """How many pairs of a radius and votes are on offer."""
-    farthest = max(FARTHEST_OFFERED, float(ratios.max()))
-    radii = math.floor(farthest * STEPS_PER_SIGMA + _ROUNDING) + 1
-    return radii if votes == smoothing.votes else radii * ((max(votes, MOST_VOTES_OFFERED) + 1) // 2)
+    """One over the share of the error that a pair of a radius and votes has, which was chosen afterwards.
+
+    The pairs on offer are fixed: all radii to 3 sigma in steps, with the votes that were named, which have half of the
+    error, and with all other odd numbers up to 31, which have the other half.
+
+    Raises:
+        CallError: a pair is not on offer.
+    """
+    radii = round(FARTHEST_OFFERED * STEPS_PER_SIGMA) + 1
+    if float(ratios.max()) > FARTHEST_OFFERED + _ROUNDING:
+        raise CallError(
+            f"radii (--radii) that the request does not name must be at most {FARTHEST_OFFERED:g} sigma "
+            f"({FARTHEST_OFFERED * smoothing.sigma:g}), but are up to {float(ratios.max()) * smoothing.sigma:g}; name "
+            "larger ones in a request"
+        )
+    if votes == smoothing.votes:
+        return 2 * radii
+    if votes > MOST_VOTES_OFFERED:
+        raise CallError(
+            f"votes (--votes) that the request does not name must be at most {MOST_VOTES_OFFERED}, but are {votes}; "
+            "name more in a request"
+        )
+    others = (MOST_VOTES_OFFERED + 1) // 2 - ((smoothing.votes or 0) <= MOST_VOTES_OFFERED)
+    return 2 * radii * others
 
 
 def check_readable_again(smoothing: Smoothing, votes: int | None, radii: Sequence[float] | None) -> None:
@@ -163,43 +193,61 @@ def check_readable_again(smoothing: Smoothing, votes: int | None, radii: Sequenc
             )
 
 
-def rounded_counts(histograms: npt.NDArray[np.integer], shares: Floats, generator: np.random.Generator) -> Whole:
+def rounded_counts(histograms: npt.NDArray[np.integer], shares: Floats, key: bytes) -> Whole:
     """Examples that count at each radius, each by chance: one with K right answers with probability shares[:, K].
 
     Guarantee: given the right answers, examples count independently of each other; at one radius each with its share.
-    An example has the same random number at all radii.
+    What is drawn at a radius depends on the key, the right answers and the shares of that radius alone, so that asking
+    about other radii beside it changes nothing. An example has the same random number at all radii.
 
     Args:
         histograms: rows x (n + 1).
         shares: radii x (n + 1), from 0 to 1.
-        generator: of the chances.
+        key: of the chances (`rounding_key`).
 
     Returns:
         Rows x radii.
     """
     counts = np.zeros((len(histograms), len(shares)), dtype=np.int64)
     for cell in range(histograms.shape[1]):
-        rows = np.flatnonzero(histograms[:, cell])
-        if not len(rows):
+        held = histograms[:, cell].astype(np.int64)
+        if not held.any():
+            continue
+        if held.sum(dtype=np.float64) > _MOST_DRAWN:
+            for radius, share in enumerate(shares[:, cell].tolist()):
+                counts[:, radius] += _generator(key, cell, share).binomial(held, share)
             continue
         order = np.argsort(shares[:, cell], kind="stable")
-        between = np.diff(shares[order, cell], prepend=0.0, append=1.0)
-        drawn = generator.multinomial(histograms[rows, cell].astype(np.int64), between / between.sum())
-        counts[np.ix_(rows, order)] += np.cumsum(drawn[:, :-1], axis=1)
+        between = np.searchsorted(shares[order, cell], _generator(key, cell).random(int(held.sum())), side="right")
+        # An example counts at the radii whose share is above its random number: at all behind its place.
+        places = np.repeat(np.arange(len(held)), held) * (len(shares) + 1) + between
+        drawn = np.bincount(places, minlength=len(held) * (len(shares) + 1)).reshape(len(held), -1)
+        counts[:, order] += np.cumsum(drawn[:, :-1], axis=1)
     return counts
 
 
-def rounding_generator(side: str, *histograms: npt.NDArray[Any]) -> np.random.Generator:
-    """The generator of the rounding for one end of the interval, which follows from what is rounded.
+def _generator(key: bytes, cell: int, share: float | None = None) -> np.random.Generator:
+    """The chances of the examples with so many right answers; of one radius alone where a share is given."""
+    name = key + struct.pack("<q", cell) + (b"" if share is None else struct.pack("<d", share))
+    return np.random.default_rng(np.frombuffer(hashlib.sha256(name).digest(), dtype="<u4").astype(np.uint32))
 
-    The same counts are rounded alike, so that nothing is gained by trying again. Others have chances of their own: with
-    one seed for all, the rounding would err to the same side in nearly all samples from a population, and the end
-    with it.
+
+def rounding_key(side: str, salt: str, *histograms: npt.NDArray[Any]) -> bytes:
+    """The key of the rounding for one end of the interval, which follows from what is rounded.
+
+    The same reports are rounded alike, so that nothing is gained by trying again. Others have chances of their own:
+    with one key for all, the rounding would err to the same side in nearly all samples from a population.
+
+    Args:
+        side: of the interval.
+        salt: random, and independent of the counts: of the request's nonce and of the sites' secret seeds. It makes the
+            chances independent of the counts even where a population allows few of these.
+        histograms: what is rounded.
     """
-    digest = hashlib.sha256(side.encode())
+    digest = hashlib.sha256(f"{side} {salt}".encode())
     for counts in histograms:
         digest.update(str(counts.shape).encode() + np.ascontiguousarray(counts, dtype="<i8").tobytes())
-    return np.random.default_rng(np.frombuffer(digest.digest(), dtype="<u4").astype(np.uint32))
+    return digest.digest()
 
 
 @lru_cache(maxsize=8)

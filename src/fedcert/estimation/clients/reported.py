@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fedcert._arrays import Floats
 from fedcert._schema.field_types import LARGEST_COUNT
 from fedcert.errors import EstimationProblem
-from fedcert.estimation.clients.readings import Reading, Whole, named_readings, rounded_counts, rounding_generator
+from fedcert.estimation.clients.readings import Reading, Whole, named_readings, rounded_counts, rounding_key
 from fedcert.estimation.clients.statistics import SufficientStatistics
 from fedcert.report import Report, Smoothing, Table
 from fedcert.report.compatibility import joint
@@ -49,6 +49,7 @@ class ReportedClients:
         fixed_seeds: the clients whose reports say that the seed of their noise was fixed.
         correct_counts: population certificates: examples by right answers, clients x (n + 1), before any screening.
         reading: how these are read; None where counts are what they are.
+        salt: of the rounding of these, see `rounding_key`.
     """
 
     clients: tuple[str, ...]
@@ -69,6 +70,7 @@ class ReportedClients:
     fixed_seeds: tuple[str, ...] = ()
     correct_counts: Whole | None = None
     reading: Reading | None = None
+    salt: str = ""
 
     @classmethod
     def of(cls, reports: Sequence[Report] | Table) -> ReportedClients:
@@ -111,12 +113,15 @@ class ReportedClients:
             fixed_seeds=tuple(sorted(table.fixed_seeds)),
             correct_counts=entries if reading is not None else None,
             reading=reading,
+            salt=f"{table.request} {table.seed_sum:032x}",
         )
 
     def read(self, reading: Reading) -> ReportedClients:
         """The same clients, their right answers read otherwise."""
         assert self.correct_counts is not None  # noqa: S101
         counts = self.correct_counts @ reading.scores.T
+        if self.factors is not None:
+            counts = counts * self.factors[:, None]
         return replace(self._at(reading.radii), certified_counts=counts, reading=reading)
 
     def rounded(self, reading: Reading, side: str) -> ReportedClients:
@@ -127,11 +132,12 @@ class ReportedClients:
             side: of the interval, which has chances of its own.
         """
         assert self.correct_counts is not None  # noqa: S101
-        shares, generator = reading.shares, rounding_generator(side, self.correct_counts, self.class_rows)
+        assert self.factors is None  # noqa: S101 (screening comes after rounding)
+        shares, key = reading.shares, rounding_key(side, self.salt, self.correct_counts, self.class_rows)
         counts = np.zeros((self.count, len(reading.radii)), dtype=np.int64)
         withheld = ~self.has_class_counts
-        counts[withheld] = rounded_counts(self.correct_counts[withheld], shares, generator)
-        by_class = rounded_counts(self.class_rows.reshape(-1, self.class_rows.shape[2]), shares, generator)
+        counts[withheld] = rounded_counts(self.correct_counts[withheld], shares, key + b"overall")
+        by_class = rounded_counts(self.class_rows.reshape(-1, self.class_rows.shape[2]), shares, key)
         by_class = by_class.reshape(*self.class_rows.shape[:2], len(reading.radii))
         counts[self.has_class_counts] = by_class.sum(axis=1)
         return replace(

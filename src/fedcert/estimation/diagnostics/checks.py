@@ -212,24 +212,25 @@ def enough_passes(smoothing: Smoothing, votes: int, radii: Sequence[float], left
         smoothing: of the reports.
         votes: noisy copies that vote on an answer.
         radii: of the estimate.
-        left_open: at each radius, the mean of what is proven from above less that from below: the most that more passes
-            could add.
+        left_open: at each radius, the estimate from scores above what the vote keeps less that from scores below it:
+            about the most that more passes could add.
     """
-    most, passes = float(left_open.max(initial=0.0)), f"{smoothing.n} passes"
+    most, passes = max(float(left_open.max(initial=0.0)), 0.0), f"{smoothing.n} passes"
     short = np.flatnonzero(left_open > _NOTABLE)
     if not len(short):
-        sentence = f"{passes} of each example are enough: more could add at most {most:.1%} at any radius."
+        sentence = f"{passes} of each example are enough: more would add about {most:.1%} at most at any radius."
         return Check("radii in reach", OK, most, sentence)
     first, worst = radii[short[0]], radii[int(np.argmax(left_open))]
     sentence = (
         f"At {len(short)} of {len(radii)} radii, from {first:g} on, {passes} of each example are few: the estimate may "
-        f"be too low by up to {most:.1%} (at radius {worst:g})."
+        f"be too low by about {most:.1%} at most (at radius {worst:g})."
     )
-    enough = passes_needed(smoothing.noise, votes, radii[-1] / smoothing.sigma)
-    if enough is not None and enough > smoothing.n:
-        sentence += f" {enough} passes would be enough for all of them (--n {enough})."
-    elif enough is None:
-        sentence += " No practical number of passes is enough for the last of them: ask about smaller radii."
+    typical = passes_needed(smoothing.noise, votes, radii[-1] / smoothing.sigma)
+    if typical is None:
+        sentence += " Hundreds of passes would not be enough for the last of them: ask about smaller radii."
+    else:
+        more = max(typical, 2 * smoothing.n)
+        sentence += f" More passes would show more (--n {more})."
     return Check("radii in reach", LOOK, most, sentence)
 
 

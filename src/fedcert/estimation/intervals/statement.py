@@ -8,7 +8,7 @@ import numpy as np
 
 from fedcert._arrays import Floats
 from fedcert.estimation.clients import Clients
-from fedcert.estimation.clients.readings import VoteReadings
+from fedcert.estimation.clients.readings import FARTHEST_OFFERED, MOST_VOTES_OFFERED, VoteReadings
 from fedcert.estimation.intervals.cluster_robust import ClientEffects, half_lengths
 from fedcert.estimation.intervals.half_lengths import allowed_ends, contradicted
 from fedcert.estimation.intervals.ingredients import Uncertainty
@@ -167,8 +167,8 @@ def _vote_guarantee(
     chosen = ""
     if readings.offered is not None:
         chosen = (
-            f" Radii or votes were chosen after the counts were made: the interval allows for a choice among "
-            f"{readings.offered:,} pairs of them."
+            " Radii or votes were chosen after the counts were made: the interval allows for any choice of radii to "
+            f"{FARTHEST_OFFERED:g} sigma and of odd numbers of votes up to {MOST_VOTES_OFFERED}."
         )
     copies = f"the vote of {readings.votes} fresh noisy copies" if readings.votes > 1 else "one fresh noisy copy"
     return (

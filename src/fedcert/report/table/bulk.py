@@ -20,7 +20,7 @@ from fedcert.errors import InvalidValue
 from fedcert.report.fields import RADIUS_SLACK
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
-from fedcert.report.table.columns import Counts, Table, common_request, smallest, with_fixed_seeds
+from fedcert.report.table.columns import Counts, Table, common_request, smallest, sum_of_seeds, with_fixed_seeds
 from fedcert.report.table.layout import columns_of
 
 COLUMNS = columns_of(Report)
@@ -143,6 +143,7 @@ def fast_table(
         has_class_counts=np.full(len(counts.labels), counts.class_rows is not None),
         class_rows=smallest(no_rows if counts.class_rows is None else counts.class_rows),
         fixed_seeds=with_fixed_seeds(notes["client"], notes["seed"]),
+        seed_sum=sum_of_seeds(notes["client"], notes["seed"]) if smoothings[0].is_population else 0,
     )
 
 

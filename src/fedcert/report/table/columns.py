@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from fedcert.report.smoothing import Smoothing
 from fedcert.report.sums.groups import effects_or_ones, group_bound
 
 Counts = npt.NDArray[np.int64]
+_SEED_SUMS = 2**128
+"""What sums of seeds' hashes are taken by: as many bits as a salt needs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +30,8 @@ class Table:
         header: the fields that all of them share, with the settings of one of them.
         request: digest of the request that all of them answer; None where they do not say, or not the same.
         fixed_seeds: the clients whose reports say that their seed was fixed.
+        seed_sum: of hashes of what the reports say of their seeds, mod 2^128: random, as seeds are secret, and the same
+            however the reports are grouped.
         smoothings: the settings that occur; they differ in n0, n and the failure probability only.
         settings: which of these each row has.
         clients: names, each once.
@@ -50,6 +55,7 @@ class Table:
     design_effects: npt.NDArray[np.float64] | None = None
     largest_groups: Counts | None = None
     fixed_seeds: tuple[str, ...] = ()
+    seed_sum: int = 0
 
     def __len__(self) -> int:
         return len(self.clients)
@@ -113,6 +119,7 @@ class Table:
             design_effects=np.array(effects) if grouped else None,
             largest_groups=np.array(groups, dtype=np.int64) if grouped else None,
             fixed_seeds=with_fixed_seeds((report.client for report in reports), (report.seed for report in reports)),
+            seed_sum=sum_of_seeds((report.client for report in reports), (report.seed for report in reports)),
         )
 
     @classmethod
@@ -148,6 +155,7 @@ class Table:
             design_effects=np.concatenate([table.effects() for table in tables]) if grouped else None,
             largest_groups=np.concatenate([table.groups() for table in tables]) if grouped else None,
             fixed_seeds=tuple(client for table in tables for client in table.fixed_seeds),
+            seed_sum=sum(table.seed_sum for table in tables) % _SEED_SUMS,
         )
 
     def effects(self) -> npt.NDArray[np.float64]:
@@ -173,6 +181,12 @@ def common_request(requests: Iterable[str | None]) -> str | None:
 def with_fixed_seeds(clients: Iterable[str], seeds: Iterable[str | None]) -> tuple[str, ...]:
     """The clients whose seed was fixed."""
     return tuple(client for client, seed in zip(clients, seeds, strict=True) if seed == FIXED_SEED)
+
+
+def sum_of_seeds(clients: Iterable[str], seeds: Iterable[str | None]) -> int:
+    """See `Table.seed_sum`."""
+    secret = (f"{client} {seed}" for client, seed in zip(clients, seeds, strict=True) if seed not in (None, FIXED_SEED))
+    return sum(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "little") for text in secret) % _SEED_SUMS
 
 
 def smallest(counts: Counts) -> npt.NDArray[np.unsignedinteger[Any]]:
