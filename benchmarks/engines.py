@@ -32,7 +32,7 @@ from machine import describe_machine
 
 def counts(reports: dict[str, Report]) -> dict[str, Any]:
     """What must agree."""
-    return {name: (report.label_counts, report.certified_counts) for name, report in reports.items()}
+    return {name: (report.label_counts, report.procedure_counts) for name, report in reports.items()}
 
 
 def in_process(network: Any, clients: int, n: int) -> tuple[float, dict[str, Report]]:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from factories import request
-from fedcert import Estimate, Report, Request, WhatIf, certify
+from fedcert import Estimate, Report, Request, WhatIf, certify, estimate
 from fedcert.certification.journal import Journal
 from fedcert.certification.seeds import Seed
 from fedcert.cli.certify import _ProgressBar
@@ -172,6 +172,12 @@ def test_a_request_without_options_asks_for_right_answers(site: Path, capsys: py
     assert (other["votes"], other["radii"]) == (31, [0.0, 0.1])
     assert "any choice of radii to 3 sigma" in other["guarantee"]
     assert run([*reports, "--truth", "report.json"]) == 0
+    collecting = ["collect", "report.json", "--request", "request.json", "--votes", "31", "--page", "page.html"]
+    capsys.readouterr()
+    assert run([*collecting, "--quorum", "1", "--json"]) == 0
+    collected = json.loads(capsys.readouterr().out)
+    assert collected["votes"] == 31
+    assert collected["lower"] == list(estimate(site / "report.json", votes=31).lower or ())
 
 
 def test_two_requests_are_never_the_same(site: Path) -> None:

@@ -595,7 +595,7 @@ def test_what_missing_clients_could_change_is_told(tmp_path: Path, opened: Open)
 
 @pytest.mark.parametrize("radii", [(0.25,), (0.0, 1e-7), (1e12, 1e12 + 1e-3)])
 def test_strange_radii_are_drawn_too(radii: tuple[float, ...], tmp_path: Path, opened: Open) -> None:
-    smoothing = fedcert.Smoothing.defaults(1e12 if radii[-1] > 1 else 0.5)
+    smoothing = fedcert.Smoothing.defaults(1e12 if radii[-1] > 1 else 0.5, procedure="sequential")
     source = [
         Report(
             client=f"site-{number}", model="m", smoothing=smoothing, radii=radii, classes=("a", "b"),

@@ -12,7 +12,7 @@ from typer import Argument, Option
 from fedcert.cli import options
 from fedcert.cli.console import print_json, print_result, print_status, working
 from fedcert.cli.estimate import check_outputs, draw_outputs, show_estimate
-from fedcert.cli.inputs import files_among, number_of
+from fedcert.cli.inputs import files_among, number_of, radii_of
 from fedcert.cli.signing import keyring_in
 from fedcert.engines.figure import draw_estimate
 from fedcert.engines.files import take_files
@@ -44,6 +44,8 @@ def collect(
         int | None, Option(min=0, help="Also: as if each missing client held up to so many examples.")
     ] = None,
     confidence: options.Confidence = 0.95,
+    votes: options.OtherVotes = None,
+    radii: options.OtherRadii = None,
     screen: Annotated[
         bool | None,
         Option(help="Leave out clients whose curves the others cannot explain. [default: those not in --trusted]"),
@@ -75,8 +77,9 @@ def collect(
         _show_refused(refused, folder)
         with working("estimating"):
             result = collection.conclude(
-                target, method, quorum=needed, missing_examples=worst_case, confidence=confidence, screen=screen
-            )
+                target, method, quorum=needed, missing_examples=worst_case, confidence=confidence, screen=screen,
+                votes=votes, radii=radii_of(radii),
+            )  # fmt: skip
         written = write_estimate(result, out) if out is not None else []
         if folder is not None:
             written += folder.keep_estimate(result)
@@ -108,7 +111,7 @@ def _show_refused(refused: Mapping[str, str], folder: RunFolder | None) -> None:
 
 def page_of(collection: CertificationRound, result: Estimate) -> Contents:
     """What a page shows of a round."""
-    recorded = {name: result.settings[name] for name in RECORDED}
+    recorded = {name: result.settings[name] for name in (*RECORDED, "votes", "radii") if name in result.settings}
     settings = Settings(**recorded, trusted=tuple(sorted(collection.vouched)))
     reports = [collection.reports[client] for client in sorted(collection.reports)]
     return Contents.of_clients(PreparedClients.of(clients_of(reports), settings), result)
