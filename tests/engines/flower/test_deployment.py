@@ -53,7 +53,7 @@ def start_site(one: Flower, site: str) -> subprocess.Popen[bytes]:
 
 def settings(one: Flower, run: Path, **changes: Any) -> dict[str, Any]:
     values = {
-        "rounds": 0, "weights": str(one.folder / "model.safetensors"), "roster": ",".join(SITES), "n": 300,
+        "rounds": 0, "weights": str(one.folder / "model.safetensors"), "roster": ",".join(SITES), "n": 300, "procedure": "sequential",
         "seconds": 120, "run": str(run),
     }  # fmt: skip
     return values | changes
