@@ -52,11 +52,11 @@ test-flower: .engines/flower/installed
 test-nvflare: .engines/nvflare/installed
 	OMP_NUM_THREADS=1 .engines/nvflare/bin/python -m pytest -W default -m engine tests/engines/nvflare
 
-## test-page: the page in a real Chromium, which is installed if there is none (Debian; else see FEDCERT_CHROMIUM)
+## test-page: the page and the documentation in a real Chromium, which is installed if there is none (Debian; else see FEDCERT_CHROMIUM)
 test-page: setup
 	test -n "$$FEDCERT_CHROMIUM" || command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
 	  (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser tests/page $(WORKERS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser tests/page tests/docs $(WORKERS)
 
 ## check: style, types, the docs build
 check: setup

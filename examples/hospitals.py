@@ -1,13 +1,12 @@
 """Three hospitals certify one model on their own data; the server estimates for a population with another class mix."""
 
-from pathlib import Path
-
 import numpy as np
 
 import fedcert
 
 CLASSES = ["healthy", "ill"]
 SHARES = {"north": 0.9, "middle": 0.6, "south": 0.2}  # of the healthy, at each hospital
+TARGET = {"healthy": 0.5, "ill": 0.5}
 
 
 def model(batch):
@@ -22,25 +21,21 @@ def patients(healthy, count, generator):
 
 
 def main():
-    """Certify, estimate, show."""
+    """Ask, certify, collect, show."""
     generator = np.random.default_rng(0)
+    asked = fedcert.request("mean-rule", 0.25, CLASSES, n=64, roster=list(SHARES), class_counts=True)
     reports = []
     for name, healthy in SHARES.items():
         x, y = patients(healthy, 150, generator)
-        reports.append(fedcert.certify(model, x, y, sigma=0.25, client=name, classes=CLASSES, model_id="mean-rule"))
-    estimate = fedcert.estimate(reports, target={"healthy": 0.5, "ill": 0.5})
+        report = fedcert.certify(model, x, y, request=asked, client=name, model_id="mean-rule", class_counts=True)
+        report.save(f"{name}.json")  # all that leaves the hospital
+        reports.append(report)
+    estimate = fedcert.collect(reports, request=asked, target=TARGET, target_name="new clinic", page="page.html")
+    print(estimate)
     for radius in (0.0, 0.25, 0.5):
-        index = estimate.radii.index(radius)
-        print(
-            f"radius {radius}: {estimate.at(radius):.3f} ({estimate.lower[index]:.3f} to {estimate.upper[index]:.3f})"
-        )
-    print(f"That is how often the vote of {estimate.votes} noisy copies is right at least, on average over the target.")
-    for check in estimate.checks:
-        print(f"{check.verdict}: {check.sentence}")
-    for report in reports:  # all that leaves each hospital
-        Path(f"{report.client}.json").write_text(report.dumps())
-    print(f"Deploy that vote: fedcert.smooth(model, sigma=0.25, votes={estimate.votes})")
-    print("Now try: fedcert page north.json middle.json south.json --target uniform --out page.html")
+        print(f"radius {radius}: {estimate.at(radius):.1%}")
+    estimate.save("estimate.json")
+    print("Open page.html in a browser, and move the sliders.")
 
 
 if __name__ == "__main__":

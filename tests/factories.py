@@ -334,3 +334,10 @@ def ask_clients(round_: CertificationRound, clients: Mapping[str, Client]) -> No
     transport.send(round_.request, 0, {name: text for name in clients if name not in round_.reports})
     for reply in transport.poll(clients):
         round_.take_reply(reply)
+
+
+def with_a_bad_client() -> list[Report]:
+    """Twelve clients that disclose counts per class, of which one, "bad", has nothing certified."""
+    source = drawn_reports(12, 4, 6, seed=5, tells=1.0, examples=300)
+    nothing = {"client": "bad", "certified_counts": (0,) * 6, "class_certified_counts": ((0,) * 6,) * 4}
+    return [*source[:3], Report(**{**source[3].__dict__, **nothing}), *source[4:]]

@@ -27,6 +27,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "secagg": {"report", "population", "estimation", "privacy"},
     "rounds": {"report", "estimation", "privacy", "secagg"},
     "engines": {"report", "certification", "estimation", "privacy", "secagg", "show", "rounds"},
+    "coordination": {
+        "report",
+        "population",
+        "certification",
+        "estimation",
+        "privacy",
+        "secagg",
+        "show",
+        "rounds",
+        "engines",
+    },
     "lab": {"report", "population", "certification", "estimation", "privacy", "secagg", "show", "rounds"},
     "cli": {
         "report",
@@ -39,6 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "show",
         "rounds",
         "engines",
+        "coordination",
         "lab",
     },
 }
@@ -71,7 +83,7 @@ def test_errors_import_nothing_of_ours() -> None:
     assert imports(SOURCE / "errors.py") == set()
 
 
-@pytest.mark.parametrize("name", ["certify", "estimate", "plot"])
+@pytest.mark.parametrize("name", ["certify", "collect", "estimate", "page", "plan", "plot", "request"])
 def test_no_module_bears_the_name_of_a_public_function(name: str) -> None:
     assert not (SOURCE / f"{name}.py").exists()
     assert not (SOURCE / name).exists()
@@ -80,6 +92,7 @@ def test_no_module_bears_the_name_of_a_public_function(name: str) -> None:
 
 def test_the_exported_names_are_frozen() -> None:
     assert sorted(fedcert.__all__) == [
+        "AccuracyAtRadius",
         "CallError",
         "CannotCombine",
         "Comparison",
@@ -93,6 +106,8 @@ def test_the_exported_names_are_frozen() -> None:
         "InvalidValue",
         "MissingExtra",
         "ModelProblem",
+        "Plan",
+        "ProgressListener",
         "Report",
         "Request",
         "Smoothing",
@@ -102,11 +117,15 @@ def test_the_exported_names_are_frozen() -> None:
         "WhatIf",
         "__version__",
         "certify",
+        "collect",
         "compare",
         "estimate",
         "onnx_classifier",
+        "page",
+        "plan",
         "plot",
         "read_reports",
+        "request",
         "smooth",
         "what_if",
     ]

@@ -19,7 +19,7 @@ SOURCE = Path(fedcert.__file__).parent
 GLOSSARY = SOURCE.parents[1] / "docs" / "glossary.md"
 ROOMS = sorted(path.name for path in SOURCE.iterdir() if path.name != "__pycache__" and not path.name.startswith("."))
 DECLARED = {"required", "defaulting", "optional"}
-COMMANDS_OF_FUNCTIONS = {"certify", "estimate", "what_if"}
+COMMANDS_OF_FUNCTIONS = {"certify", "collect", "estimate", "page", "plan", "request", "what_if"}
 """Commands that are called like the API function that does their work."""
 
 

@@ -74,6 +74,7 @@ def test_every_kth_example_counts_as_that_example_alone() -> None:
         run(every=10**6)
 
 
+@pytest.mark.filterwarnings("ignore:labels look swapped")
 def test_a_label_that_is_never_predicted_is_never_certified() -> None:
     report = run(model=lambda batch: np.zeros(len(batch), int), y=np.ones(40, int), classes=["a", "b"])
     assert report.certified_counts == (0,) * 21
@@ -105,10 +106,11 @@ def test_names_must_fit_the_models_scores() -> None:
         run(model=module, y=np.full(40, 3), model_id=None)
 
 
+@pytest.mark.filterwarnings("ignore:without noise the model", "ignore:accuracy is")
 @pytest.mark.parametrize(("scale", "sigma"), [(255.0, 0.25), (1.0, 30.0), (1.0, 1e-4)])
 def test_a_range_that_makes_sigma_look_wrong_is_warned_of(scale: float, sigma: float) -> None:
     with pytest.warns(
-        FedcertWarning, match=r"the inputs range from .* and sigma is .*keep normalisation inside the model"
+        FedcertWarning, match=r"the inputs range from .* and sigma is .*scale the columns beforehand, so that one sigma"
     ):
         run(x=X * scale, sigma=sigma)
 

@@ -419,7 +419,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "request target": (
         [*REQUEST, "--target", "cow=1"],
         2,
-        "each class of the target must be one of 'low', 'high', but is 'cow'",
+        "unknown class 'cow' in the target; known classes: 'low', 'high'",
     ),
     "request radii": ([*REQUEST, "--radii", "x"], 2, "--radii must be numbers such as"),
     "request minimum examples": (
@@ -476,7 +476,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "what-if unknown class": (
         ["what-if", "report.json", "--target", "cow=1"],
         2,
-        "each class of the target must be one of 'class 0', 'class 1', but is 'cow'",
+        "unknown class 'cow' in the target; known classes: 'class 0', 'class 1'",
     ),
     "what-if another method": (
         ["what-if", "report.json", "--target", "uniform", "--method", "ga"],
@@ -550,7 +550,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "estimate target of another class": (
         [*ESTIMATE, "--target", "target.json"],
         1,
-        "target.json: each class of the target must be one of 'class 0', 'class 1', but is 'cow'",
+        "target.json: unknown class 'cow' in the target; known classes: 'class 0', 'class 1'",
     ),
     "estimate truncated target": ([*ESTIMATE, "--target", "cut.json"], 1, NO_JSON),
     "estimate negative target": (

@@ -29,7 +29,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
 def test_it_estimates_and_names_who_is_missing(desk: Request, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["collect", "back", "--request", "request.json", "--out", "estimate.json"]) == 0
     shown = capsys.readouterr().out
-    assert "Left out: site-c, because it has not answered." in shown
+    assert "Excluded: site-c: it has not answered." in shown
     assert "1 of the 3 clients that were asked are missing: 'site-c'." in " ".join(shown.split())
     made = Estimate.from_json(json.loads(Path("estimate.json").read_text()))
     assert (made.clients, dict(made.excluded)) == (2, {"site-c": "it has not answered"})
@@ -111,7 +111,7 @@ def test_a_worst_case_on_request(desk: Request, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("arguments", "code", "why"),
     [
-        (["back"], 2, "give --request FILE, or --run FOLDER that has it"),
+        (["back"], 2, "give the request (--request), or the folder of a run that has it (--run)"),
         (["back", "--run", "new"], 2, "holds no request to go on with"),
         (["back", "--request", "gone.json"], 2, "gone.json"),
         (["gone", "--request", "request.json"], 2, "gone"),
@@ -138,3 +138,84 @@ def test_calls_that_are_wrong(
     assert why in told
     assert "Traceback" not in told
     assert all(path.read_bytes() == content for path, content in before.items())
+
+
+def corrected(asked: Request, client: str, created: str, certified: int) -> str:
+    counts = (certified, *answer(asked, client).procedure_counts[1:])
+    return answer(asked, client, certified_counts=counts, class_certified_counts=None, created=created).dumps()
+
+
+def test_a_site_corrects_its_report(desk: Request, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("back/site-a.json").write_text(corrected(desk, "site-a", "2026-11-01T10:00:00Z", 40))
+    assert run(["collect", "back", "--request", "request.json", "--run", "run"]) == 0
+    Path("back/a-site-a-new.json").write_text(corrected(desk, "site-a", "2026-11-02T10:00:00Z", 41))
+    capsys.readouterr()
+    assert run(["collect", "back", "--run", "run"]) == 0
+    noted = capsys.readouterr().err
+    assert "site-a: back/a-site-a-new.json (created 2026-11-02T10:00:00Z) replaces the report in run" in noted
+    assert "back/site-a.json (created 2026-11-01T10:00:00Z); the newer one counts" in noted
+    # The older one after all, by name.
+    assert run(["collect", "back/site-a.json", "--run", "run", "--replace", "site-a"]) == 0
+    kept = json.loads(next(Path("run/reports").glob("site-a-*")).read_text())
+    assert kept["certified_counts"][0] == 40
+    assert run(["collect", "--run", "run", "--withdraw", "site-a", "--quorum", "1"]) == 0
+    assert "Excluded: site-a: its report was withdrawn." in capsys.readouterr().out
+    assert run(["collect", "back", "--request", "request.json", "--replace", "site-a"]) == 2
+    assert (
+        "replace (--replace) is about the reports of a run: give its folder (--run FOLDER)" in capsys.readouterr().err
+    )
+
+
+def test_a_run_remembers_its_target_and_settings(desk: Request, capsys: pytest.CaptureFixture[str]) -> None:
+    base = ["collect", "back", "--request", "request.json", "--run", "run"]
+    options = ["--target", "cat=0.9,dog=0.1", "--target-name", "the clinic", "--interval", "hoeffding"]
+    assert run([*base, *options, "--confidence", "0.9", "--method", "vw"]) == 0
+    first = Estimate.from_json(json.loads(Path("run/estimate.json").read_text()))
+    assert first.target.name == "the clinic"
+    capsys.readouterr()
+    assert run(["collect", "--run", "run"]) == 0
+    again = Estimate.from_json(json.loads(Path("run/estimate.json").read_text()))
+    assert (again.target, again.lower, again.method, again.confidence) == (first.target, first.lower, "vw", 0.9)
+    assert "target as in the last estimate of run: the clinic (cat 90%, dog 10%)" in capsys.readouterr().err
+    assert not Path("run/estimates").exists()  # it says the same
+    assert run(["collect", "--run", "run", "--target", "uniform"]) == 0
+    other = Estimate.from_json(json.loads(Path("run/estimate.json").read_text()))
+    assert (other.target.name, other.method) == ("uniform", "vw")
+    earlier = Estimate.from_json(json.loads(Path("run/estimates/0001.json").read_text()))
+    assert earlier.target == first.target
+    assert Path("run/estimates/0001.png").exists()
+
+
+@pytest.mark.parametrize("text", ["[1]", '{"target": 7}', '{"colour": "red"}', "{"])
+def test_settings_that_were_changed_are_one_sentence(
+    desk: Request, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["collect", "back", "--request", "request.json", "--run", "run"]) == 0
+    Path("run/settings.json").write_text(text)
+    capsys.readouterr()
+    assert run(["collect", "--run", "run"]) in (1, 2)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "settings.json" in line
+
+
+def test_collect_has_every_option_of_estimate() -> None:
+    from inspect import signature
+
+    from fedcert.cli.collect import collect
+    from fedcert.cli.estimate import estimate
+
+    assert set(signature(estimate).parameters) <= set(signature(collect).parameters)
+
+
+def test_a_quorum_in_percent(desk: Request, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["collect", "back", "--request", "request.json", "--quorum", "100%"]) == 1
+    assert "2 clients of the 3 that were asked answered, and at least 3 are needed" in capsys.readouterr().err
+    assert run(["collect", "back", "--request", "request.json", "--quorum", "60%"]) == 0
+
+
+def test_the_page_has_the_coordinators_unit_and_context(desk: Request) -> None:
+    words = ["--unit", "in pixel values", "--context", "A quarter is a grey level."]
+    assert run(["collect", "back", "--request", "request.json", "--page", "page.html", *words]) == 0
+    text = Path("page.html").read_text()
+    assert '"unit":"in pixel values"' in text
+    assert '<p id="context" class="context">A quarter is a grey level.</p>' in text

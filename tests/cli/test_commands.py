@@ -18,9 +18,9 @@ import pytest
 from factories import request
 from fedcert import Estimate, Report, Request, WhatIf, certify, estimate
 from fedcert.certification.journal import Journal
+from fedcert.certification.progress import duration
 from fedcert.certification.seeds import Seed
 from fedcert.cli.certify import _ProgressBar
-from fedcert.cli.console import duration
 from fedcert.cli.inputs import radii_of
 from fedcert.cli.main import run
 from fedcert.version import __version__
@@ -55,10 +55,7 @@ def test_certify_writes_a_report_and_shows_it(site: Path, capsys: pytest.Capture
     assert report.classes == ("below", "above")
     assert report.smoothing.n == 200
     assert "9,000 noisy samples at about" in shown.err
-    assert (
-        f"site-07: {report.certified_accuracy[0]:.1%} of 30 examples are predicted right and certified to radius 0."
-        in shown.out
-    )
+    assert f"site-07: {report.certified_accuracy[0]:.1%} of 30 examples certified correct at radius 0." in shown.out
     assert "Wrote report.json, which is all that needs to leave this machine." in shown.out
     assert "\x1b" not in shown.out + shown.err
 
@@ -69,11 +66,12 @@ def test_certify_counts_right_answers_without_options(site: Path, capsys: pytest
     report = Report.from_json(json.loads((site / "report.json").read_text()))
     assert (report.smoothing.procedure, report.smoothing.n, sum(report.procedure_counts)) == ("population", 32, 30)
     assert f"{30 * 32} noisy samples at about" in shown.err
-    begin = (
-        "site-07: by 32 noisy passes of each of 30 examples, the vote of 11 fresh noisy copies is estimated to keep "
-    )
+    begin = "site-07: the majority vote of 11 noisy copies is right on "
     assert begin in shown.out
-    assert "with secret noise (fedcert predict --votes 11), not about single images." in " ".join(shown.out.split())
+    assert (
+        "fedcert predict --sigma 0.25 --votes 11), on average over the population, not for the bare model"
+        in " ".join(shown.out.split())
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,7 +157,7 @@ def test_a_request_without_options_asks_for_right_answers(site: Path, capsys: py
     command = ["request", "--model-id", "threshold", "--sigma", "0.25", "--classes", "classes.txt"]
     assert run([*command, "--out", "request.json"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "32 noisy passes of each example prove what the vote of 11 fresh noisy copies keeps" in shown
+    assert "32 noisy passes per example certify the majority vote of 11 noisy copies" in shown
     asked = Request.from_json(json.loads((site / "request.json").read_text()))
     assert (asked.smoothing.procedure, asked.smoothing.n, asked.smoothing.votes) == ("population", 32, 11)
     assert asked.radii == tuple(round(0.025 * step, 9) for step in range(21))
@@ -205,15 +203,17 @@ def test_estimate_writes_and_shows_an_estimate(
     out, figure = tmp_path / "estimate.json", tmp_path / "curve.png"
     truth = str(reports / "3.json")
     command = ["estimate", str(reports), "--method", method, "--target", "class 0=1,class 1=1", "--truth", truth]
-    assert run([*command, "--out", str(out), "--figure", str(figure), "--seed", "5"]) == 0
+    assert run([*command, "--out", str(out), "--figure", str(figure), "--seed", "5", "--verbose"]) == 0
     shown = capsys.readouterr().out
-    assert f"Estimated certified accuracy of the target 'custom' by {method.upper()}: 66.7% at radius 0" in shown
+    assert shown.startswith("On unchanged inputs (radius 0), an estimated 66.7% of target examples (95% CI ")
+    assert "Target 'custom': class 0 50%, class 1 50%." in shown
+    assert f"Method: {method.upper()}." in shown
     for words in (
         "RMSE",
         "MAPE",
         "weight",
-        "Mismatch of the weights with the target's",
-        "All radii are at most 0.616",
+        "Class-mix mismatch: ",
+        "These settings can certify all of the radii (up to 0.616).",
         "Wrote",
     ):
         assert words in shown
@@ -491,13 +491,13 @@ def test_estimate_shows_the_curves_of_the_classes(reports: Path, capsys: pytest.
     assert run(["estimate", str(reports), "--by-class"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "class, at radius" in shown
-    assert "Each interval holds for its class by itself, not for a class picked by its estimate" in shown
+    assert "Each interval holds for a class chosen in advance, not for one picked by its estimate" in shown
     assert run(["estimate", str(reports), "--all-classes"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "class, at radius" in shown
-    assert "The classes' intervals hold for all classes at once, the weakest included." in shown
+    assert "The per-class intervals hold for all classes at once, the weakest included." in shown
     assert run(["estimate", str(reports), "--by-class", "--method", "vw"]) == 0
-    assert "Method vw knows no curves of single classes." in capsys.readouterr().out
+    assert "VW gives no curves of single classes." in capsys.readouterr().out
 
 
 def test_many_weights_go_to_a_file_of_their_own(

@@ -84,7 +84,8 @@ def on_terminal(*arguments: str, **environment: str) -> str:
 def test_colour_on_a_terminal_unless_unwanted() -> None:
     plain = {name: value for name, value in os.environ.items() if name in ("NO_COLOR", "FORCE_COLOR")}
     assert not plain
-    assert "\x1b[32m" in on_terminal("estimate", "reports"), "a check that passed is green"
+    assert "\x1b[32m" in on_terminal("estimate", "reports", "--verbose"), "a check that passed is green"
+    assert "\x1b[33m" in on_terminal("estimate", "reports"), "a warning is yellow"
     assert "\x1b[3" not in on_terminal("estimate", "reports", NO_COLOR="1")
 
 
@@ -97,10 +98,16 @@ def test_no_control_codes_in_a_pipe() -> None:
 def test_the_conclusion_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["estimate", "reports"]) == 0
     first = " ".join(capsys.readouterr().out.split())
-    assert first.startswith("Estimated certified accuracy of the target 'uniform' by BLUP: ")
-    assert first.index("before you rely on it" if "before you rely" in first else "rely on it") < first.index(
-        "radius 0 "
+    assert first.startswith("At L2 radius 0.25, an estimated ")
+    order = (
+        "Target 'uniform': ",
+        "Method: BLUP",
+        "Valid for the smoothed classifier",
+        "Unreliable: ",
+        "accuracy at radius",
     )
+    places = [first.index(part) for part in order]
+    assert places == sorted(places)
 
 
 def test_long_work_says_what_it_is_doing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

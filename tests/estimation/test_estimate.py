@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcert import CallError, CannotCombine, Estimate, EstimationProblem, InvalidValue, Report, compare, estimate
+from fedcert import (
+    CallError,
+    CannotCombine,
+    Estimate,
+    EstimationProblem,
+    FileProblem,
+    InvalidValue,
+    Report,
+    compare,
+    estimate,
+)
 from fedcert.estimation.methods import registry as methods
 from fedcert.estimation.methods.point_estimate import PointEstimate
 
@@ -100,21 +110,23 @@ def test_a_class_that_nobody_has_is_named(make_report: Callable[..., Report]) ->
     reports = [make_report("a", [5, 5, 0], [8]), make_report("b", [9, 1, 0], [7])]
     result = estimate(reports, "uniform", "ga")
     check = {check.name: check for check in result.checks}
-    assert check["missing classes"].verdict == "don't rely on it"
-    assert check["missing classes"].sentence == (
-        "No client has test examples of 'class 2', 33.3% of the target: nothing is known about them."
+    assert check["class coverage"].verdict == "unreliable"
+    assert check["class coverage"].sentence == (
+        "No client has test examples of 'class 2' (33.3% of the target), so their accuracy is unknown."
     )
     assert result.mismatch is not None
     assert result.mismatch.tv >= 1 / 3 - 1e-12
     fine = estimate(reports, {"class 0": 1, "class 1": 1}, "ga")
-    assert {check.name: check.verdict for check in fine.checks}["missing classes"] == "ok"
+    assert {check.name: check.verdict for check in fine.checks}["class coverage"] == "ok"
 
 
 def test_radii_beyond_the_cap_are_named(make_report: Callable[..., Report]) -> None:
     result = estimate([make_report("a", [5, 5], [8, 7, 6, 0, 0])])
     check = {check.name: check for check in result.checks}["radii in reach"]
-    assert check.verdict == "look"
-    assert check.sentence.startswith("2 of 5 radii are above 0.616")
+    assert check.verdict == "warning"
+    assert check.sentence.startswith(
+        "2 of 5 radii are beyond 0.616, the largest that these settings can certify, so accuracy is 0 there by construction. Use a larger sigma or smaller radii"
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,8 +153,8 @@ def test_radii_beyond_the_cap_are_named(make_report: Callable[..., Report]) -> N
         ({"target": 7}, CallError, r"one weight for each of the 3 classes, but has shape \(\)"),
         (
             {"target": {"cow": 1}},
-            InvalidValue,
-            "each class of the target must be one of 'class 0', 'class 1', 'class 2', but is 'cow'",
+            CallError,
+            "unknown class 'cow' in the target; known classes: 'class 0', 'class 1', 'class 2'",
         ),
         (
             {"target": {"class 0": -1}},
@@ -150,10 +162,10 @@ def test_radii_beyond_the_cap_are_named(make_report: Callable[..., Report]) -> N
             "the target's weight of 'class 0' must be a finite number of at least 0, but is -1",
         ),
         ({"target": "class 0=nan"}, CallError, "must be a finite number of at least 0, but is nan"),
-        ({"target": {"class 0": 0}}, InvalidValue, "the target must be at least one class of weight above 0"),
-        ({"target": "cow=1"}, CallError, "each class of the target must be one of"),
+        ({"target": {"class 0": 0}}, CallError, "at least one weight of the target must be above 0"),
+        ({"target": "cow=1"}, CallError, "unknown class 'cow' in the target"),
         ({"method": []}, CallError, "method must be one of .*, but is an empty list"),
-        ({"target": [0, 0, 0]}, InvalidValue, "the target must be at least one class of weight above 0"),
+        ({"target": [0, 0, 0]}, CallError, "at least one weight of the target must be above 0"),
     ],
 )
 def test_wrong_calls_are_named(
@@ -188,13 +200,13 @@ def test_clients_that_drew_fewer_samples_are_pointed_out(make_report: Callable[.
     many = make_report("many", [5, 5], [8, 7, 6, 5], smoothing={"sigma": 0.25, "n": 100_000})
     result = estimate([few, many], "uniform", "vw")
     assert result.guarantee.startswith("None: the clients certified with different samples")
-    assert {check.name: check.verdict for check in result.checks}["same settings"] == "look"
+    assert {check.name: check.verdict for check in result.checks}["same settings"] == "warning"
     assert result.largest_radius == pytest.approx(0.953, abs=1e-3)
     check = {check.name: check for check in result.checks}["radii in reach"]
-    assert check.verdict == "look"
+    assert check.verdict == "warning"
     assert check.sentence == (
-        "All radii are at most 0.953, the largest that these settings can certify. At 1 radii above 0.616 some clients "
-        "drew too few samples to certify anything, which pulls the estimate down there."
+        "These settings can certify all of the radii (up to 0.953). At 1 radii beyond 0.616 some clients drew too few "
+        "samples to certify anything, which lowers the estimate there."
     )
 
 
@@ -212,8 +224,8 @@ def test_a_target_file(reports: list[Report], tmp_path: Path) -> None:
     assert result.target.distribution["class 1"] == 0.75
     path.write_text('{"class 9": 1}')
     with pytest.raises(
-        InvalidValue,
-        match=r"ward\.json: each class of the target must be one of 'class 0', 'class 1', 'class 2', but is 'class 9'",
+        FileProblem,
+        match=r"ward\.json: unknown class 'class 9' in the target; known classes: 'class 0', 'class 1', 'class 2'",
     ):
         estimate(reports, str(path))
     path.write_text("[1]")
@@ -275,9 +287,20 @@ def test_a_registered_estimator_that_fails_is_named(
 
 def test_the_accuracy_at_a_radius(make_report: Callable[..., Report]) -> None:
     result = estimate([make_report("a", [5, 5], [8, 7, 6])])
-    assert [result.at(radius) for radius in (0, 0.1, 0.25, 0.5)] == pytest.approx([0.8, 0.7, 0.7, 0.6])
-    with pytest.raises(ValueError, match="radius must be at most 0.5"):
+    points = [result.at(radius) for radius in (0, 0.1, 0.25, 0.5)]
+    assert [point.certified_accuracy for point in points] == pytest.approx([0.8, 0.7, 0.7, 0.6])
+    assert [point.radius for point in points] == [0.0, 0.25, 0.25, 0.5]
+    assert result.lower is not None
+    assert result.upper is not None
+    assert [(point.lower, point.upper) for point in points] == [
+        (result.lower[index], result.upper[index]) for index in (0, 1, 1, 2)
+    ]
+    assert {point.confidence for point in points} == {0.95}
+    with pytest.raises(ValueError, match="^radius must be at most 0.5, the largest of this curve, but is 0.6; ask for"):
         result.at(0.6)
+    for wrong in (-0.1, float("nan"), "wide", None, True):
+        with pytest.raises(CallError, match="^radius must be a number of at least 0, but is "):
+            result.at(wrong)  # type: ignore[arg-type]
     assert isinstance(result, Estimate)
 
 

@@ -22,17 +22,17 @@ SITES = {"a": {"cat": 80, "dog": 20}, "b": {"cat": 10, "dog": 90}, "empty": {"ca
 def test_it_lies_between_the_information_bound_and_hoeffdings_interval() -> None:
     plan = plan_precision(SITES, UNIFORM, CLASSES, 0.95, 0.02)
     error = 0.5 * np.sqrt(0.25 / 90 + 0.25 / 110)
-    assert plan.class_half_length < 2 * np.sqrt(np.log(2 / 0.05) / 2) * error
+    assert plan.class_margin < 2 * np.sqrt(np.log(2 / 0.05) / 2) * error
     z = stats.norm.ppf(0.95)
     least = (0.95 * z + stats.norm.pdf(z)) * error  # of a normal estimate, in closed form
-    assert plan.accuracies[0].class_least_half_length == pytest.approx(least, rel=0.01)
+    assert plan.accuracies[0].class_least_margin == pytest.approx(least, rel=0.01)
     for row in plan.accuracies:
-        assert row.class_least_half_length <= row.least_half_length + 1e-6
-        assert row.least_half_length < row.half_length
-        assert row.class_least_half_length < row.class_half_length
-    assert (plan.half_length, plan.class_half_length) == (
-        plan.accuracies[0].half_length,
-        plan.accuracies[0].class_half_length,
+        assert row.class_least_margin <= row.least_margin + 1e-6
+        assert row.least_margin < row.margin
+        assert row.class_least_margin < row.class_margin
+    assert (plan.margin, plan.class_margin) == (
+        plan.accuracies[0].margin,
+        plan.accuracies[0].class_margin,
     )
     assert plan.classes["cat"] > plan.classes["dog"]
     assert set(plan.clients) == {"a", "b"}
@@ -44,7 +44,7 @@ def test_what_is_needed_reaches_what_is_wanted() -> None:
     assert plan.needed is not None
     factor = plan.needed / 200
     grown = {name: {label: round(count * factor) for label, count in row.items()} for name, row in SITES.items()}
-    assert plan_precision(grown, UNIFORM, CLASSES, 0.95, None).half_length == pytest.approx(0.05, rel=0.01)
+    assert plan_precision(grown, UNIFORM, CLASSES, 0.95, None).margin == pytest.approx(0.05, rel=0.01)
 
 
 def test_the_gain_of_a_client_is_what_growing_it_saves() -> None:
@@ -52,7 +52,7 @@ def test_the_gain_of_a_client_is_what_growing_it_saves() -> None:
     large = {"a": {"cat": 80_000, "dog": 20_000}, "b": {"cat": 10_000, "dog": 90_000}}
     more = {"a": {"cat": 96_000, "dog": 24_000}, "b": {"cat": 10_000, "dog": 90_000}}
     before, after = (plan_precision(some, UNIFORM, CLASSES, 0.95, None) for some in (large, more))
-    saved = before.half_length - after.half_length
+    saved = before.margin - after.margin
     assert (
         10 * after.clients["a"] < saved < 20 * before.clients["a"]
     )  # 20% more; each 1% saves less than the one before
@@ -62,7 +62,7 @@ def test_the_gain_of_a_client_is_what_growing_it_saves() -> None:
 def test_a_class_that_nobody_holds_cannot_be_made_up_for() -> None:
     plan = plan_precision({"a": {"cat": 1000}}, UNIFORM, CLASSES, 0.95, 0.1)
     assert plan.missing == {"dog": 0.5}
-    assert plan.class_half_length > 0.25
+    assert plan.class_margin > 0.25
     assert plan.needed == plan.class_needed == np.inf
     with pytest.raises(EstimationProblem, match="no client has any test example, so there is nothing to plan with"):
         plan_precision({"a": {"cat": 0}}, UNIFORM, CLASSES, 0.95, None)
@@ -74,13 +74,13 @@ def test_the_interval_that_follows_is_the_one_that_was_planned(make_report: Call
     result = estimate(reports, "uniform", "minimax")
     assert result.lower is not None
     assert result.upper is not None
-    assert result.upper[0] - result.lower[0] == pytest.approx(2 * plan.half_length + 0.001, abs=1e-8)
+    assert result.upper[0] - result.lower[0] == pytest.approx(2 * plan.margin + 0.001, abs=1e-8)
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "labels.json"
     path.write_text(json.dumps(SITES))
-    assert run(["plan", str(path), "--target", "cat=1,dog=1", "--half-length", "0.05"]) == 0
+    assert run(["plan", str(path), "--target", "cat=1,dog=1", "--margin", "0.05"]) == 0
     shown = capsys.readouterr().out
     for words in (
         "With 200 test examples",
@@ -114,11 +114,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         ),
         (
             '{"a": {"cat": 1}}',
-            ["--half-length", "0"],
+            ["--margin", "0"],
             2,
-            "--half-length must be a finite number above 0 and below 1, but is 0.0",
+            "--margin must be a finite number above 0 and below 1, but is 0.0",
         ),
-        ('{"a": {"cat": 1}}', ["--target", "cow=1"], 2, "each class of the target must be one of 'cat', but is 'cow'"),
+        ('{"a": {"cat": 1}}', ["--target", "cow=1"], 2, "unknown class 'cow' in the target; known classes: 'cat'"),
     ],
 )
 def test_wrong_calls_end_in_one_sentence(

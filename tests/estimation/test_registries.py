@@ -79,7 +79,7 @@ def test_it_works_in_the_commands_their_help_and_the_page(tmp_path: Path) -> Non
 
     assert "auto, poststratified, blup, minimax, pooled, vw, ap or ga." in done("estimate", "--help")
     assert "auto, poststratified, blup or pooled." in done("what-if", "--help")
-    assert "by POOLED" in done("estimate", ".", "--method", "pooled", "--page", "page.html")
+    assert "Method: pooled" in done("estimate", ".", "--method", "pooled", "--page", "page.html")
     assert '"method":"pooled"' in (tmp_path / "page.html").read_text()
     (tmp_path / "page.html").unlink()
     done("page", ".", "--out", "page.html")

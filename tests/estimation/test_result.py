@@ -8,6 +8,7 @@ import pytest
 
 from factories import drawn_reports
 from fedcert import Estimate, InvalidValue, compare, estimate
+from fedcert.estimation.result import upgraded
 from fedcert.show.sentences import method_of
 
 REPORTS = drawn_reports(12, 3, 4, seed=1)
@@ -32,12 +33,12 @@ def test_estimates_of_an_earlier_version_are_upgraded() -> None:
     details = {**result.details, "missing": worst, "comparison": errors.to_json()}
     earlier = replace(result, details=details, chosen=None, screened=None)
     assert method_of(earlier) == "BLUP"
-    upgraded = earlier.upgraded()
-    assert (upgraded.chosen, upgraded.screened, upgraded.comparison) == (result.chosen, result.screened, errors)
-    assert upgraded.worst_case is not None
-    assert upgraded.worst_case.upper == (0.9,) * 4
+    later = upgraded(earlier)
+    assert (later.chosen, later.screened, later.comparison) == (result.chosen, result.screened, errors)
+    assert later.worst_case is not None
+    assert later.worst_case.upper == (0.9,) * 4
     strange = replace(earlier, details={"chosen": 7, "missing": "nothing", "comparison": [1]})
-    assert strange.upgraded() == strange
+    assert upgraded(strange) == strange
 
 
 def test_a_worst_case_has_a_point_per_radius() -> None:

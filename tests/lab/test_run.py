@@ -78,7 +78,18 @@ def test_a_trace_tells_how_it_was_made(tmp_path: Path) -> None:
     assert (trace.rounds, trace.accuracy) == (8, trained.accuracy)
     assert trace.about["data"] == data.digest
     assert trace.about["torch"] == torch.__version__
+    assert trace.about["noisy_accuracy_after_round"] == {"8": pytest.approx(trained.accuracy["noisy"], abs=1e-4)}
     assert not list(tmp_path.glob("*.journal"))
+
+
+def test_accuracy_under_noise_is_in_the_curve_every_50_rounds(tmp_path: Path) -> None:
+    longer = replace(EXPERIMENT, training=replace(EXPERIMENT.training, rounds=102, epochs=1, clients_per_round=1))
+    trained = train_experiment(longer, read_digits(), tmp_path, CPU)
+    assert list(trained.curve) == [50, 100, 102]
+    lines = (tmp_path / "curve.csv").read_text().splitlines()[1:]
+    assert {number: line.split(",")[3] for number, line in enumerate(lines, 1) if line.split(",")[3]} == {
+        number: f"{noisy:.4f}" for number, noisy in trained.curve.items()
+    }
 
 
 def test_an_interrupted_run_keeps_its_rounds(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,20 +9,6 @@ from typing import Any
 import pytest
 
 from browsing import Opened
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Chromium, with nothing of its own that would use the network."""
-    from playwright.sync_api import sync_playwright
-
-    program = os.environ.get("FEDCERT_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    assert program, "there is no Chromium: install one (make test-page does on Debian) or name it in FEDCERT_CHROMIUM"
-    quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-    with sync_playwright() as play:
-        made = play.chromium.launch(executable_path=program, args=[*quiet, "--disable-sync", "--no-first-run"])
-        yield made
-        made.close()
 
 
 @pytest.fixture

@@ -245,7 +245,7 @@ class Angry:
 
 NAN = float("nan")
 MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
-    "no model": (lambda: smooth(3, SIGMA), CallError, "model must be a torch module, the path of an ONNX file, or a"),
+    "no model": (lambda: smooth(3, SIGMA), CallError, "model must be a torch module, the path of an ONNX file, a scikit-learn classifier"),
     "missing file": (lambda: smooth("none.onnx", SIGMA), CallError, "there is no file none.onnx; check the name"),
     "another file": (lambda: smooth("model.pt", SIGMA), CallError, "model.pt"),
     "precision of a function": (

@@ -214,6 +214,9 @@ def schema_field(name: str) -> Iterator[Row]:
         yield "schema", f"the value {came}", wrong, "schema", f"{rule}, but is {came}"
 
 
+RANGE = "a list of 2 to 2 numbers, the least and the largest input"
+
+
 def report() -> Iterator[Row]:
     yield from schema_field("report")
     yield from word("task", "'multiclass'")
@@ -287,6 +290,10 @@ def report() -> Iterator[Row]:
     for wrong, came in ((7, "7"), ("secret", "'secret'"), ("sha256:ab", "'sha256:ab'"), (True, "true")):
         yield "seed", came, wrong, "seed", f"{seed}, but is {came}"
     yield from number("time_budget", "a finite number above 0", 0.0, null=True)
+    yield from listed("input_range", RANGE, null=True, required=False)
+    for wrong, came in (([0.0], "a list of 1"), ([0, 1, 2], "a list of 3")):
+        yield "input_range", came, wrong, "input_range", f"{RANGE}, or null, but is {came}"
+    yield "input_range", "falling", [1, 0], "input_range[1]", "above the one before it (1), but is 0.0"
     yield from text("software", null=True, required=False)
     yield from moment("created")
     yield from signature()
@@ -336,6 +343,12 @@ def request() -> Iterator[Row]:
         yield "nonce", f"the value {came}", wrong, "nonce", f"32 hexadecimal digits, but is {came}"
     yield "nonce", "missing", MISSING, "nonce", "32 hexadecimal digits, but is missing"
     yield from moment("deadline")
+    yield from listed("input_range", RANGE, null=True, required=False)
+    for wrong, came in (([0.0], "a list of 1"), ([0, 1, 2], "a list of 3")):
+        yield "input_range", came, wrong, "input_range", f"{RANGE}, or null, but is {came}"
+    yield "input_range", "falling", [1, 0], "input_range[1]", "above the one before it (1), but is 0.0"
+    yield from listed("input_shape", "a list of 1 to 8 sizes, of the axes of one example", null=True, required=False)
+    yield "input_shape", "a size of 0", [3, 0], "input_shape[1]", "a whole number from 1 to 2^53, but is 0"
     for wrong, came in ((1, "1"), ("yes", "'yes'"), (None, "null"), ([], "an empty list")):
         yield "release.class_counts", came, wrong, "release.class_counts", f"true or false, but is {came}"
     yield from count("release.minimum_examples")
@@ -581,7 +594,7 @@ def estimate() -> Iterator[Row]:
         yield "details", came, wrong, "details", f"an object, but is {came}"
         yield "settings", came, wrong, "settings", f"an object, but is {came}"
     yield from text("checks[0].name")
-    yield from word("checks[0].verdict", "'ok', 'look' or 'don't rely on it'")
+    yield from word("checks[0].verdict", "'ok', 'warning' or 'unreliable'")
     for wrong, came in (("a", "'a'"), (True, "true"), (math.nan, "nan"), (math.inf, "inf"), ([], "an empty list")):
         yield "checks[0].figure", came, wrong, "checks[0].figure", f"a finite number, or null, but is {came}"
     none = "a list of 0 to 1000 checks"
@@ -603,6 +616,8 @@ def later_parts() -> Iterator[Row]:
     for wrong, came in ((7, "7"), ([1], "a list of 1")):
         yield "screened", came, wrong, "screened", f"an object from client names to reasons, or null, but is {came}"
         yield "privacy", came, wrong, "privacy", f"an object, or null, but is {came}"
+    yield from text("classifier", LONG_TEXT, null=True, required=False)
+    yield from number("headline_radius", "a finite number of at least 0", -1.0, null=True)
     short = {"clients": 1, "examples_each": 5, "lower": [0.1], "upper": [0.9] * 3}
     rule = "of the same length as radii (3), but is a list of 1"
     yield "worst_case", "too short", short, "worst_case.lower", rule
@@ -632,6 +647,7 @@ def what_if() -> Iterator[Row]:
     yield from smoothing()
     yield from text("software", null=True, required=False)
     yield from moment("created")
+    yield from text("classifier", LONG_TEXT, null=True, required=False)
 
 
 def votes(path: str) -> Iterator[Row]:

@@ -62,7 +62,7 @@ def test_an_estimate_that_no_longer_follows_is_put_aside(tmp_path: Path) -> None
         with pytest.raises(QuorumMissed):
             one.conclude(quorum=1.0)
     assert not (tmp_path / "estimate.json").exists()
-    assert (tmp_path / "estimate-before.json").exists()
+    assert (tmp_path / "estimates" / "0001.json").exists()
     assert events(tmp_path)[-2:] == ["estimated", "no estimate"]
 
 

@@ -95,7 +95,7 @@ def test_who_is_missing_is_in_the_estimate() -> None:
     sums, missing = in_process(request, reports(request), {"site-3"})
     made = estimate_from_sums(sums, request, missing, None, "auto")
     assert made.excluded == {"site-3": "it was never there"}
-    assert (made.checks[-1].name, made.checks[-1].verdict) == ("missing clients", "look")
+    assert (made.checks[-1].name, made.checks[-1].verdict) == ("missing clients", "warning")
     assert made.clients == 4
 
 

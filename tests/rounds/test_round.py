@@ -141,7 +141,7 @@ def test_missing_clients_are_excluded_with_their_reasons_and_a_check() -> None:
     made = one.conclude()
     assert dict(made.excluded) == {"site-c": "out of memory"}
     check = made.checks[-1]
-    assert (check.name, check.verdict) == ("missing clients", "look")
+    assert (check.name, check.verdict) == ("missing clients", "warning")
     assert check.figure == pytest.approx(1 / 3)
     assert check.sentence.startswith("1 of the 3 clients that were asked are missing: 'site-c'.")
     # A good answer after all: the trouble is forgotten.
@@ -276,7 +276,7 @@ def test_a_name_that_others_claim_after_it_has_answered_is_told_in_the_estimate(
         sleep=lambda _: None,
     )
     check = one.conclude(quorum=1).checks[-1]
-    assert (check.name, check.verdict) == ("contested names", "look")
+    assert (check.name, check.verdict) == ("contested names", "warning")
     assert check.sentence == (
         "Of 1 clients that answered, others claim the name: 'site-a': two nodes call themselves so. "
         "Their first answers count."

@@ -97,7 +97,7 @@ def test_classes_that_few_hold_are_not_in_the_sums(ask: Callable[..., Request], 
     assert sums.by_class is not None
     assert not any(sums.by_class.procedure_counts[2])
     made = estimate_from_sums(sums, request, {}, None, "poststratified")
-    check = next(check for check in made.checks if check.name == "missing classes")
+    check = next(check for check in made.checks if check.name == "class coverage")
     assert check.sentence.startswith("Fewer than 3 clients, if any, have test examples of 'yak'")
     assert Sums.from_json(parse(sums.dumps(), "the sums")) == sums
     assert sums.merged(Sums.of([replace(own["site-0"], client="other")])).fewest_holders == 3

@@ -37,6 +37,6 @@ def test_as_many_radii_as_there_is_room_for() -> None:
     def radii(width: int) -> int:
         screen = io.StringIO()
         Console(file=screen, width=width).print(curve_table([MADE]))
-        return len(re.findall(r"\d\.\d{3}", next(line for line in screen.getvalue().splitlines() if "POST" in line)))
+        return len(re.findall(r"\d\.\d{3}", next(line for line in screen.getvalue().splitlines() if "post-" in line)))
 
     assert (radii(200), radii(120), radii(80), radii(40)) == (11, 11, 6, 1)

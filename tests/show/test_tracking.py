@@ -22,7 +22,7 @@ def test_what_is_worth_watching() -> None:
     assert len([name for name in told if name.startswith("certified_accuracy/")]) == 6
     assert told["certified_accuracy/radius_0"] == made.certified_accuracy[0]
     assert told["certified_accuracy_upper/radius_1"] == made.upper[-1]  # type: ignore[index]
-    assert metrics_of(made, [0.12])["certified_accuracy/radius_0.12"] == made.at(0.12)
+    assert metrics_of(made, [0.12])["certified_accuracy/radius_0.12"] == made.at(0.12).certified_accuracy
     with pytest.raises(CallError, match="radius must be at most 1, the last of the estimate, but is 2"):
         metrics_of(made, [2.0])
 
@@ -54,7 +54,7 @@ def test_tensorboard_holds_them(kind: str, tmp_path: Path) -> None:
         from tensorboard.util import tensor_util
 
         found = {event.step: float(tensor_util.make_ndarray(event.tensor_proto)) for event in events.Tensors(name)}
-    assert found == pytest.approx({step: made.at(0.25) for step, made in ROUNDS.items()}, abs=1e-6)
+    assert found == pytest.approx({step: made.at(0.25).certified_accuracy for step, made in ROUNDS.items()}, abs=1e-6)
 
 
 @pytest.mark.filterwarnings("default")
@@ -69,7 +69,9 @@ def test_mlflow_holds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         for step, made in ROUNDS.items():
             log(made, step)
     history = client.get_metric_history(run, "certified_accuracy/radius_0.25")
-    assert {one.step: one.value for one in history} == {step: made.at(0.25) for step, made in ROUNDS.items()}
+    assert {one.step: one.value for one in history} == {
+        step: made.at(0.25).certified_accuracy for step, made in ROUNDS.items()
+    }
     assert client.get_run(run).data.metrics["estimate/clients"] == 5
     with pytest.raises(CallError, match="no run of MLflow is active"), mlflow():
         pass

@@ -9,8 +9,7 @@ import torch
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedcert.engines.flower import answer
-from fedcert.secagg.participant import ParticipantConfig
+from fedcert.engines.flower import answer, participant
 from ward.task import load_data, make_network
 
 app = ClientApp()
@@ -81,12 +80,12 @@ def certify(message: Message, context: Context) -> Message:
     return answer(message, context, make_network(), test, class_counts=True, participant=_participant(context))
 
 
-def _participant(context: Context) -> ParticipantConfig | None:
+def _participant(context: Context) -> object:
     """This client's keys, where it is to take part in private sums: its node names them, or, in simulation, the run."""
     node, folder = context.node_config, str(context.run_config["keys"])
     if "keys" in node:
-        return ParticipantConfig.read(str(node["keys"]), str(node["trusted"]), str(node["memory"]))
+        return participant(str(node["keys"]), str(node["trusted"]), str(node["memory"]))
     if not folder:
         return None
     name = f"client-{node['partition-id']}"
-    return ParticipantConfig.read(f"{folder}/{name}.keys.json", f"{folder}/ring.json", f"{folder}/memory-{name}")
+    return participant(f"{folder}/{name}.keys.json", f"{folder}/ring.json", f"{folder}/memory-{name}")

@@ -12,8 +12,6 @@ from safetensors.torch import load_file, save_file
 
 from fedcert import FedcertError, Smoothing
 from fedcert.engines.flower import certify_privately, certify_round, certifying
-from fedcert.privacy.keys.identity import read_identity
-from fedcert.privacy.keys.keyring import read_keyring
 from ward.scaffold import Scaffold
 from ward.task import CLASSES, make_network
 
@@ -64,22 +62,16 @@ def main(grid: Grid, context: Context) -> None:
         keys = str(settings["keys"])
         if keys:
             estimate = certify_privately(
-                grid, network, run=run or None, keys=read_identity(Path(keys) / "coordinator.keys.json"),
-                trusted=read_keyring(Path(keys) / "ring.json"), **round_settings,
+                grid, network, run=run or None, keys=Path(keys) / "coordinator.keys.json",
+                trusted=Path(keys) / "ring.json", **round_settings,
             )  # fmt: skip
         else:  # a quorum of 1 is one client, 1.0 everybody
             estimate = certify_round(grid, network, run=run or None, quorum=settings["quorum"], **round_settings)
     except FedcertError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         raise  # Flower takes a run that merely exits for a completed one
-    proven = "certified" if estimate.votes is None else "proven"
-    for index, radius in enumerate(estimate.radii):
-        sure = "" if estimate.lower is None else f" ({estimate.lower[index]:.1%} to {estimate.upper[index]:.1%})"
-        print(f"{proven} accuracy at radius {radius:g}: {estimate.certified_accuracy[index]:.1%}{sure}", flush=True)
-    if estimate.votes is not None:
-        print(f"that is proven on average over the population, for answers by the vote of {estimate.votes} fresh noisy "
-              "copies with secret noise; it is not about single images", flush=True)  # fmt: skip
-    for check in estimate.checks:
-        print(f"{check.verdict}: {check.sentence}", flush=True)
+    print(estimate, flush=True)
+    for radius in estimate.radii:
+        print(f"accuracy at radius {radius:g}: {estimate.at(radius):.1%}", flush=True)
     for client, why in estimate.excluded.items():
         print(f"left out: {client}, because {why}", flush=True)

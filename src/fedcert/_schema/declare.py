@@ -75,6 +75,12 @@ def field_types(cls: type) -> dict[str, FieldType]:
     return {each.name: each.metadata["type"] for each in dataclasses.fields(cls) if "type" in each.metadata}
 
 
+def shared_fields(record: Any) -> dict[str, Any]:
+    """What all rows of a table of such records agree on, by field."""
+    places = {field.name: field.metadata.get("place") for field in dataclasses.fields(record)}
+    return {name: getattr(record, name) for name, place in places.items() if place is TablePlace.SHARED}
+
+
 def validate_fields(value: Any) -> None:
     """Validate each declared field of a frozen dataclass and store it as its type normalises it.
 

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from fedcert._schema.declare import TablePlace, field_types, validate_fields
+from fedcert._schema.declare import field_types, validate_fields
 from fedcert._schema.field_types import FieldType, Implied
 from fedcert._schema.frozen import FrozenMapping, frozen
 from fedcert.errors import FedcertWarning, InvalidValue, preview
 
 _NOTHING = FrozenMapping({})
+_DECLARED = ("SCHEMA", "NOUN", "REMEDY")
 _MOST_COMPARED = 100
 """Unknown keys that are compared with the known ones: a hostile document may have millions."""
 _MOST_WARNINGS = 5
@@ -25,16 +26,61 @@ _CLOSE = 0.75
 """`difflib`'s ratio from which a key is taken for a misspelling: "lable_counts" is one, "radius" for "radii" not."""
 
 
+class RecordType(type):
+    """The type of record classes: what a class declares about itself, its instances do not show.
+
+    A class body says SCHEMA, NOUN and REMEDY; they are attributes of the class, as the functions below are, but not of
+    its instances, so that `dir` of a report lists the report's fields and what can be done with it.
+    """
+
+    def __new__(cls, name: str, parents: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> RecordType:
+        """Take what the class says about itself out of its attributes."""
+        declared = {word: namespace.pop(word) for word in _DECLARED if word in namespace}
+        return super().__new__(cls, name, parents, {**namespace, "_declared": declared}, **options)
+
+    def _of_class(cls, word: str) -> Any:
+        own = (vars(each).get("_declared", {}) for each in cls.__mro__)
+        return next(declared[word] for declared in own if word in declared)
+
+    @property
+    def SCHEMA(cls) -> str:  # noqa: N802  class bodies declare it as a constant
+        """The schema's name and number ("fedcert/report/1"); empty for a part of another value."""
+        return str(cls._of_class("SCHEMA"))
+
+    @property
+    def NOUN(cls) -> str:  # noqa: N802
+        """What error messages call such a value."""
+        return str(cls._of_class("NOUN"))
+
+    @property
+    def REMEDY(cls) -> str | None:  # noqa: N802
+        """What to do about an invalid one that came from elsewhere."""
+        remedy: str | None = cls._of_class("REMEDY")
+        return remedy
+
+    def field_types(cls) -> dict[str, FieldType]:
+        """Field name -> what it may hold, in the order in which they are written."""
+        return field_types(cls)
+
+    def required(cls) -> list[str]:
+        """The fields that have no default."""
+        declared = [field for field in dataclasses.fields(cls) if "type" in field.metadata]  # type: ignore[arg-type]
+        return [field.name for field in declared if field.default is field.default_factory is dataclasses.MISSING]
+
+    def json_schema(cls) -> dict[str, Any]:
+        """The rules on single fields as JSON Schema; rules across fields are checked by fedcert alone."""
+        schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": cls.SCHEMA}
+        own = Nested(cls).schema()  # type: ignore[arg-type]
+        return {**schema, **own} if cls.SCHEMA else own
+
+
 @dataclass(frozen=True, kw_only=True)
-class Record:
-    """A frozen record whose fields obey their types and, together, `check_consistency`.
+class Record(metaclass=RecordType):
+    """A frozen record whose fields obey their types and, together, `_check_consistency`.
 
     Making one checks it, whether it comes from a file or from Python, so one that exists is valid.
 
     Attributes:
-        SCHEMA: the schema's name and number ("fedcert/report/1"); empty for a part of another value.
-        NOUN: what error messages call it.
-        REMEDY: what to do about an invalid one that came from elsewhere.
         extra: keys that this version does not know, kept as they came.
     """
 
@@ -42,7 +88,7 @@ class Record:
     NOUN: ClassVar[str] = "value"
     REMEDY: ClassVar[str | None] = None
 
-    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         validate_fields(self)
@@ -52,31 +98,14 @@ class Record:
         if self.extra:
             _check_plain(self.extra)
         object.__setattr__(self, "extra", frozen(self.extra) if self.extra else _NOTHING)
-        self.check_consistency()
+        self._check_consistency()
 
-    def check_consistency(self) -> None:
+    def _check_consistency(self) -> None:
         """Check the rules that involve more than one field.
 
         Raises:
             InvalidValue: one of them is broken.
         """
-
-    @classmethod
-    def field_types(cls) -> dict[str, FieldType]:
-        """Field name -> what it may hold, in the order in which they are written."""
-        return field_types(cls)
-
-    @classmethod
-    def required(cls) -> list[str]:
-        """The fields that have no default."""
-        declared = [field for field in dataclasses.fields(cls) if "type" in field.metadata]
-        return [field.name for field in declared if field.default is field.default_factory is dataclasses.MISSING]
-
-    @property
-    def shared(self) -> Mapping[str, Any]:
-        """What all rows of a table of such records agree on, by field."""
-        places = {field.name: field.metadata.get("place") for field in dataclasses.fields(self)}
-        return {name: getattr(self, name) for name, place in places.items() if place is TablePlace.SHARED}
 
     @classmethod
     def from_json(cls, document: Any, place: str | None = None) -> Self:
@@ -116,7 +145,8 @@ class Record:
 
     def to_json(self) -> dict[str, Any]:
         """The value as plain JSON types, in the order of the contract."""
-        document: dict[str, Any] = {"schema": self.SCHEMA} if self.SCHEMA else {}
+        schema = type(self).SCHEMA
+        document: dict[str, Any] = {"schema": schema} if schema else {}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if "type" in field.metadata and not (field.metadata["later"] and value is None):
@@ -128,12 +158,6 @@ class Record:
         """JSON text with one line per top-level key: readable, and small where it holds long lists."""
         lines = [f"  {json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in self.to_json().items()]
         return "{\n" + ",\n".join(lines) + "\n}\n"
-
-    @classmethod
-    def json_schema(cls) -> dict[str, Any]:
-        """The rules on single fields as JSON Schema; rules across fields are checked by fedcert alone."""
-        schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": cls.SCHEMA}
-        return {**schema, **Nested(cls).schema()} if cls.SCHEMA else Nested(cls).schema()
 
 
 @dataclass(frozen=True)

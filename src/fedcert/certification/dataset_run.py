@@ -7,7 +7,6 @@ import itertools
 import json
 import math
 import time
-import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,6 +17,8 @@ import numpy as np
 
 from fedcert._arrays import Images
 from fedcert.certification.certificate import CertificateTable, CorrectTable, ExampleState, ExampleTable
+from fedcert.certification.clean_pass import CleanPass, clean_pass, noisy_accuracy, warnings_after, warnings_before
+from fedcert.certification.data.inputs import RangeSeen, check_range, check_shape
 from fedcert.certification.data.local_data import LocalData
 from fedcert.certification.journal import Journal
 from fedcert.certification.models.answers import check_width
@@ -32,8 +33,9 @@ from fedcert.certification.scheduler import CertificationScheduler
 from fedcert.certification.seeds import Seed, keep_seed, kept_seed
 from fedcert.certification.sequential import SamplingPolicy
 from fedcert.certification.streams import ExampleKey, Streams, example_keys
-from fedcert.errors import CallError, DataProblem, FedcertWarning
+from fedcert.errors import CallError, DataProblem
 from fedcert.report import Report
+from fedcert.report.input_range import coarse_range
 from fedcert.report.provenance import provenance
 
 _STRIDES = (0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15)
@@ -50,6 +52,7 @@ class CertificationResult:
         certificates: of each example, by index, or its right answers with population certificates; they stay.
         seed: of the noise; it stays too.
         work: digest of what the seed was for, see `KeptSeed`.
+        clean: the pass without noise; it stays too. None without examples.
         complete: whether no example was left out for want of time.
     """
 
@@ -57,6 +60,7 @@ class CertificationResult:
     certificates: ExampleTable
     seed: Seed
     work: str
+    clean: CleanPass | None = None
     complete: bool = True
 
 
@@ -97,6 +101,8 @@ def certify_dataset(
     plan = plan.with_lattice(data.lattice)
     perturbation = perturbation_of(plan.smoothing)
     with classifier.running(plan.smoothing.precision), ExitStack() as stack:
+        if len(data):
+            check_shape(data.shape, plan.input_shape)
         classes = _classes(plan, classifier, data)
         _check_labels(data, len(classes))
         work = _digest(_work(plan, classifier.identity, classes))
@@ -115,30 +121,48 @@ def certify_dataset(
                 progress.resumed(sum(state.done for state in records.states.values()))
         streams = plan.streams(seed)
         sampler = classifier.sampler(len(classes), perturbation, streams, plan.batch_size, plan.smoothing.precision)
-        keys = chosen_examples(plan, data, streams)
+        seen = RangeSeen()
+        keys = chosen_examples(plan, data, streams, seen)
+        check_range(seen.bounds, plan.input_range, plan.smoothing.sigma, data.shape, progress.warn)
         if only is not None:
             keys = {index: key for index, key in keys.items() if index in only}
+        clean = clean_pass(sampler, data, plan.smoothing.lattice, len(classes))
+        for sentence in warnings_before(clean) if clean is not None else ():
+            progress.warn(sentence)
         states = _DatasetRun(plan, sampler, data, keys, progress, records, deadline).states()
     certificates = (
         CorrectTable.of(states) if plan.smoothing.is_population else CertificateTable.of(states, perturbation)
     )
-    report = report_of(plan, classifier.identity, classes, data, certificates, seed)
-    return CertificationResult(report, certificates, seed, work, complete=len(certificates) == len(keys))
+    for sentence in warnings_after(clean, noisy_accuracy(certificates, data.labels)) if clean is not None else ():
+        progress.warn(sentence)
+    report = report_of(plan, classifier.identity, classes, data, certificates, seed, seen)
+    return CertificationResult(report, certificates, seed, work, clean, complete=len(certificates) == len(keys))
 
 
-def chosen_examples(plan: CertificationPlan, data: LocalData, streams: Streams) -> dict[int, ExampleKey]:
+def chosen_examples(
+    plan: CertificationPlan, data: LocalData, streams: Streams, seen: RangeSeen | None = None
+) -> dict[int, ExampleKey]:
     """The examples that are to be certified, by index, with the keys of their noise; all data is read and checked.
+
+    Args:
+        plan: what to do.
+        data: the client's test examples.
+        streams: the client's noise.
+        seen: takes the range of all inputs.
 
     Raises:
         DataProblem: an example cannot be used.
         CallError: `every` leaves none of them.
     """
-    examples = (
-        (image, int(data.labels[index]))
-        for indices, images in data.pieces_on(plan.smoothing.lattice)
-        for index, image in zip(indices, images, strict=True)
-    )
-    chosen = {index: key for index, key in enumerate(example_keys(examples)) if streams.takes(key, plan.every)}
+    seen = RangeSeen() if seen is None else seen
+
+    def examples() -> Iterator[tuple[Images, int]]:
+        for indices, images in data.pieces_on(plan.smoothing.lattice):
+            seen.add(images)
+            for index, image in zip(indices, images, strict=True):
+                yield image, int(data.labels[index])
+
+    chosen = {index: key for index, key in enumerate(example_keys(examples())) if streams.takes(key, plan.every)}
     if len(data) and not chosen:
         raise CallError(
             f"every (--every) of {plan.every} leaves none of the {len(data)} examples here; take a smaller one"
@@ -148,7 +172,7 @@ def chosen_examples(plan: CertificationPlan, data: LocalData, streams: Streams) 
 
 def report_of(
     plan: CertificationPlan, model: str, classes: tuple[str, ...], data: LocalData,
-    certificates: ExampleTable, seed: Seed,
+    certificates: ExampleTable, seed: Seed, seen: RangeSeen | None = None,
 ) -> Report:  # fmt: skip
     """The report that certificates, or right answers, make."""
     labels = data.labels[certificates.index]
@@ -168,6 +192,7 @@ def report_of(
         samples=int(certificates.samples.sum()),
         seed=seed.statement,
         time_budget=plan.time_budget,
+        input_range=None if seen is None or seen.bounds is None else coarse_range(*seen.bounds),
         **provenance(),
         **_design_effects(data, certificates, len(plan.radii)),
     )
@@ -258,7 +283,6 @@ class _DatasetRun:
     def _scheduler(self, images: Images) -> CertificationScheduler:
         """A scheduler whose sampler is ready and timed on some images."""
         smoothing = self.plan.smoothing
-        _check_range(images, smoothing.sigma)
         examples, sequential = len(self.keys), smoothing.procedure == "sequential"
         most = examples * smoothing.most_samples
         rate = warm_up(self.sampler, images, most, sequential=sequential, compile=self.plan.compile)
@@ -342,16 +366,3 @@ def _check_labels(data: LocalData, classes: int) -> None:
             f"y[{wrong[0]}] must be a class index from 0 to {classes - 1}, but is {data.labels[wrong[0]]}; "
             "name all classes, in the order of the model's outputs"
         )
-
-
-def _check_range(images: Images, sigma: float) -> None:
-    """Warn of a sigma below a hundredth or above twice the inputs' range, and of pixels outside [0, 1]."""
-    low, high = float(images.min()), float(images.max())
-    extent = high - low
-    table = images.ndim == 2  # columns may have any range, pixels should not
-    odd = (low < -0.01 or high > 1.01) and not table
-    if odd or not extent / 100 <= sigma <= 2 * max(extent, 1e-9):
-        remedy = "scale the columns to like units" if table else "these usually lie in [0, 1]: scale pixels to that"
-        ranges = f"the inputs range from {low:.3g} to {high:.3g} and sigma is {sigma:g}"
-        rule = f"sigma and the radii are in the units of the inputs; {remedy}, and keep normalisation inside the model"
-        warnings.warn(f"{ranges}; {rule}", FedcertWarning, stacklevel=3)

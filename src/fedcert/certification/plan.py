@@ -15,6 +15,7 @@ from fedcert.certification.streams import LARGEST_BLOCK, Streams
 from fedcert.errors import CallError, DataProblem, ModelProblem, preview
 from fedcert.report import DEFAULT_RADII, Request, Smoothing
 from fedcert.report.fields import CLASSES, RADII
+from fedcert.report.input_range import INPUT_RANGE, INPUT_SHAPE, InputRange
 from fedcert.report.noises import NOISES
 
 
@@ -34,6 +35,8 @@ class CertificationPlan(Checked):
         compile: whether torch is to compile the model; where it pays, if None.
         time_budget: seconds after which to stop with what is done.
         request: digest of the request that is answered.
+        input_range: within which inputs must lie; where None, a range that is out of the ordinary is pointed out.
+        input_shape: of one example; not checked where None.
         precision_is_open: whether the precision was left to the model's device (`with_precision`).
         lattice_is_open: whether the lattice was left to the data (`with_lattice`).
     """
@@ -49,6 +52,8 @@ class CertificationPlan(Checked):
     compile: bool | None = optional(Flag())
     time_budget: float | None = optional(Number(above=0))
     request: str | None = None
+    input_range: InputRange | None = optional(INPUT_RANGE)
+    input_shape: tuple[int, ...] | None = optional(INPUT_SHAPE)
     precision_is_open: bool = False
     lattice_is_open: bool = False
 
@@ -94,8 +99,13 @@ def plan_certification(client: str, request: Request | None, given: dict[str, An
             raise CallError(
                 f"the request already says {', '.join(settings)}: leave {'it' if len(settings) == 1 else 'them'} out"
             )
-        asked = request.smoothing
-        return CertificationPlan(client, asked, request.radii, request.classes, request=request.digest, **rest)
+        asked, own_range = request.smoothing, rest.pop("input_range", None)
+        if own_range is not None and request.input_range not in (None, tuple(own_range)):
+            raise CallError("the request already says input_range: leave it out")
+        return CertificationPlan(
+            client, asked, request.radii, request.classes, request=request.digest,
+            input_range=request.input_range or own_range, input_shape=request.input_shape, **rest,
+        )  # fmt: skip
     if "sigma" not in settings:
         raise CallError("sigma is needed (or a request, which says it): the standard deviation of the noise")
     radii, classes = settings.pop("radii", None), settings.pop("classes", None)

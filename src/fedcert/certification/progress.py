@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
+
+from fedcert.errors import FedcertWarning
 
 
 class ProgressListener:
-    """Progress callbacks; the base class ignores them."""
+    """Progress callbacks of `certify`: make a subclass with those that you want; the base class ignores them.
+
+    Examples:
+        >>> import numpy as np, fedcert
+        >>> class Counter(fedcert.ProgressListener):
+        ...     done = 0
+        ...     def finished(self, examples):
+        ...         self.done += examples
+        >>> counter = Counter()
+        >>> x, y = np.random.default_rng(0).random((20, 4)), [0, 1] * 10
+        >>> _ = fedcert.certify(lambda batch: (batch[:, 0] > 0.5).astype(int), x, y, sigma=0.25, client="site-07",
+        ...                     model_id="threshold", progress=counter)
+        >>> counter.done
+        20
+    """
 
     def slower_by_request(self, asked: str, faster: str) -> None:
         """Before it starts: the request asks for a precision, and the model's device is much faster in another."""
@@ -29,5 +46,23 @@ class ProgressListener:
     def keeping(self, journal: Path) -> None:
         """States of examples are being recorded in a journal."""
 
+    def warn(self, sentence: str) -> None:
+        """Something about the data or the model looks like a mistake."""
+        warnings.warn(sentence, FedcertWarning, stacklevel=2)
+
     def late(self, done: int, of: int) -> None:
         """The time budget is used up; so many examples were certified."""
+
+
+def duration(seconds: float) -> str:
+    """A time that a person can plan with.
+
+    Examples:
+        >>> duration(0.3), duration(42), duration(400), duration(9000)
+        ('less than a second', '42 s', '7 min', '2.5 h')
+    """
+    if seconds < 1:
+        return "less than a second"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

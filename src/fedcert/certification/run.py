@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy.typing as npt
 
-from fedcert.certification.data.local_data import data_of
+from fedcert.certification.data.batches import examples_in, holds_labels
+from fedcert.certification.data.local_data import LocalData, data_of
 from fedcert.certification.dataset_run import certify_dataset
 from fedcert.certification.models.classifiers import classifier_of
 from fedcert.certification.models.loading import onnx_classifier
 from fedcert.certification.plan import check_request, plan_certification
 from fedcert.certification.progress import ProgressListener
+from fedcert.certification.progress_bar import listening
+from fedcert.errors import CallError
 from fedcert.report import Report, Request
 
 
 def certify(
     model: object,
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
+    x: npt.ArrayLike | Iterable[Any],
+    y: npt.ArrayLike | None = None,
     *,
     groups: npt.ArrayLike | None = None,
     client: str,
@@ -46,7 +50,8 @@ def certify(
     precision: str | None = None,
     compile: bool | None = None,
     time_budget: float | None = None,
-    progress: ProgressListener | None = None,
+    input_range: Sequence[float] | None = None,
+    progress: ProgressListener | bool | None = None,
 ) -> Report:
     """Certify a model on local test data, and count: all that leaves is in the report.
 
@@ -60,10 +65,12 @@ def certify(
     `estimate` proves what the vote of a few noisy copies keeps on average over a population.
 
     Args:
-        model: a torch module, the path of an ONNX file, or any callable from a float32 batch to scores
-            (examples x classes) or labels.
-        x: test examples, the first axis counts them.
-        y: class index of each.
+        model: a torch module, the path of an ONNX file, a fitted scikit-learn classifier (or anything else with its
+            predict_proba), or any callable from a float32 batch to scores (examples x classes) or labels.
+        x: test examples, the first axis counts them. Or what gives examples with their labels, and then without `y`: a
+            DataLoader, a data set, or any iterable of batches; each item is a pair, or a mapping with an image and a
+            label.
+        y: class index of each example.
         groups: which examples belong together (several images of one patient), named by numbers or texts; intervals
             then count each group as what it is. Nothing but one figure, the design effect, leaves.
         client: the client's name, unique in its federation; it also separates the clients' noise.
@@ -87,7 +94,8 @@ def certify(
         seed_file: where to keep a secret seed, for an audit, and so that the same work gives the same report again.
         device: where a torch module is to run; it is moved there.
         batch_size: samples per call of the model.
-        model_id: name of a bare callable.
+        model_id: name of a scikit-learn classifier or a bare callable, which have no weights to take a digest of; the
+            same at all sites.
         noise: "gaussian" (radii in L2; where None), "uniform" (radii in L1), or another registered one.
         procedure: "population" (counts right answers, for averages over examples), or CERTIFY for single examples:
             "sequential" (no more samples than the radii need; where None) or "fixed" (n for each example).
@@ -98,7 +106,11 @@ def certify(
             for a torch module on a GPU that computes in it, and "float32" elsewhere.
         compile: whether torch is to compile the model; where it pays, if None.
         time_budget: seconds after which to stop with a smaller, valid report.
-        progress: called as the work goes on.
+        input_range: the least and the largest value that `x` may hold, checked before anything is certified. Where None
+            and no request states it, pixels that look like 0 to 255 with a sigma for 0 to 1 are refused.
+        progress: where None, a forecast and a bar are shown on standard error if a person is looking: on a terminal or
+            in a notebook, and not on CI. True shows them in any case, False never. A `ProgressListener` is called
+            instead as the work goes on.
 
     Raises:
         CallError: arguments that do not go together.
@@ -115,7 +127,8 @@ def certify(
     """
     if isinstance(model, (str, Path)):
         model, device = onnx_classifier(model, device or "auto"), None
-    classifier = classifier_of(model, model_id=model_id, device=device)
+    names = classes if request is None else request.classes
+    classifier = classifier_of(model, model_id=model_id, device=device, classes=names)
     settings = {
         "sigma": sigma, "n0": n0, "n": n, "failure_probability": failure_probability,
         "radii": radii, "classes": classes, "noise": noise, "procedure": procedure, "tolerance": tolerance,
@@ -124,10 +137,29 @@ def certify(
     plan = plan_certification(
         client, request, settings,
         class_counts=class_counts, every=every, seed=seed, batch_size=batch_size, compile=compile,
-        time_budget=time_budget,
+        time_budget=time_budget, input_range=input_range,
     )  # fmt: skip
-    data = data_of(x, y, groups)
+    data = _local_data(x, y, groups)
     if request is not None:
         check_request(request, client, classifier.identity, plan.examples_of(data), datetime.now(UTC))
     kept = None if seed_file is None else Path(seed_file)
-    return certify_dataset(plan, classifier, data, progress or ProgressListener(), seed_file=kept).report
+    with listening(progress) as listener:
+        return certify_dataset(plan, classifier, data, listener, seed_file=kept).report
+
+
+def _local_data(x: Any, y: Any, groups: Any) -> LocalData:
+    """Arrays, or what gives examples with their labels.
+
+    Raises:
+        CallError: labels are missing, or given twice.
+        DataProblem: the data cannot be used.
+    """
+    if y is not None:
+        if not hasattr(x, "shape") and hasattr(x, "dataset"):
+            raise CallError("a DataLoader gives the labels too: leave y out")
+        return data_of(x, y, groups)
+    if not holds_labels(x):
+        raise CallError(
+            "y is missing: give the class index of each example as y, or a DataLoader or data set that gives both"
+        )
+    return data_of(*examples_in(x), groups)

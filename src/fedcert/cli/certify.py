@@ -7,21 +7,22 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rich.progress import Progress, TaskID
 from typer import Argument, Option
 
 from fedcert._schema.field_types import Text
 from fedcert.certification.data.sources import load_data
 from fedcert.certification.dataset_run import certify_dataset
 from fedcert.certification.examples import write_examples
+from fedcert.certification.models.classifiers import TorchClassifier
 from fedcert.certification.models.loading import load_classifier
 from fedcert.certification.plan import check_request, plan_certification
 from fedcert.certification.precision import BFLOAT16_GAIN
-from fedcert.certification.progress import ProgressListener
+from fedcert.certification.progress import duration
+from fedcert.certification.progress_bar import BarListener
 from fedcert.certification.seeds import SEED_SUFFIX, keep_seed
 from fedcert.cli import options
-from fedcert.cli.console import duration, print_json, print_note, print_result, print_status, progress
-from fedcert.cli.inputs import files_among, names_in, option, radii_of, seconds_of, wrong_option
+from fedcert.cli.console import print_json, print_note, print_result, print_status, print_warning, progress
+from fedcert.cli.inputs import files_among, names_in, option, radii_of, range_of, seconds_of, wrong_option
 from fedcert.cli.signing import check_asker, keys_in, signed_by
 from fedcert.errors import CallError, InvalidValue, require
 from fedcert.privacy.policy import Policy, read_policy
@@ -70,6 +71,7 @@ def certify(
         bool | None, Option("--compile/--no-compile", help="Have torch compile the model. [default: if it pays]")
     ] = None,
     time_budget: options.TimeBudget = None,
+    input_range: options.InputRange = None,
     examples: Annotated[
         Path | None, Option(help="Certificates of single examples, which stay here (.parquet).")
     ] = None,
@@ -94,12 +96,17 @@ def certify(
     try:
         plan = plan_certification(
             site.client, site.request, given, class_counts=class_counts, every=every, seed=seed, batch_size=batch_size,
-            compile=compile_model, time_budget=seconds_of(time_budget),
+            compile=compile_model, time_budget=seconds_of(time_budget), input_range=range_of(input_range),
         )  # fmt: skip
     except InvalidValue as error:
         raise wrong_option(error) from None
     local = load_data(data, plan.classes)
     classifier = load_classifier(model, weights=weights, model_id=model_id, device=device)
+    if weights is None and site.request is None and isinstance(classifier, TorchClassifier):
+        print_warning(
+            f"no --weights are given, so the weights that {model} makes are certified, random unless it loads "
+            "them itself; give --weights FILE.safetensors"
+        )
     site.check_before(classifier.identity, -(-len(local) // every), class_counts)
     listener = progress_bar(site.request)
     written = None if dry_run else out
@@ -123,6 +130,10 @@ def certify(
         journal.unlink(missing_ok=True)
     elif journal is not None:
         print_note(f"what was done is kept in {journal}; run the same command again for more examples")
+    if result.clean is not None:
+        print_status(
+            f"accuracy without noise: {result.clean.accuracy:.1%} of {len(result.clean)} examples (stays here)"
+        )
     _show(report, written, site, as_json)
 
 
@@ -240,17 +251,13 @@ def progress_bar(request: Request | None) -> _ProgressBar:
     return _ProgressBar(request)
 
 
-class _ProgressBar(ProgressListener):
+class _ProgressBar(BarListener):
     """Shows the forecast, then a bar with the rate."""
 
-    bar: Progress
-
     def __init__(self, request: Request | None) -> None:
+        super().__init__()
         self.request = request
         self.journal: Path | None = None
-        self.task: TaskID | None = None
-        self.by_examples = False
-        self.done = 0
 
     def keeping(self, journal: Path) -> None:
         self.journal = journal
@@ -269,13 +276,16 @@ class _ProgressBar(ProgressListener):
     def resumed(self, examples: int) -> None:
         print_note(f"going on where an earlier run was: {examples:,} examples are done")
 
+    def warn(self, sentence: str) -> None:
+        print_warning(sentence)
+
     def late(self, done: int, of: int) -> None:
         print_note(f"the time budget is spent; the report is about {done:,} of {of:,} examples")
 
     def forecast(self, samples: int, rate: float) -> None:
         print_status(f"{samples:,} noisy samples at about {rate:,.0f} a second: {duration(samples / rate)}")
         self._check_deadline(samples / rate, "takes")
-        self.task = self.bar.add_task("certifying", total=samples, rate="")
+        self.start(samples)
 
     def forecast_at_most(self, samples: int, rate: float, examples: int) -> None:
         at_most = duration(samples / rate)
@@ -283,8 +293,7 @@ class _ProgressBar(ProgressListener):
             f"at most {samples:,} noisy samples at about {rate:,.0f} a second: {at_most}, and mostly much less"
         )
         self._check_deadline(samples / rate, "may take")
-        self.task = self.bar.add_task("certifying", total=examples, rate="")
-        self.by_examples = True
+        self.start(examples, by_examples=True)
 
     def _check_deadline(self, seconds: float, takes: str) -> None:
         if self.request is not None and self.request.late(datetime.now(UTC) + timedelta(seconds=seconds)):
@@ -292,14 +301,3 @@ class _ProgressBar(ProgressListener):
                 f"that {takes} longer than the request's deadline allows, {self.request.deadline}; --time-budget "
                 "ends in time, --every K takes one example in K"
             )
-
-    def finished(self, examples: int) -> None:
-        if self.task is not None and self.by_examples:
-            self.bar.update(self.task, advance=examples)
-
-    def advance(self, samples: int) -> None:
-        self.done += samples
-        if self.task is not None:
-            elapsed = self.bar.tasks[0].elapsed or 0.0
-            rate = f"{self.done / elapsed:,.0f} samples/s" if elapsed > 0 else ""
-            self.bar.update(self.task, advance=0 if self.by_examples else samples, rate=rate)

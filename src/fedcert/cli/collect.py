@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
 from fedcert.cli import options
-from fedcert.cli.console import print_json, print_result, print_status, working
-from fedcert.cli.estimate import check_outputs, draw_outputs, show_estimate
-from fedcert.cli.inputs import files_among, number_of, radii_of
+from fedcert.cli.console import print_json, print_note, print_result, print_status, working
+from fedcert.cli.estimate import check_outputs, compared, draw_outputs, show_estimate, truth_in
+from fedcert.cli.inputs import files_among, quorum_of, radii_of, words_of, wrong_option
 from fedcert.cli.signing import keyring_in
-from fedcert.engines.figure import draw_estimate
-from fedcert.engines.files import take_files
-from fedcert.errors import CallError
+from fedcert.coordination.collecting import collect_reports
+from fedcert.errors import CallError, InvalidValue
 from fedcert.estimation.files import write_estimate
-from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import Estimate
-from fedcert.estimation.settings import RECORDED, Settings
 from fedcert.report import Request, read_record
-from fedcert.rounds import CertificationRound, RunFolder
-from fedcert.show.page.contents import Contents
+from fedcert.show.sentences import mix_of
 
 _SHOWN = 10
 """Refused reports that are named on the terminal: more would push the estimate off the screen."""
@@ -34,87 +30,103 @@ def collect(
         list[Path] | None, Argument(metavar="[REPORT]…", help="Reports: files, folders, NDJSON or Parquet.")
     ] = None,
     request: Annotated[Path | None, Option(help="The request that they answer (.json).")] = None,
-    run: Annotated[Path | None, Option(help="A folder that keeps all, for now and for what comes later.")] = None,
+    run: Annotated[
+        Path | None, Option(help="Run folder (request, reports, settings, estimates, log); reuse it to resume.")
+    ] = None,
     target: Annotated[
-        str | None, Option(help="uniform, a JSON file, or class=weight,… [default: the request's, or uniform]")
+        str | None,
+        Option(
+            help="Class mix: uniform, a JSON file, or class=weight,… [default: the run's, the request's, or uniform]"
+        ),
     ] = None,
-    method: options.MethodName = "auto",
-    quorum: Annotated[str, Option(help="Clients that must have answered, or the share of those asked.")] = "0.5",
+    target_name: options.TargetName = None,
+    method: Annotated[str | None, options.RegistryOption(options.method_choices)] = None,
+    radius: options.HeadlineRadius = None,
+    quorum: Annotated[
+        str | None, Option(help="Clients that must answer: a number, or a share such as 50%. [default: 50%]")
+    ] = None,
+    replace: Annotated[
+        list[str] | None, Option(help="Replace this client's kept report with the one given; may be repeated.")
+    ] = None,
+    withdraw: Annotated[list[str] | None, Option(help="Withdraw this client's kept report; may be repeated.")] = None,
     worst_case: Annotated[
-        int | None, Option(min=0, help="Also: as if each missing client held up to so many examples.")
+        int | None, Option(min=0, help="Also: the interval if each missing client held up to this many examples.")
     ] = None,
-    confidence: options.Confidence = 0.95,
+    confidence: Annotated[float | None, Option(help="Confidence level of the interval. [default: 0.95]")] = None,
+    interval: Annotated[str | None, options.RegistryOption(options.interval_choices)] = None,
+    simultaneous: Annotated[bool | None, Option(help="One interval that holds for all radii at once.")] = None,
+    target_examples: options.TargetExamples = None,
     votes: options.OtherVotes = None,
     radii: options.OtherRadii = None,
     screen: Annotated[
         bool | None,
-        Option(help="Leave out clients whose curves the others cannot explain. [default: those not in --trusted]"),
+        Option(help="Remove clients whose curves the others cannot explain. [default: those not in --trusted]"),
     ] = None,
+    by_class: options.ByClass = False,
+    all_classes: Annotated[bool | None, Option(help="Per-class intervals that hold for all classes at once.")] = None,
+    non_negative: Annotated[bool | None, Option(help="Keep weights at or above 0 (minimax, blup).")] = None,
+    subsets: Annotated[int | None, Option(help="Number of random subsets (T; ap, ga). [default: 1000]")] = None,
+    subset_size: Annotated[int | None, Option(help="Clients per subset (E; ap, ga). [default: 10]")] = None,
+    threshold: Annotated[
+        int | None, Option(help="Clients with fewer examples are grouped (tau; ga). [default: 50]")
+    ] = None,
+    seed: Annotated[int | None, Option(help="Random seed of the subsets. [default: 0]")] = None,
     trusted: Annotated[Path | None, Option(help="A keyring (.json): whose signatures count.")] = None,
+    truth: options.Truth = None,
     out: options.EstimateFile = None,
     figure: options.FigureFile = None,
     page: options.PageFile = None,
+    verbose: options.Verbose = False,
+    unit: options.PageUnit = None,
+    context: options.PageContext = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Check the reports that answer a request, say who is missing, and estimate."""
-    if request is None and run is None:
-        raise CallError("give --request FILE, or --run FOLDER that has it")
-    inputs = [*(reports or ()), *files_among(request, target, trusted)]
-    _check_apart(run, reports or ())
+    inputs = [*(reports or ()), *files_among(request, target, trusted, truth)]
     for path in (out, figure, page):
         if run is not None and path is not None and path.resolve().is_relative_to(run.resolve()):
             raise CallError(f"{path} is in the folder of --run, which keeps its own files; name another place")
     check_outputs(inputs, out, figure, page)
-    needed = number_of("--quorum", quorum)
+    given = {
+        "target": target, "target_name": target_name, "method": method, "quorum": quorum_of(quorum),
+        "worst_case": worst_case, "confidence": confidence, "interval": interval, "simultaneous": simultaneous,
+        "target_examples": target_examples, "votes": votes, "radii": radii_of(radii), "radius": radius,
+        "screen": screen, "all_classes": all_classes, "non_negative": non_negative, "subsets": subsets,
+        "subset_size": subset_size, "threshold": threshold, "seed": seed,
+    }  # fmt: skip
+    target_report = truth_in(truth)
     asked: Request | None = read_record(request, Request) if request is not None else None
-    if asked is not None and asked.private is not None:
-        raise CallError(f"{request} asks for a private sum, not for reports: use fedcert private sum")
-    with ExitStack() as stack:
-        folder = stack.enter_context(RunFolder(run, asked)) if run is not None else None
-        collection = CertificationRound(asked, folder, trusted=keyring_in(trusted))
-        with working("reading reports"):
-            refused = take_files(collection, reports or (), may_be_empty=bool(collection.reports))
-        _show_refused(refused, folder)
-        with working("estimating"):
-            result = collection.conclude(
-                target, method, quorum=needed, missing_examples=worst_case, confidence=confidence, screen=screen,
-                votes=votes, radii=radii_of(radii),
-            )  # fmt: skip
-        written = write_estimate(result, out) if out is not None else []
-        if folder is not None:
-            written += folder.keep_estimate(result)
-            draw_estimate(result, folder.path)
-        written += draw_outputs(result, None, figure, page, lambda: page_of(collection, result))
+    try:
+        collected = collect_reports(
+            reports or (), asked, run, given, replace=replace or (), withdraw=withdraw or (),
+            trusted=keyring_in(trusted), on_refused=partial(_show_refused, run), working=working,
+        )  # fmt: skip
+    except InvalidValue as error:
+        if error.field in given:
+            raise wrong_option(error) from None
+        raise
+    result, true = compared(collected.estimate, target_report, list(collected.round.reports.values()))
+    for client, what in collected.round.corrections.items():
+        print_note(f"{client}: {what}")
+    if "target" in collected.recalled and target is None:
+        print_note(f"target as in the last estimate of {run}: {result.target.name} ({mix_of(result.target)})")
+    written = list(collected.kept) + (write_estimate(result, out) if out is not None else [])
+    written += draw_outputs(result, true, figure, page, collected.contents, words_of(unit), words_of(context))
     if as_json:
         print_json(result)
         return
-    show_estimate(result)
+    show_estimate(result, true, by_class or bool(all_classes), collected.prepared.clients, verbose)
     _show_worst_case(result)
     for path in written:
         print_result(f"Wrote {path}.")
 
 
-def _check_apart(run: Path | None, reports: Sequence[Path]) -> None:
-    """Check that the run's own folder is not read as a folder of new reports."""
-    for path in reports:
-        if run is not None and path.resolve() == run.resolve():
-            raise CallError(f"{path} is the folder of --run, which has what it took already; name the reports' folder")
-
-
-def _show_refused(refused: Mapping[str, str], folder: RunFolder | None) -> None:
+def _show_refused(run: Path | None, refused: Mapping[str, str]) -> None:
     for place, why in list(refused.items())[:_SHOWN]:
         print_status(f"not taken: {place}: {why}")
     if len(refused) > _SHOWN:
-        where = f"; all are in {folder.path / 'log.ndjson'}" if folder is not None else "; --run keeps a log of all"
+        where = f"; all are in {run / 'log.ndjson'}" if run is not None else "; --run keeps a log of all"
         print_status(f"not taken: {len(refused) - _SHOWN} more{where}")
-
-
-def page_of(collection: CertificationRound, result: Estimate) -> Contents:
-    """What a page shows of a round."""
-    recorded = {name: result.settings[name] for name in (*RECORDED, "votes", "radii") if name in result.settings}
-    settings = Settings(**recorded, trusted=tuple(sorted(collection.vouched)))
-    reports = [collection.reports[client] for client in sorted(collection.reports)]
-    return Contents.of_clients(PreparedClients.of(clients_of(reports), settings), result)
 
 
 def _show_worst_case(result: Estimate) -> None:

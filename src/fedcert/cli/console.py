@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 from fedcert._schema.record import Record
+from fedcert.certification.progress_bar import rich_progress
 from fedcert.errors import FedcertWarning
 from fedcert.show.terminal import printable
 
@@ -40,6 +41,11 @@ def set_quiet(quiet: bool) -> None:
     _quiet = quiet
 
 
+def is_quiet() -> bool:
+    """Whether only results and errors are printed."""
+    return _quiet
+
+
 def print_status(sentence: str) -> None:
     """Print what is going on, on standard error, as one line of harmless text; nothing with --quiet."""
     if not _quiet:
@@ -49,6 +55,11 @@ def print_status(sentence: str) -> None:
 def print_note(sentence: str) -> None:
     """Print what a user should know, like `print_status`."""
     print_status(f"note: {sentence}")
+
+
+def print_warning(sentence: str) -> None:
+    """Print what looks like a mistake, on standard error, as one line of harmless text; with --quiet too."""
+    _print_line(f"warning: {sentence}")
 
 
 def print_error(sentence: str) -> None:
@@ -100,20 +111,4 @@ def print_json(value: Record | list[Any] | dict[str, Any]) -> None:
 
 def progress() -> Progress:
     """A progress bar on a terminal; nothing in a pipe, and nothing with --quiet."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    rate, hidden = TextColumn("{task.fields[rate]}"), _quiet or not sys.stderr.isatty()
-    return Progress(*columns, rate, console=Console(stderr=True), transient=True, disable=hidden)
-
-
-def duration(seconds: float) -> str:
-    """A time that a person can plan with.
-
-    Examples:
-        >>> duration(0.3), duration(42), duration(400), duration(9000)
-        ('less than a second', '42 s', '7 min', '2.5 h')
-    """
-    if seconds < 1:
-        return "less than a second"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    return rich_progress(disable=_quiet or not sys.stderr.isatty())

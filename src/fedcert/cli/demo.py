@@ -14,52 +14,45 @@ from rich import box
 from rich.table import Table
 from typer import Option
 
-from fedcert.cli.console import print_result, progress, results
-from fedcert.estimation.result import Estimate
-from fedcert.show.sentences import about_the_vote, at_radius, default_radius
+from fedcert.cli.console import is_quiet, print_result, progress, results
+from fedcert.show.sentences import at_radius, headline, verdict
 from fedcert.show.terminal import Fitting, curve_table, error_table
 
 _SHOWN_RADII = 6
 """Of both kinds side by side, where the terminal is wide enough: every fourth of the demo's radii."""
 _FILES = (
-    ("request.json", "what the coordinator asked of the clients"),
     ("model.safetensors", "the federated model's weights"),
-    ("data/", "each client's test examples, which never leave it"),
-    ("reports/", "what each client sent: counts, nothing else"),
-    ("reports-with-class-counts/", "the same with certify --class-counts"),
-    ("estimate-*.json", "what the server made of them, by method"),
-    ("truth.json", "the target's own certificates, which nobody has in practice"),
-    ("population/", "the round with population certificates: request, reports, estimate, truth"),
-    ("curve.png", "the picture"),
+    ("data/", "each office's test examples, which never leave it"),
+    ("request.json", "what the coordinator asked for"),
+    ("reports/", "what each office sent: counts, nothing else"),
+    ("estimate.json", "what the server made of them"),
     ("page.html", "the page: open it in a browser"),
+    ("curve.png", "the figure"),
+    ("truth.json", "the new district's own certificates, which nobody has in practice"),
+    ("paper/", "the same with CERTIFY and the paper's methods"),
 )
 
 
 def demo(
     out: Annotated[Path, Option(help="Folder to write to.")] = Path("demo"),
-    seed: Annotated[int, Option(min=0, max=2**63 - 1, help="Of everything random.")] = 0,
+    seed: Annotated[
+        int | None,
+        Option(min=0, max=2**63 - 1, help="Random seed, of the noise too. [default: secret noise, all else fixed]"),
+    ] = None,
 ) -> None:
-    """Show the whole story on handwritten digits: train, certify, estimate, compare with the truth."""
-    from fedcert.lab.demo import (
-        BEST,
-        CLIENTS,
-        CONCENTRATION,
-        DISCLOSED,
-        ROUNDS,
-        SIGMA,
-        TARGET_SIZE,
-        check_folder,
-        run_demo,
-    )
+    """Run the whole pipeline on handwritten digits: train, certify, estimate, compare with the truth."""
+    from fedcert.lab.demo import CLIENTS, ROUNDS, SIGMA, TARGET_NAME, TARGET_SIZE, check_folder, run_demo
 
     check_folder(out)
     console = results()
-    console.print(
-        f"{CLIENTS} clients hold handwritten digits (Dirichlet {CONCENTRATION}) and train a network by FedAvg\n"
-        f"in {ROUNDS} rounds with noise of sigma {SIGMA}. Each certifies it on its own test data and sends counts.\n"
-        "The server estimates the certified accuracy of a population with another class mix;\n"
-        f"{TARGET_SIZE} held-out digits of that mix tell the truth.\n"
-    )
+    if not is_quiet():
+        print_result(
+            f"{CLIENTS} post offices hold scans of handwritten digits and train a network by FedAvg: {ROUNDS} rounds, "
+            f"with noise of sigma {SIGMA}. Each certifies it on its own test data and sends counts. The server "
+            f"estimates how accurate it is in a {TARGET_NAME} with another mix of digits; {TARGET_SIZE} held-out "
+            "digits of that mix give the truth."
+        )
+        console.print()
     with progress() as bar:
         tasks: dict[str, Any] = {}
 
@@ -69,50 +62,42 @@ def demo(
             bar.update(tasks[stage], completed=done)
 
         run = run_demo(out, seed, show_stage)
+    best = run.vote_round.estimate
+    radius = headline(best)
+    print_result(f"{at_radius(best, radius)} The truth is {100 * run.vote_round.truth[radius]:.1f}%.")
+    print_result(verdict(best)[1])
+    if best.classifier is not None:
+        print_result(best.classifier)
+    if is_quiet():
+        return
     examples = sum(report.examples for report in run.reports)
-    best, disclosed = (
-        next(estimate for estimate in run.estimates if estimate.method == method) for method in (BEST, DISCLOSED)
-    )
-    radius = default_radius(best)
-    print_result(f"{at_radius(best, radius)} The truth is {100 * run.truth.certified_accuracy[radius]:.1f}.")
-    print_result(_gain(best, disclosed, radius))
-    console.print(
-        f"\n{len(run.reports)} reports over {examples} test examples, {run.truth.examples} examples tell the truth.\n"
-        "VW, AP and GA are the paper's methods, BLUP and post-stratification (from counts per class) are fedcert's;\n"
-        "RMSE and MAPE say how far each is from the truth:"
+    console.print()
+    print_result(
+        f"With certificates of single examples (CERTIFY), as in the paper, from {len(run.reports)} reports over "
+        f"{examples} test examples. VW, AP and GA are the paper's methods, BLUP uses the same reports. "
+        "Post-stratification also uses counts per class, and is what fedcert chooses where offices disclose them:"
     )
     console.print(curve_table(run.estimates, run.truth.certified_accuracy))
     console.print(error_table(run.errors, run.estimates))
-    console.print(
-        "Both kinds of certificates, from the same clients and the same model, counts per class disclosed:",
-        markup=False,
-    )
+    print_result("Both kinds of certificates side by side:")
     console.print(_both_kinds(run))
-    print_result(_saving(run))
+    times = run.certify_round.passes / run.vote_round.passes
+    print_result(
+        f"The vote takes {times:.0f} times fewer passes and holds on average; CERTIFY holds for each example by itself."
+    )
     console.print(f"\nFiles in {run.folder}:", markup=False)
     for name, words in _FILES:
         console.print(f"  {name:<26} {words}", markup=False)
     where, program = shlex.quote(str(run.folder)), shlex.quote(_program())
     console.print("\nTry next:")
-    model = f"fedcert.lab.networks:digits_network {where}/data/client-03.npz --weights {where}/model.safetensors"
+    model = f"fedcert.lab.networks:digits_network {where}/data/office-03.npz --weights {where}/model.safetensors"
     for arguments in (
-        f"validate {where}/reports",
-        f"estimate {where}/reports --target uniform --method ga",
-        f"estimate {where}/population/reports --target uniform --votes 31 --radii 0,0.3",
-        f"certify {model} --request {where}/request.json --client client-03 --seed {seed} --dry-run",
+        f"estimate {where}/reports --target uniform",
+        f"estimate {where}/reports --target uniform --votes 31 --radii 0,0.3",
+        f"estimate {where}/paper/reports --target uniform --method ga",
+        f"certify {model} --request {where}/request.json --client office-03 --dry-run",
     ):
         print_result(f"  {program} {arguments}", soft_wrap=True)
-
-
-def _gain(curves: Estimate, disclosed: Estimate, radius: int) -> str:
-    """What counts per class do for the interval, in a sentence."""
-    assert curves.lower and curves.upper and disclosed.lower and disclosed.upper  # noqa: S101, PT018
-    ends = disclosed.lower[radius], disclosed.upper[radius]
-    ratio = (curves.upper[radius] - curves.lower[radius]) / (ends[1] - ends[0])
-    return (
-        "That is from the sites' curves alone. With counts per class (fedcert certify --class-counts) it is "
-        f"between {100 * ends[0]:.1f} and {100 * ends[1]:.1f}: {ratio:.1f} times as short."
-    )
 
 
 def _both_kinds(run: Any) -> Fitting:
@@ -138,15 +123,6 @@ def _both_kinds(run: Any) -> Fitting:
         return table
 
     return Fitting(len(radii), _SHOWN_RADII, build)
-
-
-def _saving(run: Any) -> str:
-    """What population certificates save, and what they are about."""
-    times = run.certify_round.passes / run.vote_round.passes
-    return (
-        f"The vote takes {times:.0f} times fewer passes. {about_the_vote(run.vote_round.estimate.votes)} "
-        "CERTIFY is about each example by itself."
-    )
 
 
 def _program() -> str:

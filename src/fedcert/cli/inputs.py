@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from fedcert._files.paths import check_readable
 from fedcert._schema.field_types import FieldType, ListOf
 from fedcert.errors import CallError, FileProblem, InvalidValue, preview
 from fedcert.report.fields import MOST_RADII, RADII
+from fedcert.report.input_range import INPUT_RANGE, INPUT_SHAPE
 
 _LARGEST = 16 * 2**20
 """Bytes of a file of names that are read: 100,000 classes of 160 characters each."""
@@ -43,6 +45,41 @@ def radii_of(text: str | None) -> tuple[float, ...] | None:
             f"--radii must be numbers such as 0,0.25,0.5 or first:last:step such as 0:1:0.05, but is {preview(text)}"
         ) from None
     return tuple(option("--radii", RADII, radii))
+
+
+def range_of(text: str | None) -> tuple[float, float] | None:
+    """The range of inputs from "0,1"; None where nothing is given.
+
+    Raises:
+        CallError: it is no such range.
+    """
+    if text is None:
+        return None
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise CallError(
+            f"--input-range must be two numbers, the least and the largest input, such as 0,1, but is {preview(text)}"
+        ) from None
+    bounds: tuple[float, float] = option("--input-range", INPUT_RANGE, (low, high))
+    return bounds
+
+
+def shape_of(text: str | None) -> tuple[int, ...] | None:
+    """The shape of one example from "3,16,16"; None where nothing is given.
+
+    Raises:
+        CallError: it is no such shape.
+    """
+    if text is None:
+        return None
+    try:
+        sizes = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise CallError(
+            f"--input-shape must be whole numbers, the axes of one example, such as 3,16,16, but is {preview(text)}"
+        ) from None
+    return tuple(option("--input-shape", INPUT_SHAPE, sizes))
 
 
 def seconds_of(text: str | None) -> float | None:
@@ -94,6 +131,20 @@ def from_options(kind: Callable[..., Value], **options: Any) -> Value:
         raise wrong_option(error) from None
 
 
+def as_command(function: Callable[..., Value], *arguments: Any, **options: Any) -> Value:
+    """Call an API function whose keyword arguments are options of the same names.
+
+    Raises:
+        CallError: one of these options breaks a rule; of what is in files, the function's own errors speak.
+    """
+    try:
+        return function(*arguments, **options)
+    except InvalidValue as error:
+        if error.place is None and re.split(r"[.\[]", error.field)[-1 if "." in error.field else 0] in options:
+            raise wrong_option(error) from None
+        raise
+
+
 def wrong_option(error: InvalidValue) -> CallError:
     """The error about a field, worded as one about the option that set it."""
     sentence = str(error).removeprefix(error.field).strip().replace(", or null, but", ", but")
@@ -139,6 +190,27 @@ def number_of(name: str, text: str) -> int | float:
         return float(text)
     except ValueError:
         raise CallError(f"{name} must be a number, but is {preview(text)}") from None
+
+
+def quorum_of(text: str | None) -> int | float | None:
+    """A quorum from a whole number of clients, or from a share such as 50% or 0.5; None where nothing is given.
+
+    Raises:
+        CallError: it is neither.
+
+    Examples:
+        >>> quorum_of("3"), quorum_of("50%"), quorum_of("100%"), quorum_of("0.5")
+        (3, 0.5, 1.0, 0.5)
+    """
+    if text is None:
+        return None
+    number = number_of("--quorum", text.removesuffix("%"))
+    return number / 100 if text.endswith("%") else number
+
+
+def words_of(argument: str | None) -> str | None:
+    """An optional argument as text (`text_of`); None where it is not given or blank."""
+    return None if argument is None else text_of(argument).strip() or None
 
 
 def text_of(argument: str) -> str:

@@ -13,9 +13,9 @@ from typer import Argument, Option, Typer
 from fedcert._files.paths import make_folder
 from fedcert._schema.registry import alternatives
 from fedcert.certification.precision import default_precision
-from fedcert.certification.progress import ProgressListener
+from fedcert.certification.progress import ProgressListener, duration
 from fedcert.cli import options
-from fedcert.cli.console import duration, print_note, print_result, print_status, progress, working
+from fedcert.cli.console import print_note, print_result, print_status, progress, working
 from fedcert.cli.inputs import files_among, seconds_of
 from fedcert.errors import CallError, require
 from fedcert.lab.datasets import library

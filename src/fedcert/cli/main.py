@@ -67,7 +67,7 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Results and errors only: no notes, no progress. It may stand anywhere.")
+        bool, typer.Option("--quiet", help="Results, warnings and errors only; may stand anywhere.")
     ] = False,  # what it does is done in `run`
 ) -> None:
     """How robust is a federated model on the population that it will be deployed to?"""

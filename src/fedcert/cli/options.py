@@ -54,7 +54,8 @@ class RegistryArgument(_WordedWhenShown, ArgumentInfo):  # type: ignore[misc]
     """
 
 
-def _methods() -> str:
+def method_choices() -> str:
+    """The methods, for a help text."""
     own = [method.name for method in recommended()]
     return f"{alternatives([*own, *(name for name in method_names() if name not in own)])}."
 
@@ -63,27 +64,48 @@ def _what_if_methods() -> str:
     return f"{alternatives([AUTO, *(method.name for method in class_curve_methods())])}."
 
 
-def _intervals() -> str:
+def interval_choices() -> str:
+    """The kinds of intervals, for a help text."""
     return f"{', or '.join(kind.title for kind in INTERVALS.values())}."
 
 
 Reports = Annotated[list[Path], Argument(metavar="REPORT…", help="Reports or sums: files, folders, NDJSON or Parquet.")]
-TargetMix = Annotated[str, Option(help="uniform, a JSON file from class to weight, or class=weight,…")]
-MethodName = Annotated[str, RegistryOption(_methods)]
-WhatIfMethodName = Annotated[str, RegistryOption(_what_if_methods)]
-Confidence = Annotated[float, Option(help="Of the interval.")]
-IntervalName = Annotated[str, RegistryOption(_intervals)]
-Simultaneous = Annotated[bool, Option(help="An interval for all radii at once.")]
-AllClasses = Annotated[
-    bool, Option(help="Intervals of single classes that hold for all at once, so for the weakest too.")
+TargetMix = Annotated[
+    str, Option(help="Class mix of the target population: uniform, a JSON file {class: weight}, or class=weight,…")
 ]
-TargetExamples = Annotated[int | None, Option(help="The target is a set of so many examples.")]
-Screen = Annotated[bool, Option(help="Leave out clients whose curves the others cannot explain.")]
+TargetName = Annotated[str | None, Option(help="Name of the target population, for titles.")]
+HeadlineRadius = Annotated[
+    float | None, Option(help="Radius to report first, one of the estimate's. [default: a quarter of the largest]")
+]
+Verbose = Annotated[bool, Option("--verbose", help="Print all checks and weights, not only warnings.")]
+Truth = Annotated[Path | None, Option(help="A report on the target population itself, to compare with (.json).")]
+Subsets = Annotated[int, Option(help="Number of random subsets of clients (T in the paper; ap, ga).")]
+SubsetSize = Annotated[int, Option(help="Clients per subset (E in the paper; ap, ga).")]
+SmallClient = Annotated[int, Option(help="Clients with fewer examples are grouped (tau in the paper; ga).")]
+EstimateSeed = Annotated[int, Option(help="Random seed of the subsets.")]
+NonNegative = Annotated[bool, Option(help="Keep weights at or above 0 (minimax, blup).")]
+ByClass = Annotated[bool, Option(help="Print each class's curve; its interval holds for a class chosen in advance.")]
+MethodName = Annotated[str, RegistryOption(method_choices)]
+WhatIfMethodName = Annotated[str, RegistryOption(_what_if_methods)]
+Confidence = Annotated[float, Option(help="Confidence level of the interval.")]
+IntervalName = Annotated[str, RegistryOption(interval_choices)]
+Simultaneous = Annotated[bool, Option(help="One interval that holds for all radii at once.")]
+AllClasses = Annotated[
+    bool, Option(help="Per-class intervals that hold for all classes at once, so for the weakest one too.")
+]
+TargetExamples = Annotated[int | None, Option(help="Size of the target, if it is a finite set of examples.")]
+Screen = Annotated[bool, Option(help="Remove clients whose curves the other clients cannot explain.")]
 AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 
 EstimateFile = Annotated[Path | None, Option(help="The estimate file to write (.json).")]
 FigureFile = Annotated[Path | None, Option(help="A figure to write (.png, .svg or .pdf).")]
 PageFile = Annotated[Path | None, Option(help="A page to write (.html), see 'fedcert page'.")]
+PageUnit = Annotated[
+    str | None, Option("--unit", help="Page: the unit of radii in words, such as 'in pixel values from 0 to 1'.")
+]
+PageContext = Annotated[
+    str | None, Option("--context", help="Page: one line on what a radius means, shown under the answer.")
+]
 
 Client = Annotated[str, Option(help="The client's name, unique in its federation.")]
 Sigma = Annotated[float, Option(help="Standard deviation of the noise, in the units of the inputs.")]
@@ -92,8 +114,15 @@ Radii = Annotated[
     Option(help="0,0.25,0.5 or first:last:step. [default: 0 to 2 sigma in 20 steps (population); 0:1:0.05 (CERTIFY)]"),
 ]
 ClassFile = Annotated[Path | None, Option(help="File of class names in index order (.txt or .json).")]
-ReportClassCounts = Annotated[bool, Option(help="Tell counts per class too: more precise, reveals more.")]
-Tolerance = Annotated[float | None, Option(help="Sequential: what giving up may cost at a radius. [default: 0.005]")]
+ReportClassCounts = Annotated[
+    bool, Option(help="Include per-class counts: tighter intervals, but discloses per-class accuracy.")
+]
+InputRange = Annotated[
+    str | None, Option(help="The smallest and largest input value, such as 0,1; checked before certification.")
+]
+Tolerance = Annotated[
+    float | None, Option(help="Sequential: largest loss of certified accuracy allowed at any radius. [default: 0.005]")
+]
 Lattice = Annotated[
     int | None,
     Option(help="Inputs are multiples of 1/this, and noise is exact on them; 0: none. [default: 255 for 8-bit images]"),
@@ -113,7 +142,9 @@ Procedure = Annotated[
     ),
 ]
 SelectionSamples = Annotated[int | None, Option(help="CERTIFY: samples that select a class. [default: 100]")]
-FailureProbability = Annotated[float | None, Option(help="CERTIFY: of each certificate. [default: 0.001]")]
+FailureProbability = Annotated[
+    float | None, Option(help="CERTIFY: failure probability of each certificate. [default: 0.001]")
+]
 Votes = Annotated[
     int | None, Option(help=f"Population: noisy copies that vote on an answer; odd. [default: {DEFAULT_VOTES}]")
 ]

@@ -11,9 +11,9 @@ from typer import Argument, Option, Typer
 from fedcert._files.paths import kind_of_path
 from fedcert.cli import options
 from fedcert.cli.console import print_json, print_note, print_result, print_status, working
-from fedcert.cli.inputs import files_among
-from fedcert.cli.request import budget_of
+from fedcert.cli.inputs import files_among, from_options
 from fedcert.cli.signing import check_asker
+from fedcert.coordination.requesting import privacy_budget
 from fedcert.errors import CallError, preview
 from fedcert.privacy.dp.mechanism import describe_budget
 from fedcert.privacy.policy import read_policy
@@ -141,7 +141,9 @@ def release(
     from fedcert.privacy.dp.mechanism import released
 
     check_writable(out, (".json",), files_among(report, policy))
-    budget = budget_of(epsilon, delta, most_per_patient, replace, ALONE)
+    budget = from_options(
+        privacy_budget, epsilon=epsilon, delta=delta, most_per_patient=most_per_patient, replace=replace, noise=ALONE
+    )
     assert budget is not None  # noqa: S101
     own: Report = read_record(report, Report)
     read_policy(policy).check_release(own, budget)

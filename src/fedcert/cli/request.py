@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Option
 
 from fedcert._schema.field_types import ModelName
-from fedcert.certification.models.loading import digest_of_file
+from fedcert.certification.models.digest import shape_in_onnx
 from fedcert.certification.precision import precision_sentence
 from fedcert.cli import options
 from fedcert.cli.console import print_json, print_note, print_result
-from fedcert.cli.inputs import files_among, from_options, names_in, option, radii_of
-from fedcert.cli.signing import keys_in, signed_by
-from fedcert.errors import CallError, preview
-from fedcert.estimation.target import target_of
-from fedcert.privacy.policy import MIN_CLIENTS_FOR_MOMENTS
-from fedcert.report import Release, Request, Smoothing, check_writable, write_whole
+from fedcert.cli.inputs import as_command, files_among, names_in, option, radii_of, range_of, shape_of
+from fedcert.coordination.requesting import request as make
+from fedcert.errors import CallError
+from fedcert.report import Request, check_writable, write_whole
 from fedcert.report.fields import CLASSES, ROSTER
+from fedcert.report.input_range import worded
 from fedcert.report.noises import noise_choices
-from fedcert.report.privacy import TOGETHER, PrivacyBudget
-from fedcert.report.request import PrivateSum
-from fedcert.rounds import make_request
-from fedcert.secagg.threshold import default_threshold
 from fedcert.show.sentences import request_lines
 
 
@@ -46,6 +41,10 @@ def request(
         Option(help="Inputs are multiples of 1/this (255 for 8-bit images): noise is then exact. [default: none]"),
     ] = None,
     radii: options.Radii = None,
+    input_range: options.InputRange = None,
+    input_shape: Annotated[
+        str | None, Option(help="Shape of one example, such as 3,16,16. [default: as the ONNX model says]")
+    ] = None,
     target: Annotated[str | None, Option(help="The target's class mix, to tell the sites.")] = None,
     roster: Annotated[Path | None, Option(help="File of the clients that are asked (.txt or .json).")] = None,
     deadline: Annotated[str | None, Option(help="Such as 2026-12-01T12:00:00Z.")] = None,
@@ -80,37 +79,18 @@ def request(
     if (model is None) == (model_id is None):
         raise CallError("give either --model FILE or --model-id TEXT")
     check_writable(out, (".json",), files_among(model, classes, roster, target, sign))
-    keys = keys_in(sign)
-    clients = names_in(roster, ROSTER, "roster") if roster is not None else None
-    if private and keys is not None and keys.name in (clients or ()):
-        raise CallError(
-            f"{preview(keys.name)} signs the request and is on its roster: who adds up must not be added up"
-        )
-    names = names_in(classes, CLASSES, "classes")
-    budget = budget_of(epsilon, delta, most_per_patient, replace, TOGETHER)
-    private_sum = _private(
-        clients, private, threshold, moments=moments, spread=spread, fewest_holders=fewest_holders, budget=budget
-    )
-    given = {
-        "n0": n0, "n": n, "failure_probability": failure_probability, "noise": noise, "procedure": procedure,
-        "tolerance": tolerance, "votes": votes, "precision": precision, "lattice": lattice,
-    }  # fmt: skip
-    smoothing = from_options(
-        Smoothing.defaults, sigma=sigma, **{name: value for name, value in given.items() if value is not None}
-    )
-    unsigned = from_options(
-        make_request,
-        model=digest_of_file(model) if model is not None else option("--model-id", ModelName(), model_id),
-        smoothing=smoothing,
-        radii=radii_of(radii) or smoothing.default_radii,
-        classes=names,
-        target=target_of(target, names) if target is not None else None,
-        roster=clients,
-        deadline=deadline,
-        release=from_options(Release, class_counts=class_counts, minimum_examples=minimum_examples),
-        private=private_sum,
-    )
-    written = signed_by(keys, unsigned)
+    written = as_command(
+        make,
+        model if model is not None else option("--model-id", ModelName(), model_id),
+        classes=names_in(classes, CLASSES, "classes"),
+        roster=None if roster is None else names_in(roster, ROSTER, "roster"),
+        sigma=sigma, radii=radii_of(radii), target=target, deadline=deadline, class_counts=class_counts,
+        minimum_examples=minimum_examples, n0=n0, n=n, failure_probability=failure_probability, noise=noise,
+        procedure=procedure, tolerance=tolerance, votes=votes, precision=precision, lattice=lattice, private=private,
+        threshold=threshold, moments=moments, spread=spread, fewest_holders=fewest_holders, epsilon=epsilon,
+        delta=delta, most_per_patient=most_per_patient, replace=replace, sign=sign,
+        input_range=range_of(input_range), input_shape=shape_of(input_shape),
+    )  # fmt: skip
     write_whole(out, written.dumps())
     if as_json:
         print_json(written)
@@ -126,6 +106,12 @@ def _show(written: Request, out: Path) -> None:
     print_result(f"Wrote {out}: asks {recipients} to certify {model} with sigma {smoothing.sigma:g}.")
     for line in request_lines(written):
         print_result(line)
+    if written.input_shape is not None:
+        print_result(f"Inputs must have shape {'x'.join(map(str, written.input_shape))}; sites check that.")
+    if written.input_range is not None:
+        print_result(f"Inputs must lie within {worded(written.input_range)}; sites check that.")
+    else:
+        print_note("the request states no range of the inputs: --input-range 0,1 has every site check its data")
     print_result(precision_sentence(smoothing.precision))
     certify = f"fedcert certify MODEL DATA --request {out.name} --client NAME --out report.json"
     if written.private is None:
@@ -138,37 +124,3 @@ def _show(written: Request, out: Path) -> None:
     print_result(f"Meanwhile run: fedcert private sum {common} --run FOLDER --out sums.json")
     if written.signature is None:
         print_note("sites take part in private sums only if the request is signed (--sign)")
-
-
-def budget_of(
-    epsilon: float | None, delta: float, most_per_patient: int | None, replace: bool, noise: str
-) -> PrivacyBudget | None:
-    """A privacy budget from its options."""
-    if epsilon is None:
-        if most_per_patient is not None or replace:
-            raise CallError("--most-per-patient and --replace are about differential privacy: give --epsilon too")
-        return None
-    return from_options(
-        PrivacyBudget, epsilon=epsilon, delta=delta, unit="example" if most_per_patient is None else "group",
-        most_per_unit=most_per_patient or 1, adjacency="replace" if replace else "add-remove", noise=noise,
-    )  # fmt: skip
-
-
-def _private(clients: tuple[str, ...] | None, private: bool, threshold: int | None, **parts: Any) -> PrivateSum | None:
-    if not private:
-        if threshold is not None or any(parts.values()):
-            raise CallError(
-                "--threshold, --moments, --spread, --fewest-holders and --epsilon are about a private sum: give "
-                "--private too"
-            )
-        return None
-    if clients is None:
-        raise CallError("--private needs --roster FILE: a private sum is among sites that know each other")
-    squares = bool(parts["moments"] or parts["spread"])
-    wanted = threshold if threshold is not None else default_threshold(len(clients), squares=squares)
-    if squares and wanted < MIN_CLIENTS_FOR_MOMENTS:
-        print_note(
-            f"sums of squares over {wanted} sites tell much of each; sites refuse fewer than "
-            f"{MIN_CLIENTS_FOR_MOMENTS} unless their policy says otherwise (fewest_for_squares)"
-        )
-    return from_options(PrivateSum, threshold=wanted, **parts)

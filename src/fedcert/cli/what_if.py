@@ -19,8 +19,8 @@ from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import WhatIf
 from fedcert.estimation.settings import Settings
 from fedcert.report import check_writable, load, read_documents, write_whole
-from fedcert.show.sentences import accuracy_of, share
-from fedcert.show.terminal import target_table
+from fedcert.show.sentences import accuracy_of, method_title, share
+from fedcert.show.terminal import check_lines, target_table
 
 _FORMATS = (".json", ".csv")
 _LONGEST_NAME = 200
@@ -41,6 +41,7 @@ def what_if(
     target_examples: options.TargetExamples = None,
     votes: options.OtherVotes = None,
     radii: options.OtherRadii = None,
+    verbose: options.Verbose = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Estimate the certified accuracy of many target populations at once."""
@@ -65,10 +66,14 @@ def what_if(
         print_json(result)
         return
     print_result(
-        f"{_capital(accuracy_of(result))} of {len(result.targets)} targets by {result.method.upper()}, each with its "
-        f"interval of confidence {share(result.confidence)} ({result.clients} clients, {result.examples} examples)."
+        f"{_capital(accuracy_of(result))} of {len(result.targets)} targets by {method_title(result.method)}, each with "
+        f"its interval of confidence {share(result.confidence)} ({result.clients} clients, {result.examples} examples)."
     )
+    if result.classifier is not None:
+        print_result(result.classifier)
     print_result(target_table(result))
+    for line in check_lines(result.checks, verbose):
+        print_result(line)
     if out is not None:
         print_result(f"Wrote {out}.")
 

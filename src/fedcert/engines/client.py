@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fedcert._files.documents import parse
+from fedcert.certification.data.batches import examples_in
 from fedcert.certification.run import certify
 from fedcert.certification.seeds import seed_file_of
-from fedcert.errors import DataProblem, FedcertError, ModelProblem, Refused
+from fedcert.errors import FedcertError, ModelProblem, Refused
 from fedcert.report import Report, Request
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def reply_to(
         message: the server's in a private sum; None in the first stage, in which the client certifies.
         model: a torch module of the right architecture.
         weights: gives the server's.
-        data: test examples, see `examples_of`; or a function that gives them.
+        data: test examples, see `examples_in`; or a function that gives them.
         client: this client's name.
         class_counts: give counts per class in a report.
         participant: this client's keys and memory; with them it takes part in private sums, and in nothing else.
@@ -68,6 +68,26 @@ def reply_to(
     own = participant if policy is None else replace(participant, policy=policy)
     name = own.identity.name
     return {"name": name} | _private_reply(request, message, own, partial(report, client=name, class_counts=True))
+
+
+def participant(
+    keys: str | Path, trusted: str | Path, memory: str | Path, *, policy: str | Path | None = None
+) -> ParticipantConfig:
+    """What a client needs to take part in private sums, for `answer(..., participant=...)`.
+
+    Args:
+        keys: the file of its secret keys (`fedcert keys new`).
+        trusted: the file of its keyring: all clients on the roster, and the coordinator.
+        memory: a folder that remembers which sums it was in.
+        policy: the file of its rules about what leaves it; the default rules where None.
+
+    Raises:
+        CallError: a file that is not there.
+        MissingExtra: cryptography is not installed.
+    """
+    from fedcert.secagg.participant import ParticipantConfig
+
+    return ParticipantConfig.read(keys, trusted, memory, policy=policy)
 
 
 def _report_reply(certified: Callable[[], Report], policy: Policy | None) -> ReplyTexts:
@@ -105,10 +125,10 @@ def _certified(request: str, model: Any, weights: Weights, data: Any, client: st
     if state is None:
         raise ModelProblem("the server's message has no weights")
     loaded(model, state).eval()
-    x, y = examples_of(data() if callable(data) else data)
+    x, y = examples_in(data() if callable(data) else data)
     if options.get("seed") is None and options.get("seed_file") is None:
         options["seed_file"] = seed_file_of(client, asked.digest)
-    return certify(model, x, y, client=client, request=asked, **options)
+    return certify(model, x, y, client=client, request=asked, **{"progress": False, **options})
 
 
 def loaded(model: Any, state: Mapping[str, Any]) -> Any:
@@ -122,31 +142,3 @@ def loaded(model: Any, state: Mapping[str, Any]) -> Any:
     except (RuntimeError, AttributeError, TypeError) as error:
         raise ModelProblem(f"the weights do not fit the model: {' '.join(str(error).split())[:200]}") from None
     return model
-
-
-def examples_of(data: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Test examples as arrays.
-
-    Args:
-        data: (x, y), or an iterable of batches (a DataLoader) of such pairs or of mappings with an image and a label.
-
-    Raises:
-        DataProblem: they are neither.
-    """
-    if isinstance(data, (tuple, list)) and len(data) == 2 and all(hasattr(part, "shape") for part in data):
-        return np.asarray(data[0]), np.asarray(data[1])
-    if not isinstance(data, Iterable):
-        raise DataProblem(f"data must be (x, y) or batches of them, but is {type(data).__name__}")
-    images, labels = [], []
-    for batch in data:
-        parts = list(batch.values()) if isinstance(batch, Mapping) else list(batch)
-        if len(parts) != 2:
-            raise DataProblem(f"a batch must hold an image and a label for each example, but has {len(parts)} parts")
-        first, second = (np.asarray(part) for part in parts)
-        if isinstance(batch, Mapping) and first.ndim == 1 < second.ndim:  # a mapping may name the label first
-            first, second = second, first
-        images.append(first)
-        labels.append(second)
-    if not images:
-        raise DataProblem("there are no test examples: the data has no batch")
-    return np.concatenate(images), np.concatenate(labels)

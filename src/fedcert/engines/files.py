@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from fedcert._files.documents import files_in, parse, read_texts
 from fedcert._files.paths import display_path, kind_of_path
-from fedcert.errors import FedcertError, Refused
+from fedcert.errors import CallError, FedcertError, Refused, preview
 from fedcert.report import Report
 from fedcert.report.load import kind_named
 from fedcert.report.table.parquet import SUFFIX, reports_in
@@ -19,7 +19,13 @@ _LONGEST_NAME = 200
 """Characters, as many as a client's name may have: a longer one names no client."""
 
 
-def take_files(round_: CertificationRound, paths: Iterable[Path], *, may_be_empty: bool = False) -> dict[str, str]:
+def take_files(
+    round_: CertificationRound,
+    paths: Iterable[Path],
+    *,
+    may_be_empty: bool = False,
+    replace: Collection[str] = (),
+) -> dict[str, str]:
     """Offer a round all reports in some files and folders; a broken one does not hide the others.
 
     A file says nothing about when it arrived, so a report is late if it says itself that it was written too late.
@@ -28,22 +34,27 @@ def take_files(round_: CertificationRound, paths: Iterable[Path], *, may_be_empt
         round_: the round.
         paths: files (.json, .ndjson, .parquet) or folders of them.
         may_be_empty: whether a folder without such files is fine: nothing has come since the last time.
+        replace: clients whose report in these files replaces the one that the round has, whatever their times.
 
     Returns:
         What was not taken: place -> why.
 
     Raises:
-        CallError: a path is not there, or cannot hold reports.
+        CallError: a path is not there, or cannot hold reports; there is no report of a client to replace.
         FileProblem: an answer could not be kept.
     """
     refused: dict[str, str] = {}
+    waiting = set(replace)
     for path in paths:
         in_folder = kind_of_path(path) == "a folder"
         for file in files_in(path, may_be_empty=may_be_empty):
             for place, piece in _pieces(file):
-                reason = _refusal(round_, place, piece, in_folder)
+                reason = _refusal(round_, place, piece, in_folder, waiting)
                 if reason is not None:
                     refused[place] = reason
+    if waiting:
+        names = ", ".join(preview(client) for client in sorted(waiting))
+        raise CallError(f"the files hold no report of {names} that could replace the kept one")
     return refused
 
 
@@ -59,8 +70,11 @@ def _pieces(file: Path) -> Iterator[tuple[str, Report | bytes | FedcertError]]:
         yield display_path(file), error
 
 
-def _refusal(round_: CertificationRound, place: str, piece: Any, in_folder: bool) -> str | None:
-    """Offer a round what a file holds: why it does not take it; None where it does, or where that is no answer."""
+def _refusal(round_: CertificationRound, place: str, piece: Any, in_folder: bool, waiting: set[str]) -> str | None:
+    """Offer a round what a file holds: why it does not take it; None where it does, or where that is no answer.
+
+    A client whose report is taken in place of another is removed from those that are waiting for that.
+    """
     if isinstance(piece, FedcertError):
         round_.doubt(None, f"{place}: {piece}")
         return str(piece)
@@ -74,10 +88,12 @@ def _refusal(round_: CertificationRound, place: str, piece: Any, in_folder: bool
     except FedcertError as error:
         round_.doubt(_client(document), str(error))
         return str(error)
+    arrived = None if piece.created is None else datetime.fromisoformat(piece.created)
     try:
-        round_.take(piece, arrived=None if piece.created is None else datetime.fromisoformat(piece.created))
+        round_.take(piece, arrived=arrived, place=place, replacing=piece.client in waiting)
     except Refused as error:
         return str(error)
+    waiting.discard(piece.client)
     return None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedcert._arrays import Floats
-from fedcert.errors import EstimationProblem, preview
+from fedcert.errors import CallError, EstimationProblem, preview
 from fedcert.estimation.clients import AggregatedClients, Clients, ReportedClients, examples, pooled_mix
 from fedcert.estimation.clients.readings import Reading
 from fedcert.estimation.diagnostics import checks
@@ -22,26 +22,21 @@ from fedcert.estimation.methods.point_estimate import PointEstimate
 from fedcert.estimation.methods.registry import Method
 from fedcert.estimation.mix_evaluator import MixEstimate, MixEvaluator
 from fedcert.estimation.prepared import PreparedClients
-from fedcert.estimation.result import (
-    ALL_CLASSES,
-    BiasBound,
-    ClassCurves,
-    Estimate,
-    Interval,
-    Mismatch,
-    TargetCurve,
-    WhatIf,
-)
+from fedcert.estimation.result import Estimate, WhatIf
+from fedcert.estimation.result_parts import ALL_CLASSES, BiasBound, ClassCurves, Interval, Mismatch, TargetCurve
 from fedcert.estimation.settings import OF_INTERVALS
 from fedcert.estimation.target import distribution_of
 from fedcert.estimation.weights import Weights
 from fedcert.report import Target
+from fedcert.report.classifier import classifier_sentence
 from fedcert.report.provenance import provenance
 
 _ROUNDING = 1e-9
 """Weights that add up to 1 within this do so up to rounding, for millions of clients."""
 _MOST_NAMED = 1000
 """Clients reduced by screening that an estimate names: its file must stay readable."""
+_MOST_RADII = 25
+"""Radii that an error lists: the default list has 21."""
 _MOST_CLASSES = 200
 """Of more classes, the curves are left out of the estimate: `what_if` gives them."""
 
@@ -78,7 +73,9 @@ def assemble(prepared: PreparedClients, method: Method, target: Target) -> Estim
         weights_note=point.weights_note,
         effective_examples=None if reached is None else reached.effective,
         largest_radius=None if prepared.vote is not None else clients.max_radius_range[1],
-        votes=None if prepared.vote is None else prepared.vote.readings.votes,
+        votes=_votes(prepared),
+        classifier=classifier_sentence(clients.smoothing, _votes(prepared)),
+        headline_radius=_headline(clients.radii, settings.radius),
         clients=clients.count,
         examples=examples(prepared.whole),
         excluded=dict(clients.excluded),
@@ -117,10 +114,11 @@ def assemble_what_if(prepared: PreparedClients, method: Method, targets: Sequenc
         guarantee=statement.guarantee,
         checks=(
             checks.same_settings(clients),
-            checks.label_shift(prepared.shift_test, True),
+            checks.label_shift(prepared.shift_test, True, prepared.suspects),
             _radii_check(prepared, method, evaluations),
         ),
-        votes=None if prepared.vote is None else prepared.vote.readings.votes,
+        votes=_votes(prepared),
+        classifier=classifier_sentence(clients.smoothing, _votes(prepared)),
         clients=clients.count,
         examples=examples(clients),
         settings=settings.recorded(*OF_INTERVALS),
@@ -128,6 +126,31 @@ def assemble_what_if(prepared: PreparedClients, method: Method, targets: Sequenc
         smoothing=clients.smoothing,
         **provenance(),
     )
+
+
+def _votes(prepared: PreparedClients) -> int | None:
+    """Noisy copies that vote on an answer; None for CERTIFY."""
+    return None if prepared.vote is None else prepared.vote.readings.votes
+
+
+def _headline(radii: Sequence[float], wanted: float | None) -> float | None:
+    """The radius of the headline: one of the estimate's, exactly.
+
+    Raises:
+        CallError: it is none of them.
+    """
+    if wanted is None:
+        return None
+    nearest = min(radii, key=lambda radius: abs(radius - wanted))
+    if abs(nearest - wanted) > _ROUNDING:
+        listed = ", ".join(f"{radius:g}" for radius in radii[:_MOST_RADII]) + (
+            ", …" if len(radii) > _MOST_RADII else ""
+        )
+        raise CallError(
+            f"radius (--radius) must be one of the estimate's radii ({listed}), but is {wanted:g}; the nearest is "
+            f"{nearest:g}"
+        )
+    return nearest
 
 
 def _common_statement(evaluator: MixEvaluator, evaluations: Sequence[MixEstimate]) -> IntervalStatement:
@@ -173,26 +196,30 @@ def _checks(
     """All checks, in the order in which people read them."""
     clients, whole, point, interval = prepared.clients, prepared.whole, evaluation.point, evaluation.interval
     passed = [
-        checks.missing_classes(whole, evaluation.mix),
-        checks.thin_classes(whole, evaluation.mix),
+        checks.class_coverage(whole, evaluation.mix),
+        checks.examples_per_class(whole, evaluation.mix),
         checks.same_settings(whole),
         checks.shift_allowed_for()
         if isinstance(evaluation.effects, SummedEffects)
-        else checks.label_shift(prepared.shift_test, interval is not None),
+        else checks.label_shift(prepared.shift_test, interval is not None, prepared.suspects),
     ]
     if prepared.screened is not None:
         dropped, reduced = prepared.screened.dropped, prepared.screened.reduced
         passed.append(checks.screening(len(dropped), len(reduced), whole.count))
     if reached is not None:
-        passed.append(checks.mix_reached(reached.missed, reached.whose))
-        passed.append(checks.information(reached.effective, examples(whole)))
+        passed.append(checks.class_mix_match(reached.missed, reached.whose))
+        passed.append(checks.effective_sample_size(reached.effective, examples(whole)))
     if point.weights is not None and isinstance(clients, ReportedClients):
-        passed.append(checks.influence(clients, point.weights))
+        passed.append(checks.dominance(clients, point.weights))
     if interval is not None and interval.contradicted:
         passed.append(checks.consistency())
     passed.append(_radii_check(prepared, method, [evaluation]))
+    if (flat := checks.flat_curve(clients.smoothing, clients.radii, evaluation.curve)) is not None:
+        passed.append(flat)
     if (seeds := checks.secret_seeds(whole)) is not None:
         passed.append(seeds)
+    if (ranges := checks.input_ranges(whole)) is not None:
+        passed.append(ranges)
     if isinstance(clients, AggregatedClients) and clients.sums.private is not None:
         passed.append(checks.privacy_noise(clients.sums.noise or ""))
     return passed

@@ -14,7 +14,7 @@ from fedcert.estimation.methods.registry import AUTO, check_knows, choose_method
 from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import Estimate, WhatIf
 from fedcert.estimation.settings import Settings
-from fedcert.estimation.target import target_of
+from fedcert.estimation.target import named_target, target_of
 from fedcert.report import LoadedReports, Target
 from fedcert.report.load import Source
 
@@ -38,6 +38,8 @@ def estimate(
     all_classes: bool = False,
     votes: int | None = None,
     radii: Sequence[float] | None = None,
+    radius: float | None = None,
+    target_name: str | None = None,
 ) -> Estimate:
     """Estimate the certified accuracy of a target population from the clients' reports.
 
@@ -65,6 +67,8 @@ def estimate(
             None. With others, the interval allows for the choice.
         radii: population certificates: increasing radii; those that the request names where None. With others, the
             interval allows for the choice.
+        radius: the radius that summaries begin with, one of the estimate's; a quarter of the largest where None.
+        target_name: of the target, for titles.
 
     Raises:
         CannotCombine: reports or sums that do not belong together.
@@ -86,9 +90,10 @@ def estimate(
     """
     settings = Settings(
         subsets, subset_size, threshold, seed, confidence, interval, simultaneous, target_examples, non_negative,
-        screen, tuple(trusted), all_classes, votes, None if radii is None else tuple(radii),
+        screen, tuple(trusted), all_classes, votes, None if radii is None else tuple(radii), radius,
     )  # fmt: skip
-    return estimate_of(PreparedClients.of(clients_of(reports), settings), target, method)
+    prepared = PreparedClients.of(clients_of(reports), settings)
+    return estimate_of(prepared, named_target(target, prepared.clients.classes, target_name), method)
 
 
 @single_blas_thread()

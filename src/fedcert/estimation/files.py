@@ -27,6 +27,7 @@ def write_estimate(estimate: Estimate, path: Path) -> list[Path]:
         CallError: a file cannot be written there.
         FileProblem: the disk is full, or the system refuses otherwise.
     """
+    check_writable(path, (".json",))
     written = []
     if isinstance(estimate.weights, Weights) and len(estimate.weights) > MOST_WEIGHTS:
         with contextlib.suppress(MissingExtra):

@@ -32,13 +32,15 @@ class MethodComparison:
 def compare_methods(prepared: PreparedClients, main: Estimate) -> MethodComparison:
     """An estimate, and those of all other methods that comparisons include, for the same target.
 
+    Where the estimate's method was chosen automatically, the chosen one is not computed again.
+
     Raises:
         CallError: a method is only half registered.
     """
     estimates, failed = [main], dict[str, str]()
     for name in METHODS:
         method = find_method(name)
-        if name == main.method or not method.compared:
+        if name in (main.method, main.used_method) or not method.compared:
             continue
         try:
             estimates.append(assemble(prepared, method, main.target))

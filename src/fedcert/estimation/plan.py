@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
 from fedcert._arrays import Floats
+from fedcert._files.documents import read_documents
+from fedcert._files.paths import check_readable
+from fedcert._files.saved import path_of
+from fedcert._schema.field_types import MappingOf, Number, Whole
+from fedcert._schema.summary import Summary
 from fedcert._threads import single_blas_thread
-from fedcert.errors import EstimationProblem
+from fedcert.errors import EstimationProblem, InvalidValue
 from fedcert.estimation.clients import ReportedClients
 from fedcert.estimation.intervals.finite_sample import finite_sample
 from fedcert.estimation.intervals.information_bound import shortest_expected_length
@@ -17,8 +23,16 @@ from fedcert.estimation.intervals.ingredients import Uncertainty
 from fedcert.estimation.methods.minimax import shortest_of_curves
 from fedcert.estimation.methods.poststratified import poststratified
 from fedcert.estimation.settings import Settings
+from fedcert.estimation.target import distribution_of, target_of
+from fedcert.population.passes import farthest_ratio
+from fedcert.population.tables import SHIPPED_PASSES
 from fedcert.report import Smoothing
+from fedcert.report.smoothing import DEFAULT_VOTES, MOST_VOTES, Odd
 
+_HISTOGRAMS = MappingOf(
+    MappingOf(Whole(), "class names to numbers of examples", least=1), "client names to histograms", least=1
+)
+_SHARE = Number(above=0, below=1)
 ACCURACIES = (0.5, 0.1, 0.01)
 """Accuracies that are planned for: the one of the largest variance, and two that large radii have."""
 _LARGEST_GROWTH = 1e6
@@ -35,39 +49,49 @@ class AccuracyPlan:
 
     Attributes:
         accuracy: the certified accuracy.
-        half_length: without counts per class.
-        class_half_length: with counts per class from all clients (post-stratified).
-        least_half_length: the information bound without counts per class: with many examples, no valid interval is
+        margin: without counts per class.
+        class_margin: with counts per class from all clients (post-stratified).
+        least_margin: the information bound without counts per class: with many examples, no valid interval is
             shorter on average.
-        class_least_half_length: the same with counts per class.
+        class_least_margin: the same with counts per class.
     """
 
     accuracy: float
-    half_length: float
-    class_half_length: float
-    least_half_length: float
-    class_least_half_length: float
+    margin: float
+    class_margin: float
+    least_margin: float
+    class_least_margin: float
 
 
-@dataclass(frozen=True)
-class PrecisionPlan:
-    """What to expect of the finite-sample interval.
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """What to expect of the finite-sample interval, by its margin of error: half of its length.
 
     Attributes:
-        half_length: without counts per class, where half of every class is certified.
-        class_half_length: with counts per class from all clients (post-stratified), missing classes included.
+        margin: without counts per class, where half of every class is certified.
+        class_margin: with counts per class from all clients (post-stratified), missing classes included.
         accuracies: the same at several accuracies, beside the information bound.
-        clients: client -> about how much of the half-length 1% more examples of its mix would take off.
+        clients: client -> about how much of the margin of error 1% more examples of its mix would take off.
         classes: class -> the same for 1% more examples of that class, with counts per class.
         missing: classes of the target that no client holds, and their share.
         examples: how many there are.
-        needed: how many examples of the same mixes would reach the wanted half-length without counts per class; None
-            where none was wanted, infinity where no number would.
+        needed: how many examples of the same mixes would reach the wanted margin without counts per class; None where
+            none was wanted, infinity where no number would.
         class_needed: the same with counts per class.
+        confidence: of the interval.
+        wanted: the wanted margin of error; None where none was wanted.
+        votes: noisy copies that vote, for `passes`.
+        passes: noisy passes of each example -> up to which radius, in units of sigma, they are enough for population
+            certificates.
+
+    Examples:
+        >>> import fedcert
+        >>> print(fedcert.plan({"a": {"cat": 80, "dog": 20}, "b": {"cat": 10, "dog": 90}}, margin=0.05).examples)
+        200
     """
 
-    half_length: float
-    class_half_length: float
+    margin: float
+    class_margin: float
     accuracies: tuple[AccuracyPlan, ...]
     clients: Mapping[str, float]
     classes: Mapping[str, float]
@@ -75,6 +99,92 @@ class PrecisionPlan:
     examples: int
     needed: float | None
     class_needed: float | None
+    confidence: float = 0.95
+    wanted: float | None = None
+    votes: int = DEFAULT_VOTES
+    passes: Mapping[int, float] = field(default_factory=dict)
+
+    def _summary(self) -> Summary:
+        sentences = [
+            f"With {self.examples:,} test examples, a {100 * self.confidence:.10g}% interval at one radius would have "
+            f"a margin of error of about ±{self.margin:.3f} without per-class counts, "
+            f"±{self.class_margin:.3f} with them."
+        ]
+        if self.wanted is not None:
+            words = (_needed(self.needed), _needed(self.class_needed))
+            sentences.append(f"To reach ±{self.wanted:g}: {words[0]} without per-class counts, {words[1]} with them.")
+        problems = tuple(f"no client holds {name}, {share:.1%} of the target" for name, share in self.missing.items())
+        rows = [("if so much is certified", "without per-class counts", "with them")]
+        rows += [(f"{row.accuracy:.0%}", f"±{row.margin:.3f}", f"±{row.class_margin:.3f}") for row in self.accuracies]
+        return Summary(tuple(sentences), tuple(rows), problems)
+
+    def __str__(self) -> str:
+        return self._summary().text()
+
+    def __repr__(self) -> str:
+        return f"<Plan: ±{self.margin:.3f} without per-class counts, ±{self.class_margin:.3f} with them>"
+
+    def _repr_html_(self) -> str:
+        return self._summary().html()
+
+
+def _needed(examples: float | None) -> str:
+    if examples is None or np.isinf(examples):
+        return "no number of examples of these mixes"
+    return f"about {examples:,.0f} examples"
+
+
+def plan(
+    histograms: Mapping[str, Mapping[str, int]] | str | Path,
+    target: object = "uniform",
+    *,
+    confidence: float = 0.95,
+    margin: float | None = None,
+    votes: int | None = None,
+) -> Plan:
+    """What an estimate could reach, from label histograms alone, before anyone certifies.
+
+    Args:
+        histograms: client -> class -> number of test examples; or a JSON file that holds that.
+        target: the target's class mix, in a form that `estimate` takes.
+        confidence: of the interval, at each radius.
+        margin: a margin of error to reach; the plan then says how many examples that takes.
+        votes: noisy copies that vote on an answer (11 where None), for which `passes` says how far passes reach.
+
+    Raises:
+        CallError: a target of the wrong form, or a file that is not there.
+        InvalidValue: histograms or a number that break a rule.
+        EstimationProblem: no client has any example.
+
+    Examples:
+        >>> made = plan({"a": {"cat": 80, "dog": 20}, "b": {"cat": 10, "dog": 90}}, "cat=0.5,dog=0.5")
+        >>> made.examples, made.class_margin < made.margin < 0.2
+        (200, True)
+    """
+    _SHARE.validate(confidence, "confidence")
+    if margin is not None:
+        _SHARE.validate(margin, "margin")
+    voting: int = Odd(least=1, most=MOST_VOTES).validate(DEFAULT_VOTES if votes is None else votes, "votes")
+    counts = _read(path_of(histograms)) if isinstance(histograms, (str, Path)) else _checked(histograms)
+    classes = tuple(sorted({name for row in counts.values() for name in row}))
+    shares = distribution_of(target_of(target, classes), classes)
+    precision = plan_precision(counts, shares, classes, confidence, margin)
+    reached = {n: farthest_ratio("gaussian", n, voting) for n in SHIPPED_PASSES}
+    return replace(precision, votes=voting, passes=reached)
+
+
+def _read(path: Path) -> Mapping[str, Mapping[str, int]]:
+    check_readable(path, (".json",))
+    ((place, document),) = read_documents(path)
+    try:
+        return _checked(document)
+    except InvalidValue as error:
+        raise error.at(place, "give an object such as {'site-01': {'cat': 10, 'dog': 20}}") from None
+
+
+def _checked(document: object) -> Mapping[str, Mapping[str, int]]:
+    counts: Mapping[str, Mapping[str, int]] = _HISTOGRAMS.validate(document, "the histograms")
+    return counts
 
 
 @single_blas_thread()
@@ -84,7 +194,7 @@ def plan_precision(
     classes: tuple[str, ...],
     confidence: float,
     wanted: float | None,
-) -> PrecisionPlan:
+) -> Plan:
     """Plan from each client's number of test examples per class.
 
     Args:
@@ -92,7 +202,7 @@ def plan_precision(
         target: the target's class distribution, in the order of `classes`.
         classes: class names.
         confidence: of the interval, at each radius.
-        wanted: a half-length to reach.
+        wanted: a margin of error to reach.
 
     Raises:
         EstimationProblem: no client has any example.
@@ -115,9 +225,9 @@ def plan_precision(
         return _growth(longest, target, settings, function, wanted or 0.0)
 
     squares = np.where(labels > 0, target**2 / np.where(labels > 0, labels, 1.0), 0.0)
-    return PrecisionPlan(
-        half_length=float(halves[0]),
-        class_half_length=float(class_halves[0]),
+    return Plan(
+        margin=float(halves[0]),
+        class_margin=float(class_halves[0]),
         accuracies=tuple(
             AccuracyPlan(
                 accuracy, float(half), float(class_half),
@@ -132,6 +242,8 @@ def plan_precision(
         examples=int(clients.sizes.sum()),
         needed=None if wanted is None else clients.sizes.sum() * growth(_of_curves),
         class_needed=None if wanted is None else clients.sizes.sum() * growth(_of_totals),
+        confidence=confidence,
+        wanted=wanted,
     )  # fmt: skip
 
 
@@ -165,7 +277,7 @@ def _half_lengths(of: Uncertainty, target: Floats, settings: Settings) -> Floats
 
 
 def _gains(of: Uncertainty, squares: Floats, half: float) -> list[float]:
-    """What 1% more examples take off the part of the half-length that is chance.
+    """What 1% more examples take off the part of the margin of error that is chance.
 
     By the envelope theorem the weights may stay as they are while a client grows a little.
     """
@@ -181,7 +293,7 @@ def _growth(
     function: Callable[[ReportedClients, Floats, Settings], Uncertainty],
     wanted: float,
 ) -> float:
-    """By which factor all clients must grow for a half-length; it falls with the factor, which bisection inverts."""
+    """By which factor all clients must grow for a margin of error, which falls with the factor: bisection."""
 
     def reached(factor: float) -> bool:
         grown = replace(

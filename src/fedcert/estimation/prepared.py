@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 
@@ -13,7 +13,7 @@ from fedcert.errors import EstimationProblem
 from fedcert.estimation.clients import AggregatedClients, Clients, ReportedClients
 from fedcert.estimation.clients.readings import VoteReadings, check_readable_again, named_readings, vote_readings
 from fedcert.estimation.diagnostics.label_shift import ShiftTest, label_shift_test
-from fedcert.estimation.diagnostics.screening import Screened
+from fedcert.estimation.diagnostics.screening import Screened, suspected
 from fedcert.estimation.diagnostics.screening import screen as screen_clients
 from fedcert.estimation.intervals.cluster_robust import ClientEffects, effects_of
 from fedcert.estimation.settings import Settings
@@ -106,6 +106,15 @@ class PreparedClients:
         if self.tested_by is not None:
             return self.tested_by.shift_test
         return label_shift_test(self.whole, self.settings.seed) if isinstance(self.whole, ReportedClients) else None
+
+    @cached_property
+    def suspects(self) -> Mapping[str, str]:
+        """Clients whose curves the others do not explain, and why; none where clients do not differ or are screened."""
+        if self.tested_by is not None:
+            return self.tested_by.suspects
+        if self.screened is not None or not self.clients_differ or not isinstance(self.clients, ReportedClients):
+            return {}
+        return suspected(self.clients, self.settings.seed)
 
     @property
     def clients_differ(self) -> bool:

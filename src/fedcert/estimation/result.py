@@ -3,151 +3,54 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from fedcert._files.saved import SavedRecord, path_of
 from fedcert._schema.declare import defaulting, implied, optional, required
-from fedcert._schema.field_types import FieldType, ListOf, MappingOf, ModelName, Number, Text, Timestamp, Whole
-from fedcert._schema.frozen import frozen
-from fedcert._schema.record import Nested, Record
-from fedcert.errors import InvalidValue
+from fedcert._schema.field_types import ListOf, MappingOf, ModelName, Number, Text, Timestamp, Whole
+from fedcert._schema.record import Nested
+from fedcert._schema.summary import Summary
+from fedcert.errors import CallError, InvalidValue
+from fedcert.estimation.accuracy import AccuracyAtRadius, index_at
 from fedcert.estimation.compare import Comparison
 from fedcert.estimation.diagnostics.checks import Check
+from fedcert.estimation.frames import distinct_names, frame_of
 from fedcert.estimation.methods.point_estimate import Chosen
+from fedcert.estimation.result_parts import (
+    CURVE,
+    CURVES,
+    Anything,
+    BiasBound,
+    ClassCurves,
+    Interval,
+    Mismatch,
+    TargetCurve,
+    WorstCase,
+    check_class_curves,
+    check_curves,
+)
+from fedcert.estimation.summary import summary_of_estimate, summary_of_what_if
 from fedcert.estimation.weights import WEIGHTS
 from fedcert.report import Smoothing, Target
-from fedcert.report.fields import CLASSES, MOST_CLASSES, MOST_RADII, RADII, check_same_length
+from fedcert.report.fields import CLASSES, RADII
 from fedcert.report.smoothing import MOST_VOTES, Odd
+
+if TYPE_CHECKING:
+    import pandas
 
 MOST_WEIGHTS = 10_000
 """More of them go to a file of their own: a document stays below a megabyte."""
-_ROUNDING = 1e-9
-"""A radius this little above one of the grid is that one."""
-
-_CURVE = ListOf(Number(least=0, most=1), "numbers from 0 to 1, one per radius", most=MOST_RADII)
-ALL_CLASSES = "all classes at once"
-CURVES = ("certified_accuracy", "lower", "upper")
-_ROWS = ListOf(_CURVE, "rows, one per class", most=MOST_CLASSES)
 
 
-def _check_curves(place: str, of: Record, radii: Sequence[float]) -> None:
-    """Check that the curves that a record has are of one point per radius."""
-    for name in CURVES:
-        if getattr(of, name, None) is not None:
-            check_same_length(f"{place}{name}", getattr(of, name), "radii", radii)
-
-
-@dataclass(frozen=True)
-class _Anything(FieldType):
-    """An object that is kept as it is: settings and details of methods that fedcert may not know."""
-
-    @property
-    def expected(self) -> str:
-        return "an object"
-
-    def validate(self, value: Any, field: str) -> Mapping[str, Any]:
-        if not isinstance(value, Mapping):
-            raise self.error(value, field)
-        kept: Mapping[str, Any] = frozen(value)
-        return kept
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "object"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mismatch(Record):
-    """Distance between the target's class mix and the one that the weights reach."""
-
-    NOUN: ClassVar[str] = "mismatch"
-
-    l2: float = required(Number(least=0))
-    tv: float = required(Number(least=0))
-
-
-@dataclass(frozen=True, kw_only=True)
-class BiasBound(Record):
-    """How far the expectation of the estimate may be from the truth because of the mismatch.
-
-    Attributes:
-        theorem_1: δ·Q with the largest Q that accuracies in [0, 1] allow.
-        spread: that Q.
-        sharp: ½‖d‖₁, the total variation: holds for the same accuracies and is never larger.
-    """
-
-    NOUN: ClassVar[str] = "bias bound"
-
-    theorem_1: float = required(Number(least=0))
-    spread: float = required(Number(least=0))
-    sharp: float = required(Number(least=0))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Interval(Record):
-    """What an interval is.
-
-    Attributes:
-        kind: how it is computed.
-        scope: at one radius, or at all at once.
-        estimand: about what.
-    """
-
-    NOUN: ClassVar[str] = "interval"
-
-    kind: str = required(Text())
-    scope: str = required(Text())
-    estimand: str = required(Text())
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassCurves(Record):
-    """The curve of each class with its interval, one row per class.
-
-    Attributes:
-        certified_accuracy: classes x radii.
-        lower, upper: ends of each class's own interval.
-        scope: "all classes at once" where all of the intervals hold together; null where each holds by itself, and not
-            for a class that is picked by its estimate.
-    """
-
-    NOUN: ClassVar[str] = "curves of the classes"
-
-    certified_accuracy: tuple[tuple[float, ...], ...] = required(_ROWS)
-    lower: tuple[tuple[float, ...], ...] = required(_ROWS)
-    upper: tuple[tuple[float, ...], ...] = required(_ROWS)
-    scope: str | None = optional(Text(), later=True)
-
-    def check_shape(self, classes: Sequence[str], radii: Sequence[float]) -> None:
-        """Check that there is one row per class and one point per radius."""
-        for name in CURVES:
-            rows = getattr(self, name)
-            check_same_length(f"by_class.{name}", rows, "classes", classes)
-            for index, row in enumerate(rows):
-                check_same_length(f"by_class.{name}[{index}]", row, "radii", radii)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorstCase(Record):
-    """The interval if missing clients had held the worst that they could.
-
-    Attributes:
-        clients: how many are missing.
-        examples_each: the most that each of them may hold.
-        lower, upper: its ends at each radius.
-    """
-
-    NOUN: ClassVar[str] = "worst case"
-
-    clients: int = required(Whole())
-    examples_each: int = required(Whole())
-    lower: tuple[float, ...] = required(_CURVE)
-    upper: tuple[float, ...] = required(_CURVE)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Estimate(Record):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Estimate(SavedRecord):
     """The certified accuracy of a target population, at each radius.
+
+    `print(estimate)`, and a notebook's cell that ends with one, show the answer at one radius, the verdict, the curve
+    at some radii, and the checks that did not pass.
 
     Attributes:
         method: the estimator's name.
@@ -179,14 +82,18 @@ class Estimate(Record):
         comparison: errors against the truth, where that is known.
         privacy: the noise or rounding that protects the clients' counts; null for exact counts.
         votes: population certificates: noisy copies that vote on an answer, which the accuracy is about.
+        classifier: which smoothed classifier the accuracy is about and how to run it, in one sentence.
+        headline_radius: the radius that summaries begin with; a quarter of the way to the last where null.
 
     Examples:
         >>> import fedcert
         >>> site = fedcert.Report(client="a", model="demo", smoothing={"sigma": 0.25}, radii=[0, 0.5], classes=["cat"],
         ...                       label_counts=[100], certified_counts=[90, 40])
         >>> result = fedcert.estimate(site)
-        >>> result.at(0.3), result.largest_radius > 0.5, result.checks[0].verdict
+        >>> result.at(0.5).certified_accuracy, result.largest_radius > 0.5, result.checks[0].verdict
         (0.4, True, 'ok')
+        >>> print(result.at(0.5))
+        0.400 (95% CI 0.302 to 0.503)
     """
 
     SCHEMA: ClassVar[str] = "fedcert/estimate/1"
@@ -196,9 +103,9 @@ class Estimate(Record):
     method: str = required(Text())
     target: Target = required(Nested(Target))
     radii: tuple[float, ...] = required(RADII)
-    certified_accuracy: tuple[float, ...] = required(_CURVE)
-    lower: tuple[float, ...] | None = optional(_CURVE)
-    upper: tuple[float, ...] | None = optional(_CURVE)
+    certified_accuracy: tuple[float, ...] = required(CURVE)
+    lower: tuple[float, ...] | None = optional(CURVE)
+    upper: tuple[float, ...] | None = optional(CURVE)
     confidence: float | None = optional(Number(above=0, below=1))
     interval: Interval | None = optional(Nested(Interval))
     guarantee: str = required(Text(longest=2000))
@@ -214,8 +121,8 @@ class Estimate(Record):
     examples: int = required(Whole(least=1))
     excluded: Mapping[str, str] = defaulting(MappingOf(Text(longest=2000), "client names to reasons"), factory=dict)
     checks: tuple[Check, ...] = defaulting(ListOf(Nested(Check), "checks", least=0, most=1000), ())
-    details: Mapping[str, Any] = defaulting(_Anything(), factory=dict)
-    settings: Mapping[str, Any] = defaulting(_Anything(), factory=dict)
+    details: Mapping[str, Any] = defaulting(Anything(), factory=dict)
+    settings: Mapping[str, Any] = defaulting(Anything(), factory=dict)
     model: str = required(ModelName())
     smoothing: Smoothing = required(Nested(Smoothing))
     classes: tuple[str, ...] = required(CLASSES)
@@ -225,40 +132,27 @@ class Estimate(Record):
     screened: Mapping[str, str] | None = optional(MappingOf(Text(longest=2000), "client names to reasons"), later=True)
     worst_case: WorstCase | None = optional(Nested(WorstCase), later=True)
     comparison: Comparison | None = optional(Nested(Comparison), later=True)
-    privacy: Mapping[str, Any] | None = optional(_Anything(), later=True)
+    privacy: Mapping[str, Any] | None = optional(Anything(), later=True)
     votes: int | None = optional(Odd(least=1, most=MOST_VOTES), later=True)
+    classifier: str | None = optional(Text(longest=2000), later=True)
+    headline_radius: float | None = optional(Number(least=0), later=True)
 
-    def check_consistency(self) -> None:
+    def _check_consistency(self) -> None:
         """Check that the curves have one point per radius, and that CERTIFY's largest radius is there."""
         if self.largest_radius is None and not self.smoothing.is_population:
-            expected = self.field_types()["largest_radius"].expected
+            expected = type(self).field_types()["largest_radius"].expected
             raise InvalidValue("largest_radius", expected, InvalidValue.MISSING)
-        _check_curves("", self, self.radii)
+        check_curves("", self, self.radii)
         if self.by_class is not None:
-            self.by_class.check_shape(self.classes, self.radii)
+            check_class_curves(self.by_class, self.classes, self.radii)
         if self.worst_case is not None:
-            _check_curves("worst_case.", self.worst_case, self.radii)
+            check_curves("worst_case.", self.worst_case, self.radii)
 
     @property
     def used_method(self) -> str:
         """The method behind the estimate: the chosen one where it was chosen automatically."""
-        chosen = self.upgraded().chosen
+        chosen = upgraded(self).chosen
         return self.method if chosen is None else chosen.method
-
-    def upgraded(self) -> Estimate:
-        """The same, with the fields filled that an earlier fedcert wrote to `details` alone."""
-        earlier: dict[str, Any] = {
-            "chosen": {"method": self.details.get("chosen"), "because": self.details.get("because")},
-            "worst_case": self.details.get("missing"),
-            **{name: self.details.get(name) for name in ("screened", "comparison", "privacy")},
-        }
-        upgraded = self
-        for name, value in earlier.items():
-            if getattr(self, name) is None and value is not None:
-                with contextlib.suppress(InvalidValue):  # the details of another package's method may be of any form
-                    filled: dict[str, Any] = {name: value}
-                    upgraded = replace(upgraded, **filled)
-        return upgraded
 
     def to_json(self) -> dict[str, Any]:
         """The estimate as plain JSON types; many weights are left to a file of their own."""
@@ -267,37 +161,81 @@ class Estimate(Record):
         note = f"{len(self.weights)} weights are too many for this document"
         return {**replace(self, weights=None).to_json(), "weights_note": note}
 
-    def at(self, radius: float) -> float:
-        """The certified accuracy at a radius: that of the next radius of the grid, which is never too high.
+    def at(self, radius: float) -> AccuracyAtRadius:
+        """The certified accuracy at a radius, with its interval.
+
+        Between two radii of the curve, that of the larger one, which is never too high: certified accuracy falls with
+        the radius. The `radius` of the answer says which it is about.
+
+        Args:
+            radius: a number from 0 up to the last radius of the curve.
 
         Raises:
-            ValueError: the radius is beyond the grid.
+            CallError: it is no such number.
         """
-        for point, accuracy in zip(self.radii, self.certified_accuracy, strict=True):
-            if point >= radius - _ROUNDING:
-                return accuracy
-        raise ValueError(f"radius must be at most {self.radii[-1]}, the last of the estimate, but is {radius}")
+        index = index_at(self.radii, radius)
+        lower, upper = (None if curve is None else curve[index] for curve in (self.lower, self.upper))
+        return AccuracyAtRadius(self.radii[index], self.certified_accuracy[index], lower, upper, self.confidence)
+
+    def to_frame(self, *, by_class: bool = False) -> pandas.DataFrame:
+        """The curve as a pandas data frame: radius, certified_accuracy, lower and upper, one row per radius.
+
+        Args:
+            by_class: the curves of single classes instead, with the column class.
+
+        Raises:
+            MissingExtra: pandas is not installed (the extra "pandas").
+            CallError: the estimate has no curves of single classes.
+        """
+        if not by_class:
+            return frame_of(self.radii, {name: [getattr(self, name)] for name in CURVES})
+        if self.by_class is None:
+            raise CallError(f"the method {self.used_method!r} gives no curves of single classes; leave by_class out")
+        curves = {name: getattr(self.by_class, name) for name in CURVES}
+        return frame_of(self.radii, curves, {"class": self.classes})
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as JSON, and very many weights to a Parquet file beside it.
+
+        The file is written whole or not at all, and replaces an earlier one.
+
+        Args:
+            path: the file; its name must end in .json.
+
+        Returns:
+            The path.
+
+        Raises:
+            CallError: the name ends in something else, or the file cannot be written there.
+            FileProblem: the disk is full, or the system refuses otherwise.
+        """
+        from fedcert.estimation.files import write_estimate  # it is about estimates itself
+
+        return write_estimate(self, path_of(path))[0]
+
+    def _summary(self) -> Summary:
+        return summary_of_estimate(self)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TargetCurve(Record):
-    """The estimate for one target mix.
+def upgraded(estimate: Estimate) -> Estimate:
+    """The same, with the fields filled that an earlier fedcert wrote to `details` alone."""
+    details = estimate.details
+    earlier: dict[str, Any] = {
+        "chosen": {"method": details.get("chosen"), "because": details.get("because")},
+        "worst_case": details.get("missing"),
+        **{name: details.get(name) for name in ("screened", "comparison", "privacy")},
+    }
+    filled = estimate
+    for name, value in earlier.items():
+        if getattr(estimate, name) is None and value is not None:
+            with contextlib.suppress(InvalidValue):  # the details of another package's method may be of any form
+                change: dict[str, Any] = {name: value}
+                filled = replace(filled, **change)
+    return filled
 
-    Attributes:
-        target: the mix.
-        certified_accuracy, lower, upper: at each radius.
-    """
 
-    NOUN: ClassVar[str] = "curve of a target"
-
-    target: Target = required(Nested(Target))
-    certified_accuracy: tuple[float, ...] = required(_CURVE)
-    lower: tuple[float, ...] = required(_CURVE)
-    upper: tuple[float, ...] = required(_CURVE)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WhatIf(Record):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class WhatIf(SavedRecord):
     """The certified accuracy of many target populations, each with its own interval.
 
     Attributes:
@@ -313,7 +251,7 @@ class WhatIf(Record):
         settings: what to give to get the same again.
         model, smoothing: what the reports share.
         software, created: what wrote it, and when.
-        votes: as of an `Estimate`.
+        votes, classifier: as of an `Estimate`.
 
     Examples:
         >>> import fedcert
@@ -321,8 +259,8 @@ class WhatIf(Record):
         ...                       classes=["cat", "dog"], label_counts=[80, 20], certified_counts=[70],
         ...                       class_certified_counts=[[60], [10]])
         >>> result = fedcert.what_if(site, ["uniform"])
-        >>> result.method, result.targets[0].certified_accuracy
-        ('poststratified', (0.625,))
+        >>> result.method, result.at(0)["uniform"].certified_accuracy
+        ('poststratified', 0.625)
     """
 
     SCHEMA: ClassVar[str] = "fedcert/what-if/1"
@@ -339,14 +277,43 @@ class WhatIf(Record):
     checks: tuple[Check, ...] = defaulting(ListOf(Nested(Check), "checks", least=0, most=1000), ())
     clients: int = required(Whole(least=1))
     examples: int = required(Whole(least=1))
-    settings: Mapping[str, Any] = defaulting(_Anything(), factory=dict)
+    settings: Mapping[str, Any] = defaulting(Anything(), factory=dict)
     model: str = required(ModelName())
     smoothing: Smoothing = required(Nested(Smoothing))
     software: str | None = optional(Text())
     created: str | None = optional(Timestamp())
     votes: int | None = optional(Odd(least=1, most=MOST_VOTES), later=True)
+    classifier: str | None = optional(Text(longest=2000), later=True)
 
-    def check_consistency(self) -> None:
+    def _check_consistency(self) -> None:
         """Check that the curves have one point per radius."""
         for index, curve in enumerate(self.targets):
-            _check_curves(f"targets[{index}].", curve, self.radii)
+            check_curves(f"targets[{index}].", curve, self.radii)
+
+    def at(self, radius: float) -> dict[str, AccuracyAtRadius]:
+        """The certified accuracy of each target at a radius, with its interval, by the target's name.
+
+        Args:
+            radius: as for `Estimate.at`. Further targets of one name get a number: "custom", "custom (2)".
+
+        Raises:
+            CallError: it is no such number.
+        """
+        index = index_at(self.radii, radius)
+        points: dict[str, AccuracyAtRadius] = {}
+        for name, curve in zip(distinct_names(curve.target.name for curve in self.targets), self.targets, strict=True):
+            accuracy, lower, upper = curve.certified_accuracy[index], curve.lower[index], curve.upper[index]
+            points[name] = AccuracyAtRadius(self.radii[index], accuracy, lower, upper, self.confidence)
+        return points
+
+    def to_frame(self) -> pandas.DataFrame:
+        """All curves as a pandas data frame: target, radius, certified_accuracy, lower and upper.
+
+        Raises:
+            MissingExtra: pandas is not installed (the extra "pandas").
+        """
+        curves = {name: [getattr(curve, name) for curve in self.targets] for name in CURVES}
+        return frame_of(self.radii, curves, {"target": distinct_names(curve.target.name for curve in self.targets)})
+
+    def _summary(self) -> Summary:
+        return summary_of_what_if(self)

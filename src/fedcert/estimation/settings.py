@@ -36,6 +36,7 @@ class Settings(Checked):
         all_classes: whether the intervals of single classes hold for all of them at once.
         votes: population certificates: noisy copies that vote on an answer; those that the request names where None.
         radii: population certificates: those that the request names where None.
+        radius: the radius of the headline, one of the estimate's; a quarter of the way to the last where None.
     """
 
     subsets: int = defaulting(Whole(least=1), 1000)
@@ -52,6 +53,7 @@ class Settings(Checked):
     all_classes: bool = defaulting(Flag(), False)
     votes: int | None = optional(Odd(least=1, most=MOST_VOTES))
     radii: tuple[float, ...] | None = optional(RADII)
+    radius: float | None = optional(Number(least=0))
 
     def recorded(self, *names: str) -> dict[str, Any]:
         """The named settings, those that every estimate records where none are named, and what else was asked for."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,14 @@ from fedcert._arrays import Floats
 from fedcert._files.documents import read_documents
 from fedcert._files.paths import check_readable
 from fedcert._schema.field_types import Number
-from fedcert.errors import CallError, InvalidValue, preview
+from fedcert._schema.suggestions import known_names
+from fedcert.errors import CallError, FedcertWarning, FileProblem, InvalidValue, preview
 from fedcert.report import Target
 
+_TOTAL_TOLERANCE = 5e-3
+"""Weights that add up to 1 or 100 within this were rounded: 33% three times is 99%, 16.7% six times 100.2%."""
+_SHOWN_SHARES = 5
+"""Classes of a mix that a warning names."""
 KINDS = "'uniform', a JSON file from class name to weight, or class=weight,…"
 
 
@@ -25,8 +32,9 @@ def target_of(target: object, classes: Sequence[str]) -> Target:
     Weights are normalised. Classes that are not mentioned have weight 0.
 
     Raises:
-        InvalidValue: an unknown class, a negative weight, one that is no number, or nothing but zeros.
-        CallError: none of the known forms.
+        InvalidValue: a negative weight, or one that is no number.
+        CallError: none of the known forms, an unknown class, or nothing but zeros.
+        FileProblem: the same in a file.
     """
     if isinstance(target, Target):
         return _normalised(target.name, target.distribution, classes)
@@ -35,7 +43,9 @@ def target_of(target: object, classes: Sequence[str]) -> Target:
     if isinstance(target, str):
         return _named(target, classes)
     if isinstance(target, Mapping):
-        return _normalised("custom", target, classes)
+        known = _normalised("custom", target, classes)
+        _point_out(target, counts=True)
+        return known
     try:
         weights = np.asarray(target, dtype=float)
     except (TypeError, ValueError):
@@ -45,6 +55,42 @@ def target_of(target: object, classes: Sequence[str]) -> Target:
             f"target must have one weight for each of the {len(classes)} classes, but has shape {weights.shape}"
         )
     return _normalised("custom", dict(zip(classes, weights.tolist(), strict=True)), classes)
+
+
+def named_target(target: object, classes: Sequence[str], name: str | None = None) -> Target:
+    """A target in a form that `target_of` takes, under another name where one is given.
+
+    Raises:
+        InvalidValue, CallError: as of `target_of`; a name that is no text.
+    """
+    taken = target_of(target, classes)
+    try:
+        return taken if name is None else replace(taken, name=name)
+    except InvalidValue as error:
+        raise CallError(f"target name (--target-name): {error}") from None
+
+
+def _point_out(weights: Mapping[str, float], counts: bool) -> None:
+    """Warn where weights are neither shares of 1 nor of 100%.
+
+    Args:
+        weights: as given.
+        counts: whether whole numbers may be numbers of examples, which add up to anything.
+    """
+    total = sum(float(weight) for weight in weights.values())  # overflows to infinity, where fsum raises
+    if any(math.isclose(total, whole, rel_tol=_TOTAL_TOLERANCE) for whole in (1.0, 100.0)):
+        return
+    if counts and all(weight == int(weight) for weight in weights.values()):
+        return
+    if math.isinf(total):  # weights that only a ratio can mean
+        return
+    shares = ", ".join(f"{name} {weight / total:.1%}" for name, weight in list(weights.items())[:_SHOWN_SHARES])
+    more = ", …" if len(weights) > _SHOWN_SHARES else ""
+    warnings.warn(
+        f"the target's weights add up to {total:g}, not to 1 or 100%; they are scaled to {shares}{more}",
+        FedcertWarning,
+        stacklevel=2,
+    )
 
 
 def distribution_of(target: Target, classes: Sequence[str]) -> Floats:
@@ -70,7 +116,9 @@ def _named(text: str, classes: Sequence[str]) -> Target:
         except ValueError:
             raise CallError(f"target must be {KINDS}, but {preview(part)} in it is not class=weight") from None
     try:
-        return _normalised("custom", weights, classes)
+        known = _normalised("custom", weights, classes)
+        _point_out(weights, counts=False)
+        return known
     except InvalidValue as error:
         raise CallError(str(error)) from None
 
@@ -86,9 +134,13 @@ def _from_file(path: Path, classes: Sequence[str]) -> Target:
         return target_of(Target.from_json(inner, place), classes)
     try:
         name = "".join(c for c in path.stem if c.isprintable())[:200].strip() or "custom"
-        return _normalised(name, document, classes)
+        known = _normalised(name, document, classes)
     except InvalidValue as error:
         raise error.at(place) from None
+    except CallError as error:
+        raise FileProblem(f"{place}: {error}") from None
+    _point_out(document, counts=True)
+    return known
 
 
 def _normalised(name: str, weights: Mapping[str, Any], classes: Sequence[str]) -> Target:
@@ -97,12 +149,11 @@ def _normalised(name: str, weights: Mapping[str, Any], classes: Sequence[str]) -
     taken: dict[str, float] = {}
     for key, weight in weights.items():
         if key not in known:
-            some = ", ".join(preview(name) for name in classes[:10]) + (", …" if len(classes) > 10 else "")
-            raise InvalidValue("each class of the target", f"one of {some}", key)
+            raise CallError(f"unknown class {preview(key)} in the target; {known_names(key, classes)}")
         taken[key] = kind.validate(weight, f"the target's weight of {preview(key)}")
     largest = max(taken.values(), default=0.0)
     if not largest > 0:
-        raise InvalidValue("the target", "at least one class of weight above 0", dict(weights))
+        raise CallError("at least one weight of the target must be above 0")
     # Divided by the largest first, so that huge weights do not overflow when they are added.
     parts = {known: taken.get(known, 0.0) / largest for known in classes}
     total = math.fsum(parts.values())

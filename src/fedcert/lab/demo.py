@@ -26,7 +26,7 @@ from fedcert.lab.datasets.dataset import Images, Labels, as_floats
 from fedcert.lab.datasets.digits import CLASSES, load_digits
 from fedcert.lab.populations.mixes import draw_mix
 from fedcert.lab.populations.partition import Dirichlet, Indices
-from fedcert.report import Report, Request, Smoothing, Target, write_whole
+from fedcert.report import Release, Report, Request, Smoothing, Target, write_whole
 from fedcert.report.provenance import provenance
 from fedcert.report.smoothing import POPULATION
 from fedcert.show.figures import plot
@@ -43,13 +43,15 @@ TARGET_MIX = (0.05, 0.15, 0.05, 0.10, 0.05, 0.10, 0.05, 0.05, 0.20, 0.20)  # far
 CONCENTRATION = 0.3  # of the clients' Dirichlet distribution: most hold a few of the digits
 SIGMA = 0.5  # of the range of pixels; radii up to 1 can be certified
 ROUNDS = 30  # what the minute allows
+TARGET_NAME = "new district"
 METHODS = ("vw", "ap", "ga", "blup")
-BEST = "blup"
-"""The method whose interval is shown."""
-DISCLOSED = "poststratified"
-"""The method that shows what counts per class are worth."""
-CURVES, CLASS_COUNTS = "reports", "reports-with-class-counts"
-"""Folders of the clients' reports: the paper's, and those with counts per class."""
+"""Methods that need no counts per class."""
+RECOMMENDED = "poststratified"
+"""The method that fedcert chooses where clients disclose counts per class."""
+PAPER = "paper"
+"""Folder of the round with CERTIFY, as in the paper."""
+REPORTS, CURVES = "reports", "reports-without-class-counts"
+"""Folders of the clients' reports: with counts per class, and of CERTIFY's as the paper has them."""
 
 CERTIFY = Smoothing.defaults(SIGMA, procedure="sequential", lattice=PIXEL_LEVELS)
 """Certificates of single examples, as the paper has them."""
@@ -59,8 +61,6 @@ VOTE = Smoothing.defaults(SIGMA, procedure=POPULATION, n=PASSES, lattice=PIXEL_L
 """Certificates of averages over examples."""
 TRUTH_PASSES = 100
 """Of the target's own examples: more, so that chance moves the truth less than the estimate."""
-VOTES = "population"
-"""Folder of the round with population certificates."""
 
 StageListener = Callable[[str, int, int], None]
 """Called with a stage's name, what is done, and what there is to do."""
@@ -91,7 +91,7 @@ class Demo:
         folder: where its files are.
         reports: one per client.
         truth: the report on the target's own examples, which are not available in practice.
-        estimates: one per method, from curves alone; the last one from counts per class.
+        estimates: of CERTIFY's round, one per method: the first ones without counts per class, the last one with them.
         errors: method -> error against the truth.
         certify_round: CERTIFY's.
         vote_round: that of population certificates.
@@ -132,12 +132,13 @@ class _Population:
         return dict(zip(CLASSES, shares.tolist(), strict=True))
 
 
-def run_demo(folder: Path, seed: int, on_progress: StageListener) -> Demo:
+def run_demo(folder: Path, seed: int | None, on_progress: StageListener) -> Demo:
     """Run the demo and write its files.
 
     Args:
         folder: where to write; made if need be.
-        seed: of everything random.
+        seed: of everything random, the noise of certificates too; where None, of the data and the training alone (0),
+            and the noise is secret, as it should be.
         on_progress: called as work proceeds.
 
     Raises:
@@ -147,26 +148,31 @@ def run_demo(folder: Path, seed: int, on_progress: StageListener) -> Demo:
     for package in ("torch", "sklearn", "matplotlib", "safetensors.torch"):
         require(package, "the demo", "demo")
     check_folder(folder)
-    for place in (folder, folder / "data", folder / CURVES, folder / CLASS_COUNTS, folder / VOTES / "reports"):
+    paper = folder / PAPER
+    for place in (folder, folder / "data", folder / REPORTS, paper / REPORTS, paper / CURVES):
         make_folder(place)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed or 0)
     population = _Population.draw(generator)
-    network = _train(population, folder, seed, on_progress)
-    request = _write_request(network, population, CERTIFY, folder, generator)
-    reports, truth, seconds = _certify(network, population, request, folder, seed, on_progress)
-    prepared, disclosed = (
-        PreparedClients.of(clients_of(given), Settings(seed=seed))
+    network = _train(population, folder, seed or 0, on_progress)
+    vote_request = _write_request(network, population, VOTE, folder, generator)
+    vote_round = _count_right_answers(network, population, vote_request, folder, seed, on_progress)
+    request = _write_request(network, population, CERTIFY, paper, generator)
+    reports, truth, seconds = _certify(network, population, request, paper, seed, on_progress)
+    curves, disclosed = (
+        PreparedClients.of(clients_of(given), Settings(seed=seed or 0))
         for given in ([_without_class_counts(report) for report in reports], reports)
     )
     estimates = (
-        *(estimate_of(prepared, request.target, method) for method in METHODS),
-        estimate_of(disclosed, request.target, DISCLOSED),
+        *(estimate_of(curves, request.target, method) for method in METHODS),
+        estimate_of(disclosed, request.target, RECOMMENDED),
     )
-    _write_estimates(prepared, estimates, truth, folder)
+    for each in estimates:
+        write_whole(paper / f"estimate-{each.method}.json", each.dumps())
+    title = "Certified accuracy (CERTIFY) of the target, by method"
+    curve = truth.certified_accuracy
+    plot(estimates, paper / "curve.png", truth=curve, title=title, interval_of=RECOMMENDED)
     errors = {each.method: compare(each.certified_accuracy, truth.certified_accuracy) for each in estimates}
     certify_round = DemoRound(estimates[-1], truth.certified_accuracy, _passes(reports), seconds)
-    vote_request = _write_request(network, population, VOTE, folder / VOTES, generator)
-    vote_round = _count_right_answers(network, population, vote_request, folder / VOTES, seed, on_progress)
     return Demo(folder, tuple(reports), truth, estimates, errors, certify_round, vote_round)
 
 
@@ -207,8 +213,9 @@ def _write_request(
         smoothing=smoothing,
         radii=smoothing.default_radii,
         classes=CLASSES,
-        target=Target(name="demo population", distribution=population.target_mix),
-        roster=tuple(f"client-{number:02d}" for number in range(1, CLIENTS + 1)),
+        target=Target(name=TARGET_NAME, distribution=population.target_mix),
+        roster=tuple(f"office-{number:02d}" for number in range(1, CLIENTS + 1)),
+        release=Release(class_counts=True),
         nonce=generator.bytes(16).hex(),
         **provenance(),
     )
@@ -217,7 +224,12 @@ def _write_request(
 
 
 def _certify(
-    network: nn.Module, population: _Population, request: Request, folder: Path, seed: int, on_progress: StageListener
+    network: nn.Module,
+    population: _Population,
+    request: Request,
+    folder: Path,
+    seed: int | None,
+    on_progress: StageListener,
 ) -> tuple[list[Report], Report, float]:
     """The clients' reports with counts per class, the report on the target's own examples, and the clients' seconds."""
     images, labels = as_floats(population.pixels), population.labels
@@ -225,20 +237,26 @@ def _certify(
     seconds = 0.0
     on_progress("certifying", 0, CLIENTS + 1)
     for name, part in zip(request.roster or (), population.testing, strict=True):
-        write_whole(folder / "data" / f"{name}.npz", _npz(images[part], labels[part]))
         began = time.monotonic()
         report = certify(
-            network, images[part], labels[part], client=name, request=request, seed=seed, class_counts=True
+            network,
+            images[part],
+            labels[part],
+            client=name,
+            request=request,
+            seed=seed,
+            class_counts=True,
+            progress=False,
         )
         seconds += time.monotonic() - began
         write_whole(folder / CURVES / f"{name}.json", _without_class_counts(report).dumps())
-        write_whole(folder / CLASS_COUNTS / f"{name}.json", report.dumps())
+        write_whole(folder / REPORTS / f"{name}.json", report.dumps())
         reports.append(report)
         on_progress("certifying", len(reports), CLIENTS + 1)
     target = population.target
     truth = certify(
         network, images[target], labels[target], client="target", sigma=SIGMA, lattice=PIXEL_LEVELS, classes=CLASSES,
-        procedure=CERTIFY.procedure, seed=seed,
+        procedure=CERTIFY.procedure, seed=seed, progress=False,
     )  # fmt: skip
     write_whole(folder / "truth.json", truth.dumps())
     on_progress("certifying", CLIENTS + 1, CLIENTS + 1)
@@ -246,32 +264,53 @@ def _certify(
 
 
 def _count_right_answers(
-    network: nn.Module, population: _Population, request: Request, folder: Path, seed: int, on_progress: StageListener
+    network: nn.Module,
+    population: _Population,
+    request: Request,
+    folder: Path,
+    seed: int | None,
+    on_progress: StageListener,
 ) -> DemoRound:
-    """The round with population certificates: reports, an estimate, and what is proven on the target's own examples."""
+    """The round with population certificates: reports, estimate, figure, page, and the truth on the target's examples.
+
+    Returns:
+        The round.
+    """
     stage, images, labels = "counting right answers", as_floats(population.pixels), population.labels
     reports: list[Report] = []
     seconds = 0.0
     on_progress(stage, 0, CLIENTS + 1)
     for name, part in zip(request.roster or (), population.testing, strict=True):
+        write_whole(folder / "data" / f"{name}.npz", _npz(images[part], labels[part]))
         began = time.monotonic()
         report = certify(
-            network, images[part], labels[part], client=name, request=request, seed=seed, class_counts=True
+            network,
+            images[part],
+            labels[part],
+            client=name,
+            request=request,
+            seed=seed,
+            class_counts=True,
+            progress=False,
         )
         seconds += time.monotonic() - began
-        write_whole(folder / "reports" / f"{name}.json", report.dumps())
+        write_whole(folder / REPORTS / f"{name}.json", report.dumps())
         reports.append(report)
         on_progress(stage, len(reports), CLIENTS + 1)
     target = population.target
     own = certify(
         network, images[target], labels[target], client="target", sigma=SIGMA, lattice=PIXEL_LEVELS, classes=CLASSES,
-        procedure=VOTE.procedure, n=TRUTH_PASSES, votes=VOTE.votes, seed=seed,
+        procedure=VOTE.procedure, n=TRUTH_PASSES, votes=VOTE.votes, seed=seed, progress=False,
     )  # fmt: skip
     write_whole(folder / "truth.json", own.dumps())
     on_progress(stage, CLIENTS + 1, CLIENTS + 1)
-    estimate = estimate_of(PreparedClients.of(clients_of(reports), Settings(seed=seed)), request.target, DISCLOSED)
+    prepared = PreparedClients.of(clients_of(reports), Settings(seed=seed or 0))
+    estimate, curve = estimate_of(prepared, request.target, "auto"), own_curve(own, radii=request.radii)
     write_whole(folder / "estimate.json", estimate.dumps())
-    return DemoRound(estimate, own_curve(own, radii=request.radii), _passes(reports), seconds)
+    title = f"Proven accuracy in the {TARGET_NAME}, with its 95% interval"
+    plot(estimate, folder / "curve.png", truth=curve, title=title)
+    write_page(Contents.of_clients(prepared, estimate), folder / "page.html")
+    return DemoRound(estimate, curve, _passes(reports), seconds)
 
 
 def _passes(reports: Sequence[Report]) -> float:
@@ -281,14 +320,6 @@ def _passes(reports: Sequence[Report]) -> float:
 
 def _without_class_counts(report: Report) -> Report:
     return replace(report, class_certified_counts=None)
-
-
-def _write_estimates(prepared: PreparedClients, estimates: Sequence[Estimate], truth: Report, folder: Path) -> None:
-    for each in estimates:
-        write_whole(folder / f"estimate-{each.method}.json", each.dumps())
-    title = "Certified accuracy of the target, with BLUP's 95% interval"
-    plot(estimates, folder / "curve.png", truth=truth.certified_accuracy, title=title, interval_of=BEST)
-    write_page(Contents.of_clients(prepared, estimates[METHODS.index(BEST)]), folder / "page.html")
 
 
 def check_folder(folder: Path) -> None:

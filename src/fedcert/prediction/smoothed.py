@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedcert.certification.models.classifiers import ArrayClassifier, TorchClassifier, is_module
+from fedcert.certification.models.classifiers import ArrayClassifier, TorchClassifier, function_of, is_module
 from fedcert.certification.models.loading import onnx_classifier
-from fedcert.errors import CallError
 from fedcert.prediction.numpy_classifier import SmoothedFunction
 from fedcert.prediction.settings import PredictionSettings
 from fedcert.prediction.voting import SmoothedClassifier
@@ -42,8 +41,8 @@ def smooth(
     this is about one answer: anyone who may ask again until an answer is wrong will succeed in the end.
 
     Args:
-        model: a torch module, the path of an ONNX file, or any callable from a float32 batch to scores
-            (inputs x classes) or labels.
+        model: a torch module, the path of an ONNX file, a fitted scikit-learn classifier, or any callable from a
+            float32 batch to scores (inputs x classes) or labels.
         sigma: standard deviation of the noise, as certified.
         votes: noisy copies of each input, an odd number (11 where None).
         abstain: the level of PREDICT's two-sided binomial test of the two most frequent classes; not with `votes`.
@@ -93,9 +92,4 @@ def smoothed_classifier(model: object, settings: PredictionSettings) -> Smoothed
         return SmoothedModule(model, settings)
     if isinstance(model, ArrayClassifier):
         return SmoothedFunction(model, settings)
-    if not callable(model):
-        raise CallError(
-            "model must be a torch module, the path of an ONNX file, or a callable from a batch to scores or labels, "
-            f"but is {type(model).__name__}"
-        )
-    return SmoothedFunction(ArrayClassifier(model, ""), settings)
+    return SmoothedFunction(ArrayClassifier(function_of(model), ""), settings)

@@ -7,17 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from fedcert._schema.declare import shared_fields
+from fedcert._schema.record import Record
 from fedcert.errors import CannotCombine, preview
 from fedcert.report.fields import RADIUS_DIGITS
 from fedcert.report.smoothing import Smoothing
 
 
-class Combinable(Protocol):
-    """What reports, tables of reports and sums have in common."""
+class HasHeader(Protocol):
+    """A table of reports."""
 
     @property
-    def shared(self) -> Mapping[str, Any]:
-        """The fields that must agree, by name, the settings among them."""
+    def header(self) -> Mapping[str, Any]:
+        """The fields that all rows agree on, by name, the settings among them."""
+
+
+Combinable = Record | HasHeader
+"""Reports, sums, and tables of reports."""
 
 
 SETTINGS_PER_CLIENT = ("n0", "n", "failure_probability")
@@ -70,7 +76,7 @@ def _check_kinds(values: Sequence[Combinable]) -> None:
     Raises:
         CannotCombine: they are; those of the kind that is rarer are named.
     """
-    kinds = [value.shared["smoothing"].is_population for value in values]
+    kinds = [_shared(value)["smoothing"].is_population for value in values]
     if len(set(kinds)) == 1:
         return
     rarer = sum(kinds) <= len(kinds) / 2
@@ -91,9 +97,10 @@ def _check_kinds(values: Sequence[Combinable]) -> None:
 def _traits_of(value: Combinable) -> dict[str, Any]:
     """What must agree, settings one by one."""
     traits: dict[str, Any] = {}
-    for name, item in value.shared.items():
+    for name, item in _shared(value).items():
         if isinstance(item, Smoothing):
-            traits |= {each: getattr(item, each) for each in item.field_types() if each not in _not_compared(item)}
+            names = [each for each in type(item).field_types() if each not in _not_compared(item)]
+            traits |= {each: getattr(item, each) for each in names}
         else:
             traits[name] = item
     return traits
@@ -107,7 +114,12 @@ def _not_compared(smoothing: Smoothing) -> tuple[str, ...]:
 
 def common_smoothing(values: Sequence[Combinable]) -> Smoothing:
     """The settings of combined reports."""
-    return joint([value.shared["smoothing"] for value in values])
+    return joint([_shared(value)["smoothing"] for value in values])
+
+
+def _shared(value: Combinable) -> Mapping[str, Any]:
+    """The fields that must agree, by name, the settings among them."""
+    return shared_fields(value) if isinstance(value, Record) else value.header
 
 
 def joint(smoothings: Sequence[Smoothing]) -> Smoothing:

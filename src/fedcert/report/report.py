@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from fedcert._files.saved import SavedRecord
 from fedcert._schema.declare import TablePlace, defaulting, implied, optional, required
 from fedcert._schema.field_types import LARGEST_COUNT, Enumerated, ModelName, Number, Text, Timestamp, Whole
 from fedcert._schema.record import Nested
+from fedcert._schema.summary import Summary
 from fedcert.errors import InvalidValue, preview
 from fedcert.report import fields
+from fedcert.report.input_range import INPUT_RANGE, InputRange
 from fedcert.report.signature import Signature
 from fedcert.report.smoothing import Smoothing
+from fedcert.report.summary import summary_of_report
 from fedcert.report.table.layout import TableRow
 
 SHARED, COUNTED, NOTED, EXTRA = TablePlace.SHARED, TablePlace.COUNTED, TablePlace.NOTED, TablePlace.EXTRA
@@ -21,8 +25,8 @@ _OF_POPULATION = ("correct_counts", "class_correct_counts")
 """Counts that only one kind of procedure gives."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Report(TableRow):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Report(TableRow, SavedRecord):
     """A client's report: all that leaves it.
 
     A field that is added here, with its place in tables, is read, written, checked and compared everywhere.
@@ -48,6 +52,7 @@ class Report(TableRow):
         seed: of the noise: the commitment to a secret one, or "fixed" where it was given, so that others may know the
             noise; null in reports of others' software.
         time_budget: seconds after which the client was to stop, whether or not it had to; null where there was none.
+        input_range: bounds of the inputs, rounded outward to 0, ±1, ±2, ±5 times a power of ten; null if unknown.
         software: what wrote the report.
         created: when.
         signature: of the client; null in an unsigned report.
@@ -85,9 +90,13 @@ class Report(TableRow):
     samples: int | None = optional(Whole(), place=NOTED)
     seed: str | None = optional(fields.SEED, later=True, place=NOTED)
     time_budget: float | None = optional(Number(above=0), later=True, place=NOTED)
+    input_range: InputRange | None = optional(INPUT_RANGE, later=True, place=NOTED)
     software: str | None = optional(Text(), place=NOTED)
     created: str | None = optional(Timestamp(), place=NOTED)
     signature: Signature | None = optional(Nested(Signature), later=True, place=EXTRA)
+
+    def _summary(self) -> Summary:
+        return summary_of_report(self)
 
     @property
     def examples(self) -> int:
@@ -118,7 +127,7 @@ class Report(TableRow):
         examples = max(self.examples, 1)
         return tuple(count / examples for count in self.certified_counts)
 
-    def check_consistency(self) -> None:
+    def _check_consistency(self) -> None:
         """Check the rules between counts, labels, classes and radii."""
         fields.check_same_length("label_counts", self.label_counts, "classes", self.classes)
         if self.examples > LARGEST_COUNT:
@@ -140,7 +149,7 @@ class Report(TableRow):
                 raise InvalidValue(name, why, getattr(self, name))
         needed = "correct_counts" if population else "certified_counts"
         if getattr(self, needed) is None:
-            raise InvalidValue(needed, self.field_types()[needed].expected, InvalidValue.MISSING)
+            raise InvalidValue(needed, type(self).field_types()[needed].expected, InvalidValue.MISSING)
         if population:
             fields.check_histogram(
                 "correct_counts", self.procedure_counts, self.smoothing.n, self.examples, "the number of examples"

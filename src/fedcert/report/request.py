@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
+from fedcert._files.saved import SavedRecord
 from fedcert._schema.declare import defaulting, optional, required
 from fedcert._schema.field_types import Enumerated, Flag, ModelName, Pattern, Text, Timestamp, Whole
 from fedcert._schema.record import Nested, Record
+from fedcert._schema.summary import Summary
 from fedcert.errors import InvalidValue, preview
 from fedcert.report.fields import CLASSES, DISTRIBUTION, RADII, ROSTER
+from fedcert.report.input_range import INPUT_RANGE, INPUT_SHAPE, InputRange
 from fedcert.report.privacy import TOGETHER, PrivacyBudget
 from fedcert.report.signature import Signature, canonical
 from fedcert.report.smoothing import DEFAULT_RADII, Smoothing
+from fedcert.report.summary import summary_of_request
 
 _SHARE_SLACK = 1e-6
 """Shares that people write have six decimals at most."""
@@ -39,7 +43,7 @@ class Target(Record):
     name: str = required(Text())
     distribution: Mapping[str, float] = required(DISTRIBUTION)
 
-    def check_consistency(self) -> None:
+    def _check_consistency(self) -> None:
         """Check that the shares add up to 1."""
         total = sum(self.distribution.values())
         if abs(total - 1) > _SHARE_SLACK:
@@ -84,7 +88,7 @@ class PrivateSum(Record):
     spread: bool = defaulting(Flag(), False)
     fewest_holders: int | None = optional(Whole(least=2), later=True)
 
-    def check_consistency(self) -> None:
+    def _check_consistency(self) -> None:
         """Check that something is summed, and that noise is only asked for where it protects single examples."""
         if not self.class_counts and not self.moments:
             raise InvalidValue("class_counts", "true where moments is false", False)
@@ -99,8 +103,8 @@ class PrivateSum(Record):
             raise InvalidValue("budget.noise", f"'{TOGETHER}' in a private sum", self.budget.noise)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request(Record):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Request(SavedRecord):
     """A coordinator's request: what every site must agree on before it certifies.
 
     Attributes:
@@ -115,6 +119,8 @@ class Request(Record):
         deadline: answers after it are late.
         release: what the coordinator would like to be given.
         private: what a secure sum is to be over, instead of reports; null where reports are wanted.
+        input_range: the least and the largest value that inputs may have; null where it is not checked.
+        input_shape: sizes of the axes of one example; null where it is not checked.
         software: what wrote the request.
         created: when.
         signature: of the coordinator; null in an unsigned request.
@@ -140,11 +146,13 @@ class Request(Record):
     deadline: str | None = optional(Timestamp())
     release: Release = defaulting(Nested(Release), factory=Release)
     private: PrivateSum | None = optional(Nested(PrivateSum), later=True)
+    input_range: InputRange | None = optional(INPUT_RANGE, later=True)
+    input_shape: tuple[int, ...] | None = optional(INPUT_SHAPE, later=True)
     software: str | None = optional(Text())
     created: str | None = optional(Timestamp())
     signature: Signature | None = optional(Nested(Signature), later=True)
 
-    def check_consistency(self) -> None:
+    def _check_consistency(self) -> None:
         """Check that the target is over the request's classes, and the threshold of a private sum."""
         if self.private is not None:
             if self.roster is None:
@@ -156,6 +164,9 @@ class Request(Record):
         for name in self.target.distribution if self.target else ():
             if name not in self.classes:
                 raise InvalidValue(f"target.distribution[{preview(name)}]", "one of the request's classes", name)
+
+    def _summary(self) -> Summary:
+        return summary_of_request(self)
 
     @property
     def digest(self) -> str:

@@ -136,7 +136,7 @@ class Smoothing(Record):
     lattice: int | None = optional(Whole(least=1, most=LARGEST_LATTICE), later=True)
     votes: int | None = optional(Odd(least=1, most=MOST_VOTES), later=True)
 
-    def check_consistency(self) -> None:
+    def _check_consistency(self) -> None:
         """Check that noise and norm, noise and lattice, procedure and tolerance go together."""
         norm = NOISES[self.noise].norm
         if self.norm != norm:

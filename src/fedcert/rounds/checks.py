@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from fedcert.errors import CallError, QuorumMissed, preview
-from fedcert.estimation.diagnostics.checks import LOOK, OK, Check
+from fedcert.estimation.diagnostics.checks import OK, WARNING, Check
 from fedcert.report import Request
 
 Quorum = int | float
@@ -71,7 +71,7 @@ def check_missing(missing: Mapping[str, str], answered: int, roster: Sequence[st
         "clients differ in their class mix alone, the estimate does not depend on who is missing; if these differ "
         "otherwise, nothing here shows it."
     )
-    return Check(name="missing clients", verdict=LOOK, figure=len(missing) / len(roster), sentence=sentence)
+    return Check(name="missing clients", verdict=WARNING, figure=len(missing) / len(roster), sentence=sentence)
 
 
 def check_conflicts(conflicts: Mapping[str, str]) -> list[Check]:
@@ -82,7 +82,17 @@ def check_conflicts(conflicts: Mapping[str, str]) -> list[Check]:
     sentence = (
         f"Of {len(conflicts)} clients that answered, others claim the name: {reasons}. Their first answers count."
     )
-    return [Check(name="contested names", verdict=LOOK, figure=float(len(conflicts)), sentence=sentence)]
+    return [Check(name="contested names", verdict=WARNING, figure=float(len(conflicts)), sentence=sentence)]
+
+
+def check_corrections(corrections: Mapping[str, str]) -> list[Check]:
+    """Which clients' reports were replaced by corrected ones; no check where none was."""
+    if not corrections:
+        return []
+    named = "; ".join(f"{preview(client)}: {what}" for client, what in list(corrections.items())[:_NAMED])
+    more = f"; {len(corrections) - _NAMED} more" if len(corrections) > _NAMED else ""
+    sentence = f"Corrected reports: {named}{more}."
+    return [Check(name="corrected reports", verdict=OK, figure=float(len(corrections)), sentence=sentence)]
 
 
 def check_signatures(answered: int, unsigned: Collection[str], screened: bool) -> Check:
@@ -101,7 +111,7 @@ def check_signatures(answered: int, unsigned: Collection[str], screened: bool) -
         f"{len(unsigned)} of {answered} reports are not signed by a key that is trusted: {_listed(sorted(unsigned))}. "
         f"{screening}"
     )
-    return Check(name="signatures", verdict=LOOK, figure=len(unsigned) / answered, sentence=sentence)
+    return Check(name="signatures", verdict=WARNING, figure=len(unsigned) / answered, sentence=sentence)
 
 
 def _listed(clients: Sequence[str]) -> str:

@@ -5,8 +5,12 @@ run/
   reports/          each report that was taken, as it arrived
   sum/              each client's messages of a private sum, and which stages are over
   sums.json         the result of a private sum
+  replaced/         reports that corrected ones replaced
+  withdrawn/        reports that were withdrawn
+  settings.json     the target and the settings of the estimate, for the next one
   estimate.json     the estimate
-  estimate.png      its figure; both are renamed to estimate-before when the answers no longer lead to an estimate
+  estimate.png      its figure
+  estimates/        earlier estimates and their figures, numbered
   log.ndjson        what happened, line by line
 """
 
@@ -18,6 +22,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Self
@@ -115,7 +120,11 @@ class RunFolder:
         return kept
 
     def keep_report(self, report: Report) -> None:
-        """Keep an answer; it is on the disk when this returns."""
+        """Keep an answer; it is on the disk when this returns. One that it replaces is put aside."""
+        file = self.reports_path / file_name(report.client)
+        if kind_of_path(file) is not None:
+            self._put_aside(file, "replaced")
+            self.log("corrected", client=report.client)
         _write(self.reports_path, file_name(report.client), report.dumps())
         self.log("answered", client=report.client, examples=report.examples)
 
@@ -129,17 +138,74 @@ class RunFolder:
         Returns:
             The files that were written.
         """
+        self._archive_estimate(estimate)
         written = write_estimate(estimate, self.estimate_path)
         self.log("estimated", clients=estimate.clients, missing=sorted(estimate.excluded))
         return written
 
     def set_aside(self, reason: str) -> None:
-        """Rename an earlier estimate: the answers lead to none now."""
+        """Put an earlier estimate among the earlier ones: the answers lead to none now."""
+        self._archive_estimate(None)
+        self.log("no estimate", reason=reason)
+
+    def _archive_estimate(self, following: Estimate | None) -> None:
+        """Put the estimate that is there among the earlier ones, unless the one that follows says the same."""
+        if kind_of_path(self.estimate_path) is None:
+            return
+        with contextlib.suppress(FedcertError):  # one that cannot be read is put aside as it is
+            earlier: Estimate = read_record(self.estimate_path, Estimate)
+            if following is not None and replace(earlier, created=None) == replace(following, created=None):
+                return
+        numbers = [int(file.stem) for file in (self.path / "estimates").glob("*.json") if file.stem.isdigit()]
+        number = max(numbers, default=0) + 1
         for suffix in (".json", ".png"):
             file = self.estimate_path.with_suffix(suffix)
-            with contextlib.suppress(OSError):  # there may be none
-                file.replace(file.with_name(f"estimate-before{suffix}"))
-        self.log("no estimate", reason=reason)
+            with contextlib.suppress(OSError):  # there may be no figure
+                (self.path / "estimates").mkdir(exist_ok=True)
+                file.replace(self.path / "estimates" / f"{number:04d}{suffix}")
+
+    def keep_settings(self, settings: Mapping[str, Any]) -> None:
+        """Keep the target and settings of an estimate, for the next one."""
+        write_whole(self.path / "settings.json", json.dumps(settings, indent=2, sort_keys=True) + "\n")
+
+    def settings(self) -> dict[str, Any]:
+        """The target and settings of the last estimate; none where there was none.
+
+        Raises:
+            FileProblem: the file cannot be read, or holds something else.
+        """
+        file = self.path / "settings.json"
+        if kind_of_path(file) is None:
+            return {}
+        document = parse(file.read_bytes(), display_path(file))
+        if not isinstance(document, dict):
+            raise FileProblem(
+                f"{display_path(file)} must be an object of settings, but is {type(document).__name__}; remove the "
+                "file and give the settings again"
+            )
+        return document
+
+    def withdraw(self, report: Report) -> None:
+        """Put a report aside that its client has withdrawn."""
+        file = self.reports_path / file_name(report.client)
+        _write(self.path / "withdrawn", file.name, report.dumps())
+        with contextlib.suppress(FileNotFoundError):
+            file.unlink()
+        self.log("withdrawn", client=report.client)
+
+    def withdrawn(self) -> dict[str, Report]:
+        """Reports that were withdrawn, of clients without another one since."""
+        kept: dict[str, Report] = {}
+        for file in sorted((self.path / "withdrawn").glob("*.json")):
+            if kind_of_path(self.reports_path / file.name) is None:
+                report: Report = read_record(file, Report)
+                kept[report.client] = report
+        return kept
+
+    def _put_aside(self, file: Path, folder: str) -> None:
+        """Copy a file to a folder of earlier ones, under a number."""
+        count = len(list((self.path / folder).glob(f"{file.stem}-*.json")))
+        _write(self.path / folder, f"{file.stem}-{count + 1}.json", file.read_text())
 
     def reports(self) -> list[Report]:
         """Reports that were kept, by whichever process; a broken one is warned of, and does not hide the others.

@@ -59,6 +59,12 @@ def run_round(
         )  # fmt: skip
         if round_.folder is not None:
             round_.folder.keep_estimate(estimate)
+            round_.folder.keep_settings(
+                {
+                    "target": estimate.target.to_json(), "method": wanted.method, "quorum": wanted.quorum,
+                    "worst_case": wanted.missing_examples, "screen": wanted.screen, **wanted.estimation,
+                }
+            )  # fmt: skip
         return estimate
 
 

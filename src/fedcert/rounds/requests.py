@@ -27,6 +27,8 @@ def make_request(
     deadline: str | None = None,
     release: Release | None = None,
     private: PrivateSum | None = None,
+    input_range: Sequence[float] | None = None,
+    input_shape: Sequence[int] | None = None,
     now: datetime | None = None,
 ) -> Request:
     """A new request, unlike every other by its nonce.
@@ -43,6 +45,8 @@ def make_request(
         deadline: until when, as an alternative.
         release: what the clients are asked to release.
         private: what a secure sum is to be over, instead of reports.
+        input_range: the least and the largest value that inputs may have; not checked by clients where None.
+        input_shape: of one example; not checked where None.
         now: the time; the clock's where None.
 
     Raises:
@@ -61,7 +65,8 @@ def make_request(
         model=model, smoothing=smoothing, radii=tuple(smoothing.default_radii if radii is None else radii),
         classes=tuple(classes), target=target, roster=None if roster is None else tuple(roster),
         nonce=secrets.token_hex(16), deadline=deadline, release=release or Release(), private=private,
-        software=SOFTWARE, created=timestamp(now),
+        input_range=None if input_range is None else (input_range[0], input_range[1]),
+        input_shape=None if input_shape is None else tuple(input_shape), software=SOFTWARE, created=timestamp(now),
     )  # fmt: skip
     if request.late(now):
         raise CallError(f"the deadline must be in the future, but is {deadline}")

@@ -11,11 +11,20 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from fedcert._files.documents import LARGEST_DOCUMENT, parse
-from fedcert.errors import EstimationProblem, FedcertError, FedcertWarning, Refused, preview
+from fedcert._files.paths import display_path
+from fedcert.errors import CallError, EstimationProblem, FedcertError, FedcertWarning, Refused, preview
 from fedcert.estimation.estimate import estimate
 from fedcert.estimation.result import Estimate
 from fedcert.report import Report, Request
-from fedcert.rounds.checks import Quorum, check_conflicts, check_missing, check_quorum, check_signatures
+from fedcert.rounds.checks import (
+    Quorum,
+    check_conflicts,
+    check_corrections,
+    check_missing,
+    check_quorum,
+    check_signatures,
+)
+from fedcert.rounds.corrections import PlacedReport, check_not_withdrawn, newer
 from fedcert.rounds.folder import RunFolder
 from fedcert.rounds.transport import Reply, single_line
 from fedcert.rounds.validation import AnswerValidator, same_counts
@@ -67,6 +76,9 @@ class CertificationRound:
         self.conflicts: dict[str, str] = {}
         self._doubts: dict[str, str] = {}
         self._before: dict[str, str] = {}
+        self.corrections: dict[str, str] = {}
+        self.withdrawn: dict[str, Report] = {}
+        self._places: dict[str, str] = {}
         self._validator = AnswerValidator(self.request)
         if folder is not None:
             self._recall(folder)
@@ -85,14 +97,29 @@ class CertificationRound:
                 warnings.warn(f"a report in {folder.path} does not count: {error}", FedcertWarning, stacklevel=3)
                 continue
             self.reports[report.client] = report
+            self._places[report.client] = f"the report in {display_path(folder.path)}"
+        self.withdrawn = folder.withdrawn()
 
-    def take(self, answer: Answer, *, sender: str | None = None, arrived: datetime | None = None) -> Report:
+    def take(
+        self,
+        answer: Answer,
+        *,
+        sender: str | None = None,
+        arrived: datetime | None = None,
+        place: str | None = None,
+        replacing: bool = False,
+    ) -> Report:
         """Take an answer.
+
+        A second answer with other counts is a correction where it has a place: the newer one of the two counts. From a
+        transport, where a correction cannot be distinguished from another claim to the name, the first answer stays.
 
         Args:
             answer: a report, or its JSON.
             sender: who the transport says it came from, where it knows.
             arrived: when it came; now where None.
+            place: the file that it is in, for people who correct their reports.
+            replacing: take it in place of an earlier or withdrawn one, whatever their times.
 
         Raises:
             Refused: the round does not take it; the reason is kept for the sender, if it is on the roster.
@@ -102,21 +129,50 @@ class CertificationRound:
             report = _report(answer)
             self._validator.check(report, sender, arrived or self.clock())
             self._check_signature(report)
+            if not replacing:
+                check_not_withdrawn(report, self.withdrawn.get(report.client))
             first = self.reports.get(report.client)
             if first is not None:
                 if same_counts(first, report):
                     return first
-                raise Refused(
-                    f"{preview(report.client)} has answered already, with other counts; the first answer stays"
-                )
+                if place is None:
+                    raise Refused(
+                        f"{preview(report.client)} has answered already, with other counts; the first answer stays"
+                    )
+                self._correct(PlacedReport(first, self._places.get(report.client, "")), report, place, replacing)
         except Refused as refusal:
             self._refuse(sender, answer, str(refusal))
             raise
         if self.folder is not None:
             self.folder.keep_report(report)
         self.reports[report.client] = report
+        self._places[report.client] = place or ""
+        self.withdrawn.pop(report.client, None)
         self.failures.pop(report.client, None)
         return report
+
+    def _correct(self, kept: PlacedReport, report: Report, place: str, replacing: bool) -> None:
+        """Note that a report replaces another one.
+
+        Raises:
+            Refused: it must not.
+        """
+        offered = PlacedReport(report, place)
+        if replacing or newer(offered, kept):
+            self.corrections[report.client] = f"{offered} replaces {kept}"
+
+    def withdraw(self, client: str) -> None:
+        """Take back a client's report: the round goes on without it.
+
+        Raises:
+            CallError: the client has no report that counts.
+        """
+        report = self.reports.pop(client, None)
+        if report is None:
+            raise CallError(f"there is no report of {preview(client)} to withdraw")
+        self.withdrawn[client] = report
+        if self.folder is not None:
+            self.folder.withdraw(report)
 
     def _check_signature(self, report: Report) -> None:
         """Check a report's signature, where signatures count.
@@ -183,7 +239,9 @@ class CertificationRound:
         late = self.request.late(self.clock())
         default = f"it did not answer before the deadline, {self.request.deadline}" if late else "it has not answered"
         reasons = {**self._before, **self._doubts, **self.failures}
-        absent = [client for client in self.request.roster or () if client not in self.reports]
+        reasons |= dict.fromkeys(self.withdrawn, "its report was withdrawn")
+        roster = dict.fromkeys((*(self.request.roster or ()), *self.withdrawn))
+        absent = [client for client in roster if client not in self.reports]
         return {client: reasons.get(client, default) for client in absent}
 
     @property
@@ -191,7 +249,7 @@ class CertificationRound:
         """Clients that may still answer."""
         if self.request.late(self.clock()):
             return []
-        return [client for client in self.missing if client not in self.failures]
+        return [client for client in self.missing if client not in self.failures and client not in self.withdrawn]
 
     def conclude(
         self,
@@ -235,6 +293,7 @@ class CertificationRound:
                 self.folder.set_aside(str(error))
             raise
         checks = [check_missing(missing, len(reports), self.request.roster), *check_conflicts(self.conflicts)]
+        checks += check_corrections(self.corrections)
         if self.trusted is not None:
             checks.append(check_signatures(len(reports), unsigned, screened))
         details = dict(result.details)

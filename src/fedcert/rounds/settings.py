@@ -13,6 +13,7 @@ from fedcert.estimation.clients.readings import check_readable_again, vote_readi
 from fedcert.estimation.methods.registry import estimator
 from fedcert.estimation.settings import Settings
 from fedcert.estimation.target import target_of
+from fedcert.privacy.given_keys import given_identity, given_keyring
 from fedcert.report import Release, Smoothing
 from fedcert.report.fields import CLASSES, RADII, ROSTER
 from fedcert.report.request import PrivateSum
@@ -114,7 +115,7 @@ class ReportSettings(RoundSettings):
 
     Attributes:
         quorum, missing_examples, screen: see `CertificationRound.conclude`.
-        trusted: whose signatures count, see `CertificationRound`.
+        trusted: whose signatures count, see `CertificationRound`; a keyring, or its file.
         release: what the clients are asked to release.
     """
 
@@ -126,6 +127,8 @@ class ReportSettings(RoundSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.trusted is not None:
+            object.__setattr__(self, "trusted", given_keyring(self.trusted, "trusted"))
         check_missing_examples(self.missing_examples, bool(self.screen))
         needed(self.quorum, None if self.names is None else len(self.names))
 
@@ -135,8 +138,8 @@ class PrivateSettings(RoundSettings):
     """Settings of a round for a private sum; it needs a roster of names.
 
     Attributes:
-        keys: the coordinator's, which sign the request.
-        trusted: public keys of all clients on the roster.
+        keys: the coordinator's, which sign the request; or their file.
+        trusted: public keys of all clients on the roster: a keyring, or its file.
         threshold: the fewest clients that the sum may be over; where None, more than two thirds.
         moments: sum what BLUP needs, too.
         spread: a second sum, for an interval that allows for clients that differ.
@@ -154,6 +157,8 @@ class PrivateSettings(RoundSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "keys", given_identity(self.keys, "keys"))
+        object.__setattr__(self, "trusted", given_keyring(self.trusted, "trusted"))
         if self.names is None:
             raise CallError("a private sum needs a roster of names, as on the clients' cards")
 

@@ -304,18 +304,18 @@ class SecAggClient:
     def _once(self, given: _Given, kind: type[_Answer], work: Callable[[_Given], _Answer]) -> _Answer:
         """Answer a step once, and the same way if its message comes again."""
         if given.session != self.session:
-            raise Refused(f"the {given.NOUN} is of another sum")
+            raise Refused(f"the {type(given).NOUN} is of another sum")
         digest = hashlib.sha256(json.dumps(given.to_json(), sort_keys=True).encode()).hexdigest()
         step, done = _STEPS[type(given)], self._state.get("done", {})
         if done.get(step) == digest and self._state["last"] == step:
             return kind.from_json(json.loads(self._state["answer"]))
         if step in done:
-            raise Refused(f"this site has answered another {given.NOUN} in this sum, or a later step")
+            raise Refused(f"this site has answered another {type(given).NOUN} in this sum, or a later step")
         due = next(earlier for earlier, name in _STEPS.items() if name not in done)
         if not isinstance(given, due):
-            raise Refused(f"the {given.NOUN} came before the {due.NOUN}")
+            raise Refused(f"the {type(given).NOUN} came before the {due.NOUN}")
         if "join" not in self._state:
-            raise Refused(f"the {given.NOUN} came before this site joined")
+            raise Refused(f"the {type(given).NOUN} came before this site joined")
         before = dict(self._state)
         try:
             answer = work(given).signed(self.identity)

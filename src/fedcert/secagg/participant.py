@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fedcert._schema.record import Record
 from fedcert.errors import ConfidentialRefusal, FedcertError, ModelProblem, Refused, preview
 from fedcert.privacy.dp.accounting import spend
 from fedcert.privacy.keys.identity import Identity, read_identity
@@ -90,7 +91,7 @@ class Participant:
             FileProblem: it is no message.
             InvalidValue: it is no message.
         """
-        kinds = (*messages.SERVER_MESSAGES, messages.Holders, messages.Totals)
+        kinds: tuple[type[Record], ...] = (*messages.SERVER_MESSAGES, messages.Holders, messages.Totals)
         message = messages.read_message(text, kinds, "what the server tells")
         if isinstance(message, messages.Holders):
             return self._chain.open_counts(message).join().dumps()

@@ -87,10 +87,11 @@ class SecAggServer:
         first = self.received[stage].get(message.client)
         if first is not None:
             if first != message:
-                raise Refused(f"{client} has sent its {message.NOUN} already, with another content; the first stays")
+                noun = type(message).NOUN
+                raise Refused(f"{client} has sent its {noun} already, with another content; the first stays")
             return
         if stage != self.stage or message.client not in self.asked:
-            raise Refused(f"the {message.NOUN} of {client} came too {'late' if stage < self.stage else 'early'}")
+            raise Refused(f"the {type(message).NOUN} of {client} came too {'late' if stage < self.stage else 'early'}")
         self._check(message)
         self.received[stage][message.client] = message
 

@@ -64,7 +64,7 @@ class SumChain:
         for begun in self._begun():
             if message.session == begun.client.session:
                 return begun
-        raise Refused(f"the {message.NOUN} is of another sum")
+        raise Refused(f"the {type(message).NOUN} is of another sum")
 
     def _begun(self) -> Iterator[ChainedSum]:
         if self._asks_support:

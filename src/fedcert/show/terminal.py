@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from rich import box
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from fedcert.estimation.clients import ReportedClients
 from fedcert.estimation.clients.readings import own_curve
 from fedcert.estimation.compare import Comparison
+from fedcert.estimation.diagnostics.checks import OK, WARNING, Check
 from fedcert.estimation.result import Estimate, WhatIf
 from fedcert.estimation.weights import heaviest
 from fedcert.report import Report
-from fedcert.show.sentences import about_the_vote, copies_of, method_of
+from fedcert.report.classifier import classifier_sentence
+from fedcert.show.sentences import copies_of, method_of
 
 _SHOWN_RADII, _SHOWN_INTERVALS = 11, 5
 """Columns of curves and of intervals, which are wider: they fit a terminal of 100 characters."""
@@ -24,6 +28,7 @@ _LONGEST_NAME = 40
 """Characters before a name is folded: it leaves half of a terminal to the numbers."""
 _SHOWN_CLIENTS = 10
 """Rows of the table of weights: one screen with all the rest."""
+_STYLES = {OK: "green", WARNING: "yellow"}
 _ANY_WIDTH = 10_000
 """Wider than any table: what a table would take if it could."""
 
@@ -70,7 +75,7 @@ def curve_table(estimates: Sequence[Estimate], truth: Sequence[float] | None = N
     for estimate in estimates:
         rows.append((method_of(estimate), estimate.certified_accuracy))
         if estimate.lower is not None and estimate.upper is not None and len(estimates) == 1:
-            rows += [("  lower end", estimate.lower), ("  upper end", estimate.upper)]
+            rows += [("  lower bound", estimate.lower), ("  upper bound", estimate.upper)]
     if truth is not None:
         rows.append(("truth", tuple(truth)))
 
@@ -102,13 +107,42 @@ def error_table(comparisons: Mapping[str, Comparison], estimates: Sequence[Estim
     return table
 
 
+def client_table(estimate: Estimate, clients: ReportedClients, index: int) -> Table:
+    """Each client's examples, own accuracy and weight: those that weigh most, and the weakest.
+
+    Args:
+        estimate: the estimate.
+        clients: that it is from.
+        index: of the radius.
+    """
+    own, sizes = clients.certified_counts / clients.sizes[:, None], clients.sizes
+    weights = estimate.weights or {}
+    order = np.argsort([-abs(weights.get(name, size)) for name, size in zip(clients.clients, sizes, strict=True)])
+    shown = list(order[:_SHOWN_CLIENTS])
+    if (weakest := int(np.argmin(own[:, index]))) not in shown:
+        shown.append(weakest)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("client", overflow="fold", max_width=_LONGEST_NAME)
+    columns = dict.fromkeys((0, index))
+    for title in ("examples", *(f"own accuracy at {clients.radii[each]:g}" for each in columns), "weight"):
+        table.add_column(title, justify="right")
+    for row in shown:
+        name = clients.clients[row]
+        accuracies = (f"{min(max(own[row, each], 0.0), 1.0):.3f}" for each in columns)
+        weight = f"{weights[name]:.4f}" if name in weights else "–"
+        table.add_row(printable(name), f"{sizes[row]:,.0f}", *accuracies, weight)
+    if clients.count > len(shown):
+        table.add_row(f"{clients.count - len(shown)} more", *[""] * (len(columns) + 2))
+    return table
+
+
 def weight_table(estimate: Estimate) -> Table | None:
     """The clients that weigh most; None for methods without weights."""
     if estimate.weights is None:
         return None
     carrying = sum(weight != 0 for weight in estimate.weights.values())
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(f"client ({carrying} of {estimate.clients} carry weight)")
+    table.add_column(f"client ({carrying} of {estimate.clients} have weight)")
     table.add_column("weight", justify="right")
     shown = heaviest(estimate.weights, _SHOWN_CLIENTS)
     for client, weight in shown:
@@ -148,32 +182,34 @@ def _interval_table(
     return Fitting(len(radii), _SHOWN_INTERVALS, build)
 
 
-def check_lines(estimate: Estimate) -> list[Text]:
-    """The checks, one line each."""
-    styles = {"ok": "green", "look": "yellow"}
-    return [
-        Text.assemble((f"{check.verdict:>16}  ", styles.get(check.verdict, "bold red")), printable(check.sentence))
-        for check in estimate.checks
-    ]
+def check_lines(checks: Sequence[Check], verbose: bool = False) -> list[RenderableType]:
+    """The checks that did not pass, and how many did; all of them where verbose."""
+    shown = [check for check in checks if verbose or check.verdict != OK]
+    table = Table.grid(padding=(0, 2))
+    for check in shown:
+        verdict = Text(check.verdict, style=_STYLES.get(check.verdict, "bold red"))
+        table.add_row(verdict, Text.assemble((printable(check.name).plain, "bold"), ": ", printable(check.sentence)))
+    passed = sum(check.verdict == OK for check in checks)
+    lines: list[RenderableType] = [table] if shown else []
+    if passed and not verbose:
+        lines.append(f"{passed} check{'s' if passed > 1 else ''} passed (--verbose lists them).")
+    return lines
 
 
 def report_lines(report: Report) -> list[str | Fitting]:
     """A client's own curve, and what it means, line by line."""
     curve, smoothing = own_curve(report), report.smoothing
+    examples = f"{report.examples} example{'s' if report.examples != 1 else ''}"
     table = own_table(report, curve)
     if smoothing.votes is not None:
-        keeps = f"{copies_of(smoothing.votes)} is estimated to keep {curve[0]:.1%} at radius {report.radii[0]:g}"
-        passes = f"by {smoothing.n} noisy passes of each of {report.examples} examples"
+        right = f"{copies_of(smoothing.votes)} is right on {curve[0]:.1%} at radius {report.radii[0]:g}, on average"
         return [
-            f"{report.client}: {passes}, {keeps}, on average.",
+            f"{report.client}: {right} ({examples}, {smoothing.n} noisy passes each).",
             table,
-            about_the_vote(smoothing.votes),
+            classifier_sentence(smoothing),
         ]
-    certified = f"certified to radius {report.radii[0]:g}"
-    lines: list[str | Fitting] = [
-        f"{report.client}: {curve[0]:.1%} of {report.examples} examples are predicted right and {certified}.",
-        table,
-    ]
+    certified = f"{curve[0]:.1%} of {examples} certified correct at radius {report.radii[0]:g}"
+    lines: list[str | Fitting] = [f"{report.client}: {certified}.", table, classifier_sentence(smoothing)]
     cap = smoothing.largest_radius
     if cap is not None and cap < report.radii[-1]:
         lines.append(f"Radii above {cap:.3f} are beyond what n = {smoothing.n} samples can certify.")

@@ -40,7 +40,7 @@ def metrics_of(estimate: Estimate, radii: Sequence[float] | None = None) -> dict
         >>> from fedcert.report import Report
         >>> site = Report(client="a", model="demo", smoothing={"sigma": 0.25}, radii=[0, 0.5], classes=["cat", "dog"],
         ...               label_counts=[80, 20], certified_counts=[90, 40])
-        >>> metrics = metrics_of(estimate(site, "cat=4,dog=1"), radii=[0.5])
+        >>> metrics = metrics_of(estimate(site, "cat=0.8,dog=0.2"), radii=[0.5])
         >>> [name for name in metrics if name.startswith("certified")]  # doctest: +NORMALIZE_WHITESPACE
         ['certified_accuracy/radius_0.5', 'certified_accuracy_lower/radius_0.5',
          'certified_accuracy_upper/radius_0.5']

@@ -184,7 +184,9 @@ def test_without_onnxruntime_the_extra_is_named(tmp_path: Path, monkeypatch: pyt
 def test_a_bare_callable_needs_a_name() -> None:
     with pytest.raises(CallError, match="give its name with model_id"):
         classifier_of(lambda batch: batch)
-    with pytest.raises(CallError, match="model must be a torch module or a callable .* but is int"):
+    with pytest.raises(
+        CallError, match="model must be a torch module, the path of an ONNX file, a scikit-learn .* but is int"
+    ):
         classifier_of(7)
 
 

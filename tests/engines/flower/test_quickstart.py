@@ -21,7 +21,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "flower.md"
 def added_lines() -> dict[str, list[tuple[str, list[str]]]]:
     """What the page says to add: file -> (the line it goes behind, the new lines)."""
     found: dict[str, list[tuple[str, list[str]]]] = {}
-    for name, block in re.findall(r"``` *python title=\"(\w+\.py)\"\n(.*?)```", PAGE.read_text(), re.DOTALL):
+    for name, block in re.findall(r"```diff title=\"(\w+\.py)\"\n(.*?)```", PAGE.read_text(), re.DOTALL):
         places: list[tuple[str, list[str]]] = []
         for line in block.splitlines():
             if line.startswith("+"):

@@ -18,9 +18,9 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordD
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedcert import Smoothing, certify
+from fedcert.certification.data.batches import examples_in
 from fedcert.certification.seeds import seed_file_of
 from fedcert.engines import versions
-from fedcert.engines.client import examples_of
 from fedcert.engines.flower import SUPPORTED, answer, certify_round, certifying, transport
 from fedcert.errors import CallError, DataProblem, QuorumMissed
 from fedcert.report import Request
@@ -270,7 +270,7 @@ def test_a_name_claimed_after_it_has_answered_is_told() -> None:
     grid.nodes[100] = first
     made = round_of(grid, roster=["client-0", "client-1"], seconds=10.0)
     assert made.clients == 2
-    assert [check.name for check in made.checks if check.verdict == "look"][-1] == "contested names"
+    assert [check.name for check in made.checks if check.verdict == "warning"][-1] == "contested names"
 
 
 def test_a_silent_node_does_not_use_up_the_others_time() -> None:
@@ -357,12 +357,12 @@ def test_data_in_the_shapes_that_apps_have() -> None:
         torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=4),
     ]
     for data in shapes:
-        made = examples_of(data)
+        made = examples_in(data)
         assert np.array_equal(made[0], expected[0])
         assert np.array_equal(made[1], expected[1])
     for wrong in (5, [], [(x,)], [(x, y, y)]):
         with pytest.raises(DataProblem):
-            examples_of(wrong)
+            examples_in(wrong)
 
 
 def test_another_flower_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

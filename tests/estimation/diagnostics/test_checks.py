@@ -23,24 +23,30 @@ def verdicts(*arguments: Any, **more: Any) -> dict[str, str]:
 
 def test_thin_classes_are_named(make_report: Callable[..., Report]) -> None:
     reports = [make_report(f"s{index}", [40, 2], [30]) for index in range(5)]
-    check = {check.name: check for check in estimate(reports).checks}["thin classes"]
-    assert (check.verdict, check.figure) == ("look", 10.0)
-    assert check.sentence == "Few test examples, all clients together, of 'class 1' (10): little is known about them."
-    assert verdicts(reports, {"class 0": 1})["thin classes"] == "ok"
+    check = {check.name: check for check in estimate(reports).checks}["examples per class"]
+    assert (check.verdict, check.figure) == ("warning", 10.0)
+    assert (
+        check.sentence
+        == "Fewer than 30 test examples across all clients: 'class 1' (10). Little is known about these classes."
+    )
+    assert verdicts(reports, {"class 0": 1})["examples per class"] == "ok"
 
 
 def test_one_client_that_decides_is_named(make_report: Callable[..., Report]) -> None:
     reports = [make_report(f"s{index}", [10, 10], [15]) for index in range(6)] + [
         make_report("giant", [900, 900], [1500])
     ]
-    check = {check.name: check for check in estimate(reports, "uniform", "vw").checks}["influence"]
-    assert check.verdict == "look"
-    assert "'giant' alone carries 94% of the weight" in check.sentence
+    check = {check.name: check for check in estimate(reports, "uniform", "vw").checks}["dominance"]
+    assert check.verdict == "warning"
+    assert "Largest single influence: 'giant', 94% of the total absolute weight. Check its report." in check.sentence
 
 
-@pytest.mark.parametrize(("size", "verdict"), [(1000, "ok"), (100, "look"), (10, "don't rely on it")])
+@pytest.mark.parametrize(("size", "verdict"), [(1000, "ok"), (100, "warning"), (10, "unreliable")])
 def test_little_information_is_said(make_report: Callable[..., Report], size: int, verdict: str) -> None:
-    assert verdicts([make_report("a", [size // 2, size // 2], [size // 2])], "uniform", "vw")["information"] == verdict
+    assert (
+        verdicts([make_report("a", [size // 2, size // 2], [size // 2])], "uniform", "vw")["effective sample size"]
+        == verdict
+    )
 
 
 def shifted_federation(
@@ -68,7 +74,7 @@ def probability(made: ReportedClients) -> float:
 
 
 def test_too_few_clients_are_not_tested(make_report: Callable[..., Report]) -> None:
-    assert verdicts([make_report("a", [50, 50], [60]), make_report("b", [60, 40], [60])])["label shift"] == "look"
+    assert verdicts([make_report("a", [50, 50], [60]), make_report("b", [60, 40], [60])])["label shift"] == "warning"
 
 
 @pytest.mark.parametrize("opens", [False, True])

@@ -56,11 +56,11 @@ def test_a_liar_is_named_and_left_out(mode: str, method: str) -> None:
     made = estimate(reports, "uniform", method, screen=True)
     assert set(made.excluded) == {"client 7"}
     assert made.excluded["client 7"].startswith("it was screened out: its curve is ")
-    assert "standard deviations of chance from what the other clients say of its class mix" in made.excluded["client 7"]
+    assert "standard deviations of chance from what the others predict for its class mix" in made.excluded["client 7"]
     assert (made.weights or {}).get("client 7") is None
     check = {check.name: check for check in made.checks}["screening"]
-    assert check.verdict == "look"
-    assert check.sentence.startswith("Screening left out 1 of 60 clients, and ")
+    assert check.verdict == "warning"
+    assert check.sentence.startswith("Screening removed 1 of 60 clients and down-weighted ")
     assert made.clients == 59
     assert made.examples == sum(report.examples for report in reports if report.client != "client 7")
     assert "approximately, because clients were screened by what they report," in made.guarantee

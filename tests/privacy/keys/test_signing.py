@@ -114,7 +114,7 @@ def test_a_stranger_who_lies_is_screened_out_by_default() -> None:
     made = one.conclude()
     assert list(made.excluded) == ["site-0"]
     check = made.checks[-1]
-    assert (check.name, check.verdict) == ("signatures", "look")
+    assert (check.name, check.verdict) == ("signatures", "warning")
     assert check.sentence == ("1 of 10 reports are not signed by a key that is trusted: 'site-0'. They were screened.")
     assert made.certified_accuracy[0] == pytest.approx(0.5 * 200 / 300 + 0.5 * 100 / 200)
     taken = one.conclude(screen=False)
@@ -233,12 +233,12 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     back.mkdir()
     for name in ROSTER[:2]:
         write_whole(back / f"{name}.json", sign(answer(asked, name), read_identity(tmp_path / f"{name}.json")).dumps())
-    assert run(["collect", "back", "--request", "request.json", "--trusted", "ring.json"]) == 0
+    assert run(["collect", "back", "--request", "request.json", "--trusted", "ring.json", "--verbose"]) == 0
     assert "All 2 reports are signed by keys that are trusted." in " ".join(capsys.readouterr().out.split())
     assert run(["keys", "trust", "ring.json", "--remove", "site-b"]) == 0
     assert run(["collect", "back", "--request", "request.json", "--trusted", "ring.json", "--json"]) == 0
     made = json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))
-    assert made["checks"][-1]["verdict"] == "look"
+    assert made["checks"][-1]["verdict"] == "warning"
     assert run(["keys", "show", "ring.json"]) == 0
     assert capsys.readouterr().out.startswith("coordinator, ")
     assert run(["keys", "trust", "ring.json"]) == 2

@@ -151,7 +151,7 @@ def test_the_columns_of_parquet_files_stay_as_they_were() -> None:
         "class_certified_counts": arrow.list_(counts), "correct_counts": counts,
         "class_correct_counts": arrow.list_(counts), "abstained": whole,
         "design_effect": arrow.list_(arrow.float64()), "largest_group": whole, "samples": whole,
-        "seed": text, "time_budget": arrow.float64(),
+        "seed": text, "time_budget": arrow.float64(), "input_range": arrow.list_(arrow.float64()),
         "n0": whole, "n": whole, "failure_probability": arrow.float64(),
         "request": text, "software": text, "created": text, "extra": text,
     }  # fmt: skip

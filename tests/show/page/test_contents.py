@@ -22,11 +22,22 @@ from fedcert.estimation.method_comparison import forms_for_page
 from fedcert.estimation.methods.registry import METHODS
 from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.settings import Settings
-from fedcert.report import Report, Sums
+from fedcert.report import Report, Sums, Target
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.packing import as_script, packed, packed_evaluator
 from fedcert.show.page.rendering import rendered
-from fedcert.show.sentences import at_radius, default_radius, verdict
+from fedcert.show.page.wording import (
+    answer_at,
+    banner,
+    heading_of,
+    lasting,
+    margin,
+    mix_in_words,
+    of_100,
+    promise,
+    range_of_100,
+)
+from fedcert.show.sentences import headline, verdict
 from population_drawing import drawn_population
 
 REPORTS = drawn_reports(6, 3, 5, seed=1)
@@ -71,8 +82,16 @@ def test_only_its_own_script_and_style_may_do_anything() -> None:
 @BOTH_KINDS
 def test_the_answer_is_there_without_the_script(reports: list[Report]) -> None:
     text, made = page(reports), fedcert.estimate(reports)
-    assert html.escape(at_radius(made, default_radius(made))) in text
-    assert html.escape(verdict(made)[1]) in text
+    body = html.unescape(re.sub(r"<[^>]*>", "", text.partition("<main>")[2].partition("<noscript>")[0]))
+    shown = banner(made.checks)
+    parts = [
+        f"{shown.title}: {shown.words}{shown.more}", "".join(answer_at(made, headline(made), None)),
+        margin(made, headline(made)), promise(made.smoothing, made.votes),
+        f"Class mix of the target: {mix_in_words(made.target, made.classes)}.",
+    ]  # fmt: skip
+    places = [body.index(part) for part in parts]
+    assert places[0] == min(places), "the verdict comes before the number"
+    assert text.index('id="verdict"') < text.index('id="sentence"')
 
 
 def test_data_cannot_leave_its_script_tag() -> None:
@@ -86,8 +105,10 @@ def test_data_cannot_leave_its_script_tag() -> None:
 @BOTH_KINDS
 def test_all_methods_are_compared_or_their_absence_explained(reports: list[Report]) -> None:
     contents = contents_of(reports)
-    named = {one.method for one in contents.estimates} | set(contents.failed)
-    assert named == {"auto", *(name for name, method in METHODS.items() if method.compared)}
+    methods = [one.used_method for one in contents.estimates] + list(contents.failed)
+    assert contents.estimates[0].method == "auto"
+    assert sorted(methods) == sorted(name for name, method in METHODS.items() if method.compared), "each of them once"
+    assert all(method.description for method in METHODS.values())
     assert "no report has counts per class" in contents.failed["poststratified"]
     assert set(contents.evaluators) == {"blup"}
     sums = contents_of(Sums.of(reports))
@@ -175,8 +196,8 @@ def test_estimates_on_one_page_belong_together() -> None:
 
 @pytest.mark.parametrize(
     ("verdicts", "begins"),
-    [([], "All checks passed."), (["look"], "Look at one point before"), (["look", "look"], "Look at 2 points before"),
-     (["look", "don't rely on it"], "Do not rely on it: a sentence.")],
+    [([], "All checks passed."), (["warning"], "1 warning: a sentence."), (["warning", "warning"], "2 warnings: a sentence."),
+     (["warning", "unreliable"], "Unreliable: a sentence.")],
 )  # fmt: skip
 def test_the_gravest_check_decides(verdicts: list[str], begins: str) -> None:
     from dataclasses import replace
@@ -208,6 +229,11 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert run(["page", "empty.json", "--out", "x.html"]) == 1
     Path("folder.html").mkdir()
     assert run(["page", "reports", "--out", "folder.html"]) == 2
+    capsys.readouterr()
+    assert run(["page", "reports", "--radius", "1.5", "--out", "x.html"]) == 2
+    assert "radius must be at most 1, the largest of the estimate, but is 1.5" in capsys.readouterr().err
+    assert run(["page", "reports", "--target-name", "", "--out", "x.html"]) == 2
+    assert "--target-name must be a text of 1 to 200 characters" in " ".join(capsys.readouterr().err.split())
     assert not Path("x.html").exists()
 
 
@@ -216,9 +242,15 @@ def test_what_a_page_from_estimates_cannot_do_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("e.json").write_text(fedcert.estimate(REPORTS).dumps())
-    for option in (["--target", "class-0=1"], ["--screen"], ["--confidence", "0.9"], ["--method", "vw"]):
+    for option in (
+        ["--target-name", "x"],
+        ["--target", "class-0=1"],
+        ["--screen"],
+        ["--confidence", "0.9"],
+        ["--method", "vw"],
+    ):
         assert run(["page", "e.json", *option, "--out", "page.html"]) == 2
-        assert f"{option[0]} is for a page from reports" in capsys.readouterr().err
+        assert f"({option[0]}) is for a page from reports" in capsys.readouterr().err
     assert not Path("page.html").exists()
 
 
@@ -276,3 +308,88 @@ def test_label_counts_of_clients_are_carried_where_the_interval_needs_them() -> 
     assert sizes["hoeffding"] < 20_000
     assert sizes["asymptotic"] < 20_000
     assert sizes["finite-sample"] < sizes["hoeffding"] + 170_000
+
+
+def test_the_coordinator_adds_a_unit_and_a_line_of_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("reports").mkdir()
+    for report in REPORTS:
+        Path("reports", f"{report.client}.json").write_text(report.dumps())
+    words = ["--unit", "in pixels <0 to 1>", "--context", " 0.25 & more "]
+    Path("estimate.json").write_text(fedcert.estimate(REPORTS).dumps())
+    for command in (
+        ["page", "reports", "--out", "p.html"], ["page", "estimate.json", "--out", "p.html"],
+        ["estimate", "reports", "--page", "p.html"],
+    ):  # fmt: skip
+        assert run([*command, *words]) == 0
+        text = Path("p.html").read_text()
+        assert "L2 radius 0.25 (in pixels &lt;0 to 1&gt;)." in text
+        assert '<p id="context" class="context">0.25 &amp; more</p>' in text
+        data = data_in(text)
+        assert (data["unit"], data["context"]) == ("in pixels <0 to 1>", "0.25 & more")
+    assert run(["page", "reports", "--out", "p.html", "--unit", " "]) == 0
+    assert data_in(Path("p.html").read_text())["unit"] is None
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(0.0, "None of 100"), (0.004, "Fewer than 1 of 100"), (0.006, "About 1 of 100"), (0.125, "About 13 of 100"),
+     (0.9949, "About 99 of 100"), (0.996, "More than 99 of 100"), (1.0, "100 of 100")],
+)  # fmt: skip
+def test_whole_examples_of_a_hundred(value: float, words: str) -> None:
+    assert of_100(value) == words
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "words"),
+    [(0.774, 0.917, "77 to 92"), (0.0, 1.0, "0 to 100"), (0.29, 0.57, "29 to 57"), (0.2899, 0.5701, "28 to 58")],
+)
+def test_an_interval_is_rounded_outwards(lower: float, upper: float, words: str) -> None:
+    assert range_of_100(lower, upper) == words
+
+
+@pytest.mark.parametrize(
+    ("name", "mix", "heading"),
+    [
+        ("uniform", {"a": 0.5, "b": 0.5}, "Certified accuracy with all classes equally frequent"),
+        ("Ward 7", {"a": 0.5, "b": 0.5}, "Certified accuracy on “Ward 7”"),
+        ("custom", {"a": 1.0}, "Certified accuracy on 100% a"),
+        ("custom", {"a": 0.1, "b": 0.896, "c": 0.004}, "Certified accuracy on 90% b, 10% a and <1% c"),
+        (
+            "custom", {"a": 0.1, "b": 0.1, "c": 0.2, "d": 0.3, "e": 0.3},
+            "Certified accuracy on 30% d, 30% e, 20% c and 20% in 2 other classes",
+        ),
+        ("custom", {"a": 0.4, "b": 0.3, "c": 0.2, "d": 0.1}, "Certified accuracy on 40% a, 30% b, 20% c and 10% d"),
+        ("custom", dict.fromkeys("abcde", 0.2), "Certified accuracy on 5 classes with 20% each"),
+    ],
+)  # fmt: skip
+def test_a_target_without_a_name_is_called_by_its_mix(name: str, mix: dict[str, float], heading: str) -> None:
+    assert heading_of(Target(name=name, distribution=mix), "abcde") == heading
+
+
+def test_the_banner_names_the_gravest_check() -> None:
+    from fedcert.estimation.diagnostics.checks import Check
+
+    fine, odd = Check("a", "ok", None, "Fine."), Check("class coverage", "warning", None, "Odd.")
+    wrong = Check("label shift", "unreliable", None, "Wrong.")
+    assert vars(banner([fine, fine])) == {"verdict": "ok", "title": "OK", "words": "All 2 checks passed.", "more": ""}
+    assert vars(banner([fine, odd])) == {"verdict": "warning", "title": "Warning", "words": "Odd.", "more": ""}
+    gravest = banner([odd, fine, wrong, odd])
+    assert (gravest.verdict, gravest.title, gravest.words) == ("unreliable", "Unreliable", "Wrong.")
+    assert gravest.more == " 2 more points under “Checks”."
+    assert lasting([fine, odd]).verdict == "ok", "class coverage depends on the mix"
+    assert lasting([odd, wrong]).verdict == "unreliable", "label shift does not"
+
+
+def test_own_accuracies_of_very_many_clients_are_those_at_one_radius() -> None:
+    few, many = (drawn_reports(clients, 3, 6, seed=4, examples=20) for clients in (10, 9_000))
+    known = contents_of(few).contributors
+    assert known is not None
+    assert known.own_radii == (0, 1, 2, 3, 4, 5)
+    rows = {report.client: report for report in few}
+    for name, row in zip(known.names, known.own_accuracy, strict=True):
+        np.testing.assert_array_equal(row, np.rint(1000 * np.array(rows[name].certified_accuracy)))
+    contents = contents_of(many)
+    assert contents.contributors is not None
+    assert contents.contributors.own_radii == (headline(contents.estimates[0]),)
+    assert contents.contributors.own_accuracy.shape == (9_000, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard
@@ -14,6 +14,7 @@ from fedcert._arrays import Images, Integers
 from fedcert._schema.field_types import ModelName
 from fedcert.certification.models.answers import check_width, guarded, labels_of
 from fedcert.certification.models.digest import digest_of_tensors, distinct_tensors, tensor_of
+from fedcert.certification.models.estimators import estimator_function, is_estimator
 from fedcert.certification.perturbation import Perturbation
 from fedcert.certification.precision import default_precision
 from fedcert.certification.samplers.numpy_sampler import ArraySampler
@@ -156,16 +157,19 @@ class TorchClassifier:
         return as_certified(self.module, self.device, precision)
 
 
-def classifier_of(model: object, *, model_id: str | None = None, device: str | None = None) -> Classifier:
-    """Take a model as a user has it: a classifier, a torch module, or any callable.
+def classifier_of(
+    model: object, *, model_id: str | None = None, device: str | None = None, classes: Sequence[str] | None = None
+) -> Classifier:
+    """Take a model as a user has it: a classifier, a torch module, a scikit-learn classifier, or any callable.
 
     Args:
         model: the model.
-        model_id: name of a bare callable, which has no weights to take a digest of.
+        model_id: name of a scikit-learn classifier or a bare callable, which have no weights to take a digest of.
         device: where a torch module is to run; it is moved there. Where it is, if None.
+        classes: class names in index order, where they are known; a scikit-learn classifier may predict names.
 
     Raises:
-        CallError: it is none of those, or a bare callable without a name.
+        CallError: it is none of those, or has no name where it needs one.
         ModelProblem: the device is not there.
     """
     if isinstance(model, (ArrayClassifier, TorchClassifier)):
@@ -174,16 +178,29 @@ def classifier_of(model: object, *, model_id: str | None = None, device: str | N
         return model
     if is_module(model):
         return _torch_classifier(model, model_id, device)
+    function = function_of(model, classes)
+    what = "a bare callable" if function is model else "a scikit-learn classifier"
+    if device is not None:
+        raise CallError(f"device goes with a torch module; {what} runs where it pleases: leave it out")
+    if model_id is None:
+        raise CallError(f"{what} has no weights to take a digest of: give its name with model_id (--model-id)")
+    return ArrayClassifier(function, _checked_name(model_id))
+
+
+def function_of(model: object, classes: Sequence[str] | None = None) -> Callable[[Images], object]:
+    """The function from a batch to scores or labels that a scikit-learn classifier or a callable stands for.
+
+    Raises:
+        CallError: it is neither.
+    """
+    if is_estimator(model):
+        return estimator_function(model, classes)
     if not callable(model):
         raise CallError(
-            "model must be a torch module or a callable from a batch to scores or labels, "
-            f"but is {type(model).__name__}"
+            "model must be a torch module, the path of an ONNX file, a scikit-learn classifier (with predict_proba) or "
+            f"a callable from a batch to scores or labels, but is {type(model).__name__}"
         )
-    if device is not None:
-        raise CallError("device goes with a torch module; a callable runs where it pleases: leave it out")
-    if model_id is None:
-        raise CallError("a bare callable has no weights to take a digest of: give its name with model_id (--model-id)")
-    return ArrayClassifier(model, _checked_name(model_id))
+    return model
 
 
 def is_module(model: object) -> TypeGuard[torch.nn.Module]:

@@ -179,6 +179,35 @@ _ONNX = {
 }
 
 
+_INPUT_SHAPE_PATH = (7, 11, 2, 1, 2)
+"""From an ONNX model to its inputs' shapes: graph, input, type, tensor type, shape."""
+
+
+def shape_in_onnx(path: Path) -> tuple[int, ...] | None:
+    """The shape of one example as an ONNX model states it; None where it leaves an axis open.
+
+    Raises:
+        FileProblem: the file cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+        graph = next(value for number, value in _wire_fields(content) if number == _INPUT_SHAPE_PATH[0])
+        assert isinstance(graph, bytes)  # noqa: S101 (ONNX has a message there)
+        # Weights may be listed among the inputs too, by the names of initializers.
+        weights = {dict(_wire_fields(value)).get(8) for number, value in _wire_fields(graph) if number == 5}  # type: ignore[arg-type]
+        inputs = [value for number, value in _wire_fields(graph) if number == _INPUT_SHAPE_PATH[1]]
+        (entry,) = [value for value in inputs if dict(_wire_fields(value)).get(1) not in weights]  # type: ignore[arg-type]
+        for step in _INPUT_SHAPE_PATH[2:]:
+            entry = dict(_wire_fields(entry))[step]  # type: ignore[arg-type]
+        sizes = [dict(_wire_fields(axis)).get(1) for number, axis in _wire_fields(entry) if number == 1]  # type: ignore[arg-type]
+    except OSError as error:
+        raise FileProblem(f"cannot read {preview(str(path), 300)}: {error.strerror or error}") from None
+    except (ValueError, IndexError, KeyError, TypeError, StopIteration, AssertionError):
+        return None
+    known = tuple(size for size in sizes[1:] if isinstance(size, int) and size > 0)
+    return known if known and len(known) == len(sizes) - 1 else None
+
+
 def _external_files(data: bytes, message: str = "model") -> Iterator[str]:
     """The files that an ONNX message refers to; a walk of the wire format, for want of a lighter reader."""
     for number, value in _wire_fields(data):

@@ -12,7 +12,8 @@ SUPPORTED = (1, 41)
 
 check_version("flwr", "Flower", "flower", SUPPORTED)
 
+from fedcert.engines.client import participant  # noqa: E402
 from fedcert.engines.flower.client import answer  # noqa: E402 (another Flower may lack what these import)
 from fedcert.engines.flower.server import certify_privately, certify_round, certifying  # noqa: E402
 
-__all__ = ["SUPPORTED", "answer", "certify_privately", "certify_round", "certifying"]
+__all__ = ["SUPPORTED", "answer", "certify_privately", "certify_round", "certifying", "participant"]

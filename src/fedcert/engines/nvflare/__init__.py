@@ -11,7 +11,8 @@ SUPPORTED = (2, 9)
 
 check_version("nvflare", "NVFlare", "nvflare", SUPPORTED)
 
+from fedcert.engines.client import participant  # noqa: E402
 from fedcert.engines.nvflare.client import answer  # noqa: E402 (another NVFlare may lack what these import)
 from fedcert.engines.nvflare.server import Certification, certify_privately, certify_round  # noqa: E402
 
-__all__ = ["SUPPORTED", "Certification", "answer", "certify_privately", "certify_round"]
+__all__ = ["SUPPORTED", "Certification", "answer", "certify_privately", "certify_round", "participant"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from fedcert.estimation.clients.readings import Reading, Whole, named_readings, 
 from fedcert.estimation.clients.statistics import SufficientStatistics
 from fedcert.report import Report, Smoothing, Table
 from fedcert.report.compatibility import joint
+from fedcert.report.input_range import InputRange
 from fedcert.report.table.columns import smallest
 
 _CELLS_AT_ONCE = 2**24
@@ -47,6 +48,7 @@ class ReportedClients:
         max_radius_range: the least and the most of the largest radii that the clients' settings can certify.
         excluded: client -> why it is left out.
         fixed_seeds: the clients whose reports say that the seed of their noise was fixed.
+        input_ranges: the coarse ranges of inputs that reports state, each with the clients that state it.
         correct_counts: population certificates: examples by right answers, clients x (n + 1), before any screening.
         reading: how these are read; None where counts are what they are.
         salt: of the rounding of these, see `rounding_key`.
@@ -68,6 +70,7 @@ class ReportedClients:
     design_effects: Floats | None = None
     largest_groups: npt.NDArray[np.int64] | None = None
     fixed_seeds: tuple[str, ...] = ()
+    input_ranges: Mapping[InputRange, tuple[str, ...]] = field(default_factory=dict)
     correct_counts: Whole | None = None
     reading: Reading | None = None
     salt: str = ""
@@ -111,6 +114,7 @@ class ReportedClients:
             design_effects=None if table.design_effects is None else table.design_effects[order],
             largest_groups=None if table.largest_groups is None else table.largest_groups[order],
             fixed_seeds=tuple(sorted(table.fixed_seeds)),
+            input_ranges=table.input_ranges,
             correct_counts=entries if reading is not None else None,
             reading=reading,
             salt=f"{table.request} {table.seed_sum:032x}",

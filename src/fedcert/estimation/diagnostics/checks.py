@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -14,11 +14,12 @@ from fedcert._schema.field_types import Enumerated, Nullable, Number, Text
 from fedcert._schema.record import Record
 from fedcert.errors import preview
 from fedcert.estimation.clients import Clients, ReportedClients
+from fedcert.estimation.diagnostics.input_range import compare_input_ranges
 from fedcert.estimation.diagnostics.label_shift import ShiftTest
 from fedcert.population.passes import passes_needed
 from fedcert.report import Smoothing
 
-OK, LOOK, DO_NOT_RELY = "ok", "look", "don't rely on it"
+OK, WARNING, UNRELIABLE = "ok", "warning", "unreliable"
 _NOTABLE, _SERIOUS = 0.02, 0.1
 """Shares of the target: below the first they are within what a typical interval allows for, above the second they
 decide the estimate."""
@@ -28,8 +29,15 @@ _FEW_CLIENTS, _DOMINANT = 3, 0.5
 """With so few clients each one counts; beyond, a client that carries half of the weight is worth a look."""
 _TOO_MANY = 0.3
 """Share of clients that screening may leave out: its fit tolerates nearly half, less a margin."""
-_MOST_LISTED = 10
-"""Classes that a sentence names."""
+_MOST_LISTED, _MOST_SUSPECTS = 10, 3
+"""Classes, and suspicious clients with their reasons, that a sentence names."""
+_FAR_ENOUGH, _FLAT = 1.5, 0.97
+"""Radii in sigma over which any curve should fall, and the share of accuracy that is too much to be left there: the
+answer to 97 of 100 right examples would have to be the same for nearly all of their noisy copies. A ResNet-18 on
+CIFAR-10 keeps 48% or 69% at 1.6 sigma (`benchmarks/results/population-h200.json`)."""
+_LARGER = (1_000, 10_000, 100_000, 1_000_000)
+"""Numbers of samples that people have time for."""
+NO_SUSPECTS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,7 @@ class Check(Record):
 
     Attributes:
         name: what was checked.
-        verdict: "ok", "look" or "don't rely on it".
+        verdict: "ok", "warning" or "unreliable".
         figure: the number behind it.
         sentence: the same in words.
     """
@@ -46,38 +54,38 @@ class Check(Record):
     NOUN: ClassVar[str] = "check"
 
     name: str = required(Text())
-    verdict: str = required(Enumerated((OK, LOOK, DO_NOT_RELY)))
+    verdict: str = required(Enumerated((OK, WARNING, UNRELIABLE)))
     figure: float | None = required(Nullable(Number()))
     sentence: str = required(Text(longest=2000))
 
 
-def missing_classes(clients: Clients, target: Floats) -> Check:
+def class_coverage(clients: Clients, target: Floats) -> Check:
     """How much of the target consists of classes that no client has test examples of."""
     missing = np.flatnonzero((clients.labels == 0) & (target > 0))
     share = float(target[missing].sum())
     if not len(missing):
-        return Check("missing classes", OK, 0.0, "Every class of the target has test examples at some client.")
+        return Check("class coverage", OK, 0.0, "Every class of the target has test examples at some client.")
     named = ", ".join(preview(clients.classes[index]) for index in missing[:_MOST_LISTED])
     named += f" and {len(missing) - _MOST_LISTED} more" if len(missing) > _MOST_LISTED else ""
     fewest = clients.fewest_holders
     who = "No client has" if fewest == 1 else f"Fewer than {fewest} clients, if any, have"
-    sentence = f"{who} test examples of {named}, {share:.1%} of the target: nothing is known about them."
-    return Check("missing classes", LOOK if share <= _NOTABLE else DO_NOT_RELY, share, sentence)
+    sentence = f"{who} test examples of {named} ({share:.1%} of the target), so their accuracy is unknown."
+    return Check("class coverage", WARNING if share <= _NOTABLE else UNRELIABLE, share, sentence)
 
 
 def same_settings(clients: Clients) -> Check:
     """Whether all clients drew the same samples at the same failure probability."""
     if clients.smoothing.is_population:
-        sentence = f"All clients counted right answers among {clients.smoothing.n} noisy passes of each example."
+        sentence = f"All clients used {clients.smoothing.n} noisy passes per example."
         return Check("same settings", OK, None, sentence)
     if clients.same_settings:
-        sentence = "All clients certified with the same samples and failure probability."
+        sentence = "All clients used the same number of samples and the same failure probability."
         return Check("same settings", OK, None, sentence)
     sentence = (
-        "Clients certified with different numbers of samples or failure probabilities: those with fewer samples "
-        "certify less of the same examples, which pulls the estimate down."
+        "Clients used different numbers of samples or failure probabilities. Fewer samples certify fewer examples, "
+        "which lowers the estimate."
     )
-    return Check("same settings", LOOK, None, sentence)
+    return Check("same settings", WARNING, None, sentence)
 
 
 def secret_seeds(clients: Clients) -> Check | None:
@@ -88,121 +96,165 @@ def secret_seeds(clients: Clients) -> Check | None:
     named = ", ".join(preview(client) for client in fixed[:_MOST_LISTED])
     named += f" and {len(fixed) - _MOST_LISTED} more" if len(fixed) > _MOST_LISTED else ""
     sentence = (
-        f"The seed of the noise was fixed at {named}: the supplier of the model could know the noise, and fit the "
-        "model to it. For a test that is fine; a site that certifies in earnest leaves --seed out."
+        f"The noise seed was fixed by hand at {named}. Whoever supplied the model could know the noise in advance and "
+        "fit the model to it. Outside tests, omit --seed."
     )
-    return Check("secret seeds", LOOK, float(len(fixed)), sentence)
+    return Check("secret seeds", WARNING, float(len(fixed)), sentence)
 
 
-def mix_reached(total_variation: float, whose: str = "the weighted clients") -> Check:
+def input_ranges(clients: Clients) -> Check | None:
+    """Whether the clients' inputs are in the same units, and in proportion to sigma; None where nothing is known."""
+    if not isinstance(clients, ReportedClients):
+        return None
+    finding = compare_input_ranges(clients.input_ranges, clients.smoothing.sigma)
+    if finding is None:
+        return None
+    grave, figure, sentence = finding
+    return Check("input range", {"ok": OK, "warning": WARNING, "unreliable": UNRELIABLE}[grave], figure, sentence)
+
+
+def class_mix_match(total_variation: float, whose: str = "the weighted clients") -> Check:
     """How far the mix that the weights reach is from the target's."""
-    verdict = OK if total_variation <= _NOTABLE else LOOK if total_variation <= _SERIOUS else DO_NOT_RELY
-    sentence = f"The class mix of {whose} differs from the target's in {total_variation:.1%} of the examples"
-    sentence += "." if verdict == OK else f": the estimate may be off by up to {total_variation:.3f} for that alone."
-    return Check("reach", verdict, total_variation, sentence)
+    verdict = OK if total_variation <= _NOTABLE else WARNING if total_variation <= _SERIOUS else UNRELIABLE
+    sentence = f"The class mix of {whose} differs from the target's by {total_variation:.1%} (total variation)"
+    sentence += "." if verdict == OK else f", which alone can bias the estimate by up to {total_variation:.3f}."
+    return Check("class-mix match", verdict, total_variation, sentence)
 
 
-def thin_classes(clients: Clients, target: Floats) -> Check:
+def examples_per_class(clients: Clients, target: Floats) -> Check:
     """Whether some class matters to the target but has few test examples."""
     totals = clients.labels
     thin = np.flatnonzero((totals > 0) & (totals < _THIN) & (target >= _NOTABLE))
     least = float(totals[(totals > 0) & (target > 0)].min(initial=totals.max()))
     if not len(thin):
-        sentence = f"Every held class that is at least {_NOTABLE:.0%} of the target has {_THIN} test examples or more."
-        return Check("thin classes", OK, least, sentence)
+        sentence = f"Every class that makes up at least {_NOTABLE:.0%} of the target has {_THIN}+ test examples."
+        return Check("examples per class", OK, least, sentence)
     named = ", ".join(f"{preview(clients.classes[index])} ({totals[index]:.0f})" for index in thin[:_MOST_LISTED])
-    sentence = f"Few test examples, all clients together, of {named}: little is known about them."
-    return Check("thin classes", LOOK, least, sentence)
+    sentence = f"Fewer than {_THIN} test examples across all clients: {named}. Little is known about these classes."
+    return Check("examples per class", WARNING, least, sentence)
 
 
-def information(effective: float, total: int) -> Check:
-    """How many examples of one sample the weighted clients are worth."""
-    sentence = f"The estimate is as informative as {effective:,.0f} examples of one sample, of {total:,}"
-    verdict = OK if effective >= _MANY else LOOK if effective >= _THIN else DO_NOT_RELY
-    if verdict == OK:
-        sentence += "."
-    elif effective < total / 2:
-        sentence += ": the clients' mixes fit this target badly. Counts per class or further clients would help."
-    else:
-        sentence += ": more examples would help."
-    return Check("information", verdict, effective, sentence)
+def effective_sample_size(effective: float, total: int) -> Check:
+    """How many examples of one sample from the target would be as informative as the weighted clients."""
+    sentence = f"Effective sample size: {effective:,.0f} of {total:,} test examples."
+    verdict = OK if effective >= _MANY else WARNING if effective >= _THIN else UNRELIABLE
+    if verdict != OK and effective < total / 2:
+        sentence += (
+            " The clients' class mixes are a poor match for this target; per-class counts or more clients would help."
+        )
+    elif verdict != OK:
+        sentence += " More test examples would help."
+    return Check("effective sample size", verdict, effective, sentence)
 
 
 def shift_allowed_for() -> Check:
     """Clients may differ, and the interval allows for it by a second sum."""
     sentence = (
-        "Sums do not tell whether each class is the same at all clients (label shift); the interval allows for clients "
-        "that differ, by a second sum."
+        "Sums cannot show whether each class is equally hard at every client (label shift). The interval allows for "
+        "clients that differ, by a second sum."
     )
     return Check("label shift", OK, None, sentence)
 
 
 def privacy_noise(words: str) -> Check:
     """Noise that was added for privacy, which the interval allows for."""
-    sentence = f"The sums hold {words}. The interval allows for it; a class within the noise counts as held by nobody."
+    sentence = (
+        f"The sums include {words}. The interval allows for it. A class below the noise counts as held by no client."
+    )
     return Check("privacy noise", OK, None, sentence)
 
 
 def consistency() -> Check:
     """The clients' counts contradict each other."""
     sentence = (
-        "No accuracies that fall with the radius, from 1 to 0, explain what the clients report: a class cannot be the "
-        "same everywhere, or some counts are wrong."
+        "The clients' counts contradict each other: no per-class accuracies explain them all. Either a class is not "
+        "equally hard everywhere, or some counts are wrong."
     )
-    return Check("consistency", DO_NOT_RELY, None, sentence)
+    return Check("consistency", UNRELIABLE, None, sentence)
 
 
-def influence(federation: ReportedClients, weights: Floats) -> Check:
+def dominance(federation: ReportedClients, weights: Floats) -> Check:
     """Whether one client decides."""
     heaviest = int(np.argmax(np.abs(weights)))
     share = float(abs(weights[heaviest]) / np.abs(weights).sum())
     client = preview(federation.clients[heaviest])
-    if federation.count <= _FEW_CLIENTS:
-        sentence = f"With so few clients each one counts: {client} carries {share:.1%} of the weight, signs aside."
-        return Check("influence", OK, share, sentence)
-    if share > _DOMINANT:
-        sentence = f"{client} alone carries {share:.0%} of the weight: look at its report."
-        return Check("influence", LOOK, share, sentence)
-    sentence = f"No client carries more than {share:.1%} of the weight, signs aside ({client})."
-    return Check("influence", OK, share, sentence)
+    sentence = f"Largest single influence: {client}, {share:.0%} of the total absolute weight"
+    if federation.count > _FEW_CLIENTS and share > _DOMINANT:
+        return Check("dominance", WARNING, share, f"{sentence}. Check its report.")
+    few = f", with only {federation.count} client{'s' if federation.count != 1 else ''}"
+    return Check("dominance", OK, share, f"{sentence}{few if federation.count <= _FEW_CLIENTS else ''}.")
 
 
 def screening(dropped: int, reduced: int, kept: int) -> Check:
     """How many clients screening left out."""
     share = dropped / (dropped + kept)
-    sentence = f"Screening left out {dropped} of {dropped + kept} clients, and {reduced} count for less"
+    sentence = f"Screening removed {dropped} of {dropped + kept} clients and down-weighted {reduced}"
     if not dropped:
         return Check("screening", OK, share, sentence + ".")
-    sentence += ": the estimate says who and why."
+    sentence += "; the estimate names them, with reasons."
     if share <= _TOO_MANY:
-        return Check("screening", LOOK, share, sentence)
-    return Check("screening", DO_NOT_RELY, share, sentence + " So many that it is not clear who is right.")
+        return Check("screening", WARNING, share, sentence)
+    return Check(
+        "screening", UNRELIABLE, share, sentence + " With so many removed, it is not clear which side is right."
+    )
 
 
-def label_shift(test: ShiftTest | None, allowed_for: bool) -> Check:
+def label_shift(test: ShiftTest | None, allowed_for: bool, suspects: Mapping[str, str] = NO_SUSPECTS) -> Check:
     """The result of the test of label shift, the assumption behind everything.
 
     Args:
         test: its result; None where only sums are known, which do not allow it.
         allowed_for: whether there is an interval, which then allows for clients that differ.
+        suspects: clients whose curves the others do not explain, and by how much.
     """
     if test is None:
-        sentence = "Sums do not tell whether each class is the same at all clients (label shift): single reports would."
-        return Check("label shift", LOOK, None, sentence)
+        sentence = "Label shift cannot be tested from sums: that needs single reports."
+        return Check("label shift", WARNING, None, sentence)
     if test.probability is None:
-        sentence = "Too few clients, or all alike: no test of whether each class is the same everywhere (label shift)."
-        return Check("label shift", LOOK, None, sentence)
-    differ = f"differ at radius {test.radius:g}"
+        sentence = "Label shift cannot be tested: too few clients, or all have the same class mix."
+        return Check("label shift", WARNING, None, sentence)
+    beyond = f"beyond chance and their class mixes at radius {test.radius:g} (p = {test.probability:.3f})"
     if not test.rejects:
-        chance = f"no more than their class mixes and chance explain (p = {test.probability:.3f})"
-        return Check("label shift", OK, test.probability, f"The {test.clients} clients {differ} {chance}.")
-    chance = f"by more than their class mixes and chance explain (p = {test.probability:.3f})"
-    sentence = f"The clients {differ} {chance}: a class is not the same everywhere"
+        return Check("label shift", OK, test.probability, f"The {test.clients} clients do not differ {beyond}.")
+    sentence = f"The clients differ {beyond}: a class is not equally hard everywhere."
+    if suspects:
+        sentence += f" {_suspected(suspects)}"
     if allowed_for:
-        sentence += ". The interval allows for clients that differ at random, but not for a target unlike any of them."
-        return Check("label shift", LOOK, test.probability, sentence)
-    sentence += ", and the estimate does not account for that."
-    return Check("label shift", DO_NOT_RELY, test.probability, sentence)
+        sentence += " The interval allows for clients that differ at random, but not for a target unlike any of them."
+        return Check("label shift", WARNING, test.probability, sentence)
+    return Check("label shift", UNRELIABLE, test.probability, f"{sentence} The estimate does not allow for that.")
+
+
+def _suspected(suspects: Mapping[str, str]) -> str:
+    """Who stands out, and what to do, in a sentence or two."""
+    named = "; ".join(f"{preview(client)} ({why})" for client, why in list(suspects.items())[:_MOST_SUSPECTS])
+    named += f"; {len(suspects) - _MOST_SUSPECTS} more" if len(suspects) > _MOST_SUSPECTS else ""
+    single = len(suspects) == 1
+    return (
+        f"Suspicious: {named}. Check {'its' if single else 'their'} data, labels and model, or remove "
+        f"{'it' if single else 'them'} from the estimate with --screen."
+    )
+
+
+def flat_curve(smoothing: Smoothing, radii: Sequence[float], curve: Floats) -> Check | None:
+    """Whether accuracy falls with the radius as it must where noise matters; None where that cannot be seen.
+
+    Noise that changes no answer is mostly noise in the wrong units: images from 0 to 255 with a sigma that was meant
+    for images from 0 to 1.
+    """
+    farthest = min(radii[-1], smoothing.largest_radius or radii[-1])
+    last = max(index for index, radius in enumerate(radii) if radius <= farthest)
+    if radii[last] - radii[0] < _FAR_ENOUGH * smoothing.sigma or not curve[0] > 0:
+        return None
+    kept = float(curve[last] / curve[0])
+    at = f"from {curve[0]:.1%} at radius {radii[0]:g} to {curve[last]:.1%} at radius {radii[last]:g}"
+    if kept < _FLAT:
+        return Check("shape of the curve", OK, kept, f"Accuracy falls {at}.")
+    sentence = (
+        f"The curve is flat: {at}. Noise of sigma {smoothing.sigma:g} hardly changes any answer. Check that sigma is "
+        "in the units of the inputs: inputs from 0 to 255 need a sigma 255 times that of inputs from 0 to 1."
+    )
+    return Check("shape of the curve", WARNING, kept, sentence)
 
 
 def enough_passes(smoothing: Smoothing, votes: int, radii: Sequence[float], left_open: Floats) -> Check:
@@ -218,20 +270,20 @@ def enough_passes(smoothing: Smoothing, votes: int, radii: Sequence[float], left
     most, passes = max(float(left_open.max(initial=0.0)), 0.0), f"{smoothing.n} passes"
     short = np.flatnonzero(left_open > _NOTABLE)
     if not len(short):
-        sentence = f"{passes} of each example are enough: more would add about {most:.1%} at most at any radius."
+        sentence = f"{passes} per example are enough: more would add at most about {most:.1%} at any radius."
         return Check("radii in reach", OK, most, sentence)
     first, worst = radii[short[0]], radii[int(np.argmax(left_open))]
     sentence = (
-        f"At {len(short)} of {len(radii)} radii, from {first:g} on, {passes} of each example are few: the estimate may "
-        f"be too low by about {most:.1%} at most (at radius {worst:g})."
+        f"{passes} per example are too few at {len(short)} of {len(radii)} radii, from {first:g} on: the estimate may "
+        f"be too low by up to about {most:.1%} (at radius {worst:g})."
     )
     typical = passes_needed(smoothing.noise, votes, radii[-1] / smoothing.sigma)
     if typical is None:
-        sentence += " Hundreds of passes would not be enough for the last of them: ask about smaller radii."
+        sentence += " Not even hundreds of passes reach the largest radius: ask for smaller radii."
     else:
         more = max(typical, 2 * smoothing.n)
-        sentence += f" More passes would show more (--n {more})."
-    return Check("radii in reach", LOOK, most, sentence)
+        sentence += f" More passes (--n {more}) would raise it."
+    return Check("radii in reach", WARNING, most, sentence)
 
 
 def certifiable_radii(clients: Clients) -> Check:
@@ -239,15 +291,24 @@ def certifiable_radii(clients: Clients) -> Check:
     least, most = clients.max_radius_range
     beyond = sum(radius > most for radius in clients.radii)
     partly = sum(least < radius <= most for radius in clients.radii)
-    sentence = f"All radii are at most {most:.3f}, the largest that these settings can certify."
+    sentence = f"These settings can certify all of the radii (up to {most:.3f})."
     if beyond:
         sentence = (
-            f"{beyond} of {len(clients.radii)} radii are above {most:.3f}, the largest that these settings can "
-            "certify: certified accuracy is 0 there by construction, more samples (n) would tell."
+            f"{beyond} of {len(clients.radii)} radii are beyond {most:.3f}, the largest that these settings can "
+            f"certify, so accuracy is 0 there by construction. {_remedy(clients.smoothing, clients.radii[-1])}"
         )
     if partly:
         sentence += (
-            f" At {partly} radii above {least:.3f} some clients drew too few samples to certify anything, "
-            "which pulls the estimate down there."
+            f" At {partly} radii beyond {least:.3f} some clients drew too few samples to certify anything, "
+            "which lowers the estimate there."
         )
-    return Check("radii in reach", LOOK if beyond or partly else OK, most, sentence)
+    return Check("radii in reach", WARNING if beyond or partly else OK, most, sentence)
+
+
+def _remedy(smoothing: Smoothing, radius: float) -> str:
+    """How to certify a radius that is out of reach, in a sentence."""
+    # Theorem 1 of Cohen et al.: sigma·Φ⁻¹(p) with p = failure probability^(1/n), where all n answers agree.
+    passes = next((n for n in _LARGER if (replace(smoothing, n=n).largest_radius or 0.0) >= radius), None)
+    if passes is None:
+        return "Use a larger sigma or smaller radii."
+    return f"Use a larger sigma or smaller radii; more samples (n = {passes:,}) would reach {radius:g} too."

@@ -125,10 +125,17 @@ def screen(federation: ReportedClients, seed: int = 0, trusted: Collection[str] 
     return Screened(part, kept, dropped, reduced, stays, factors[stays])
 
 
+def suspected(federation: ReportedClients, seed: int = 0) -> dict[str, str]:
+    """Clients that screening would leave out, and how far each is from the others."""
+    deviating = deviations(federation.label_counts, federation.certified_counts, federation.design_effects, seed)
+    odd = np.flatnonzero(deviating.fitting < _DROPPED)
+    return {federation.clients[index]: _apart(deviating, int(index)) for index in odd}
+
+
 def _apart(screened: Deviations, index: int) -> str:
     measure = "of chance" if screened.tolerance[index] < _CHANCE_ONLY else "of the clients' spread"
     times = screened.deviation[index] / screened.tolerance[index]
-    return f"its curve is {times:.1f} standard deviations {measure} from what the other clients say of its class mix"
+    return f"its curve is {times:.1f} standard deviations {measure} from what the others predict for its class mix"
 
 
 def deviations(labels: Floats, certified: Floats, design_effects: Floats | None = None, seed: int = 0) -> Deviations:

@@ -44,6 +44,7 @@ class Method:
             does not know the method.
         paper: whether it is one of the paper's.
         compared: whether comparisons of all methods include it.
+        description: what it does, in one sentence for people who compare methods.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Method:
     mix_forms: str | None = None
     paper: bool = False
     compared: bool = True
+    description: str = ""
 
     def __post_init__(self) -> None:
         for part in ("name", "title"):
@@ -82,22 +84,39 @@ _FORMS = "fedcert.estimation.mix_forms"
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("vw", "VW", f"{_PAPER}:volume_weighted", from_sums=True, paper=True),
-        Method("ap", "AP", f"{_PAPER}:approximation", paper=True),
-        Method("ga", "GA", f"{_PAPER}:grouped_approximation", paper=True),
+        Method(
+            "vw", "VW", f"{_PAPER}:volume_weighted", from_sums=True, paper=True,
+            description="Volume weighting: all test examples count the same, whatever the target's class mix.",
+        ),
+        Method(
+            "ap", "AP", f"{_PAPER}:approximation", paper=True,
+            description="Approximation: the random subset of clients, and its weights, closest to the target's mix.",
+        ),
+        Method(
+            "ga", "GA", f"{_PAPER}:grouped_approximation", paper=True,
+            description="Grouped approximation: AP after merging small clients into larger ones.",
+        ),
         Method(
             "blup", "BLUP", "fedcert.estimation.methods.blup:blup", from_sums=True, class_curves=True,
             mix_forms=f"{_FORMS}:blup_forms",
+            description="Best linear unbiased prediction: each class's accuracy is inferred from how clients with "
+            "different class mixes differ. Needs no counts per class.",
         ),
         Method(
-            "poststratified", "post-stratified", "fedcert.estimation.methods.poststratified:poststratified",
+            "poststratified", "post-stratification", "fedcert.estimation.methods.poststratified:poststratified",
             from_sums=True, allows_noise=True, class_curves=True, from_class_counts=True,
             mix_forms=f"{_FORMS}:poststratified_forms",
+            description="The accuracy of each class over all clients, weighted by the target's mix. Needs counts per "
+            "class.",
         ),
-        Method("minimax", "minimax", "fedcert.estimation.methods.minimax:minimax", from_sums=True),
+        Method(
+            "minimax", "minimax", "fedcert.estimation.methods.minimax:minimax", from_sums=True,
+            description="Client weights with the shortest interval in the worst case.",
+        ),
         Method(
             AUTO, "auto", f"{__name__}:auto", from_sums=True, allows_noise=True,
             from_class_counts=True, compared=False,
+            description="Post-stratification where clients disclose counts per class, else BLUP.",
         ),
     )
 }  # fmt: skip

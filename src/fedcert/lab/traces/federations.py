@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fedcert._schema.declare import shared_fields
 from fedcert.errors import DataProblem
 from fedcert.estimation.clients.readings import own_curve
 from fedcert.lab.populations.mixes import Mix, draw_mix, largest_set
@@ -151,7 +152,7 @@ class _Split:
         """The clients' reports of what was counted, clients x classes x outcomes."""
         header = Header(model=trace.model, smoothing=smoothing, radii=tuple(radii), classes=trace.classes)
         return fast_table(
-            header.shared, [smoothing], np.zeros(self.clients, dtype=np.int32),
+            shared_fields(header), [smoothing], np.zeros(self.clients, dtype=np.int32),
             {
                 "client": [f"client-{number:03d}" for number in range(self.clients)],
                 "request": [None], "seed": [None] * self.clients,

@@ -49,7 +49,7 @@ class Card(Record):
     agreement: str = required(Encoded(32))
     signature: str = required(Encoded(64))
 
-    def check_consistency(self) -> None:
+    def _check_consistency(self) -> None:
         """Check that the signing key vouches for the rest."""
         if not verified(self.signing, self.signature, _vouched(self.name, self.agreement)):
             raise InvalidValue("signature", "one by the card's own signing key over its name and agreement key", "")

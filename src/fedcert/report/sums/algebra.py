@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedcert._schema.declare import shared_fields
 from fedcert.errors import CannotCombine
 from fedcert.report.compatibility import check_together, common_smoothing, joint
 from fedcert.report.privacy import ALONE, AddedNoise
@@ -63,7 +64,7 @@ def merged_sums(first: Sums, second: Sums) -> Sums:
     with_examples = [sums for sums in both if sums.examples] or list(both)  # as in `sums_of`
     common = with_examples[0].smoothing
     return Sums(
-        **{**first.shared, "smoothing": common_smoothing(with_examples)},
+        **{**shared_fields(first), "smoothing": common_smoothing(with_examples)},
         request=first.request if first.request == second.request else None,
         contributors=first.contributors + second.contributors,
         label_counts=added(first.label_counts, second.label_counts),

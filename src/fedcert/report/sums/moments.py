@@ -58,14 +58,14 @@ class Moments(Record):
         ListOf(_CORRECT_MOMENTS, "rows, one per number of right answers", most=MOST_PASSES + 1)
     )
 
-    def check_consistency(self) -> None:
+    def _check_consistency(self) -> None:
         """Check that they are those of one kind of procedure."""
         kinds = [("labels_certified", "certified_squared"), ("labels_correct", "correct_correct")]
         given = [[name for name in names if getattr(self, name) is not None] for names in kinds]
         for names, some in zip(kinds, given, strict=True):
             if some and len(some) < len(names):
                 missing = next(name for name in names if name not in some)
-                raise InvalidValue(missing, self.field_types()[missing].expected, InvalidValue.MISSING)
+                raise InvalidValue(missing, type(self).field_types()[missing].expected, InvalidValue.MISSING)
         if all(given) or not any(given):
             actual = InvalidValue.MISSING if not any(given) else self.labels_correct
             raise InvalidValue("labels_certified", "moments of CERTIFY's counts or of right answers, not both", actual)

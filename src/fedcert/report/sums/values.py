@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fedcert._files.saved import SavedRecord
 from fedcert._schema.declare import defaulting, implied, optional, required
 from fedcert._schema.field_types import Enumerated, Flag, ListOf, ModelName, Number, Text, Timestamp, Whole
 from fedcert._schema.record import Nested, Record
+from fedcert._schema.summary import Summary
 from fedcert.errors import InvalidValue
 from fedcert.report import fields
 from fedcert.report.privacy import SIZE_RELEASES, AddedNoise
 from fedcert.report.report import SHARED, Report
 from fedcert.report.smoothing import Smoothing
+from fedcert.report.summary import summary_of_sums
 from fedcert.report.sums.moments import Moments
 from fedcert.report.table.columns import Table
 
@@ -42,10 +45,10 @@ class ClassTotals(Record):
     correct_counts: tuple[tuple[int, ...], ...] | None = implied(fields.CORRECT_CLASS_ROWS)
     moments: Moments | None = optional(Nested(Moments))
 
-    def check_consistency(self) -> None:
+    def _check_consistency(self) -> None:
         """Check that each class's counts go with its examples."""
         if self.certified_counts is None and self.correct_counts is None:
-            expected = self.field_types()["certified_counts"].expected
+            expected = type(self).field_types()["certified_counts"].expected
             raise InvalidValue("certified_counts", expected, InvalidValue.MISSING)
         if self.certified_counts is not None and self.correct_counts is not None:
             raise InvalidValue("correct_counts", "left out where there are certified_counts", self.correct_counts)
@@ -78,8 +81,8 @@ class ClusterCovariance(Record):
     freedom: float = required(Number(above=0))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sums(Record):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Sums(SavedRecord):
     """Totals over contributors. Two of them merge into one; a report folds into one.
 
     Attributes:
@@ -141,7 +144,7 @@ class Sums(Record):
     software: str | None = optional(Text())
     created: str | None = optional(Timestamp())
 
-    def check_consistency(self) -> None:
+    def _check_consistency(self) -> None:
         """Check that all parts speak of the same classes and entries, and that counts fit their totals."""
         classes, radii = ("classes", self.classes), ("radii", self.radii)
         fields.check_same_length("label_counts", self.label_counts, *classes)
@@ -169,7 +172,7 @@ class Sums(Record):
         """Check that the counts are the procedure's, and go with the labels."""
         needed, other = ("certified_counts", "correct_counts")[:: -1 if self.smoothing.is_population else 1]
         if getattr(self, needed) is None:
-            raise InvalidValue(needed, self.field_types()[needed].expected, InvalidValue.MISSING)
+            raise InvalidValue(needed, type(self).field_types()[needed].expected, InvalidValue.MISSING)
         if getattr(self, other) is not None:
             why = f"left out (null) with the {self.smoothing.procedure} procedure"
             raise InvalidValue(other, why, getattr(self, other))
@@ -192,7 +195,7 @@ class Sums(Record):
     def _check_classes(self, part: ClassTotals) -> None:
         name = "correct_counts" if self.smoothing.is_population else "certified_counts"
         if getattr(part, name) is None:
-            raise InvalidValue(f"by_class.{name}", part.field_types()[name].expected, InvalidValue.MISSING)
+            raise InvalidValue(f"by_class.{name}", type(part).field_types()[name].expected, InvalidValue.MISSING)
         classes = ("classes", self.classes)
         fields.check_same_length("by_class.label_counts", part.label_counts, *classes)
         columns = (name, self.procedure_counts) if self.smoothing.is_population else ("radii", self.radii)
@@ -219,12 +222,15 @@ class Sums(Record):
         """Check that moments are of what the procedure counts."""
         name = "labels_correct" if self.smoothing.is_population else "labels_certified"
         if getattr(moments, name) is None:
-            raise InvalidValue(f"{field}.{name}", moments.field_types()[name].expected, InvalidValue.MISSING)
+            raise InvalidValue(f"{field}.{name}", type(moments).field_types()[name].expected, InvalidValue.MISSING)
 
     @property
     def procedure_counts(self) -> tuple[int, ...]:
         """What was counted: certified examples at each radius, or examples by right answers among n."""
         return self.certified_counts or self.correct_counts or ()
+
+    def _summary(self) -> Summary:
+        return summary_of_sums(self)
 
     @property
     def examples(self) -> int:

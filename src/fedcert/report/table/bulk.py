@@ -15,12 +15,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedcert._schema.declare import shared_fields
 from fedcert._schema.field_types import LARGEST_COUNT, FieldType, Implied
 from fedcert.errors import InvalidValue
 from fedcert.report.fields import RADIUS_SLACK
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
-from fedcert.report.table.columns import Counts, Table, common_request, smallest, sum_of_seeds, with_fixed_seeds
+from fedcert.report.table.columns import (
+    Counts,
+    Table,
+    by_input_range,
+    common_request,
+    smallest,
+    sum_of_seeds,
+    with_fixed_seeds,
+)
 from fedcert.report.table.layout import columns_of
 
 COLUMNS = columns_of(Report)
@@ -143,6 +152,7 @@ def fast_table(
         has_class_counts=np.full(len(counts.labels), counts.class_rows is not None),
         class_rows=smallest(no_rows if counts.class_rows is None else counts.class_rows),
         fixed_seeds=with_fixed_seeds(notes["client"], notes["seed"]),
+        input_ranges=by_input_range(zip(notes["client"], notes["input_range"], strict=True)),
         seed_sum=sum_of_seeds(notes["client"], notes["seed"]) if smoothings[0].is_population else 0,
     )
 
@@ -199,7 +209,7 @@ def _in_bulk(chunk: Sequence[tuple[str, Any]]) -> Table:
     counts = _count_columns(
         values, procedure_fields(report.smoothing), len(report.classes), len(report.procedure_counts)
     )
-    return fast_table(report.shared, [report.smoothing], np.zeros(len(chunk), dtype=np.int32), notes, counts)
+    return fast_table(shared_fields(report), [report.smoothing], np.zeros(len(chunk), dtype=np.int32), notes, counts)
 
 
 def _share_header(documents: Sequence[Any]) -> bool:

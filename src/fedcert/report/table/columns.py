@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fedcert._schema.declare import shared_fields
 from fedcert.errors import CannotCombine
 from fedcert.report.compatibility import check_compatible, check_once, check_together, joint
 from fedcert.report.fields import FIXED_SEED
+from fedcert.report.input_range import InputRange
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
 from fedcert.report.sums.groups import effects_or_ones, group_bound
@@ -30,6 +32,7 @@ class Table:
         header: the fields that all of them share, with the settings of one of them.
         request: digest of the request that all of them answer; None where they do not say, or not the same.
         fixed_seeds: the clients whose reports say that their seed was fixed.
+        input_ranges: the coarse ranges of inputs that reports state, each with the clients that state it.
         seed_sum: of hashes of what the reports say of their seeds, mod 2^128: random, as seeds are secret, and the same
             however the reports are grouped.
         smoothings: the settings that occur; they differ in n0, n and the failure probability only.
@@ -55,6 +58,7 @@ class Table:
     design_effects: npt.NDArray[np.float64] | None = None
     largest_groups: Counts | None = None
     fixed_seeds: tuple[str, ...] = ()
+    input_ranges: Mapping[InputRange, tuple[str, ...]] = field(default_factory=dict)
     seed_sum: int = 0
 
     def __len__(self) -> int:
@@ -81,11 +85,6 @@ class Table:
         return joint(self.smoothings)
 
     @property
-    def shared(self) -> Mapping[str, Any]:
-        """See `compatibility.Combinable`."""
-        return self.header
-
-    @property
     def client(self) -> str:
         """Whose reports these are, for messages."""
         first = self.clients[0]
@@ -107,7 +106,7 @@ class Table:
         effects = [effects_or_ones(report.design_effect, report.largest_group, len(report.radii)) for report in reports]
         groups = [group_bound(report.examples, report.design_effect, report.largest_group) for report in reports]
         return cls(
-            header=first.shared,
+            header=shared_fields(first),
             request=common_request(report.request for report in reports),
             smoothings=tuple(position),
             settings=np.array([position[report.smoothing] for report in reports], dtype=np.int32),
@@ -119,6 +118,7 @@ class Table:
             design_effects=np.array(effects) if grouped else None,
             largest_groups=np.array(groups, dtype=np.int64) if grouped else None,
             fixed_seeds=with_fixed_seeds((report.client for report in reports), (report.seed for report in reports)),
+            input_ranges=by_input_range((report.client, report.input_range) for report in reports),
             seed_sum=sum_of_seeds((report.client for report in reports), (report.seed for report in reports)),
         )
 
@@ -155,6 +155,9 @@ class Table:
             design_effects=np.concatenate([table.effects() for table in tables]) if grouped else None,
             largest_groups=np.concatenate([table.groups() for table in tables]) if grouped else None,
             fixed_seeds=tuple(client for table in tables for client in table.fixed_seeds),
+            input_ranges=by_input_range(
+                (client, bounds) for table in tables for bounds, names in table.input_ranges.items() for client in names
+            ),
             seed_sum=sum(table.seed_sum for table in tables) % _SEED_SUMS,
         )
 
@@ -181,6 +184,15 @@ def common_request(requests: Iterable[str | None]) -> str | None:
 def with_fixed_seeds(clients: Iterable[str], seeds: Iterable[str | None]) -> tuple[str, ...]:
     """The clients whose seed was fixed."""
     return tuple(client for client, seed in zip(clients, seeds, strict=True) if seed == FIXED_SEED)
+
+
+def by_input_range(stated: Iterable[tuple[str, InputRange | None]]) -> dict[InputRange, tuple[str, ...]]:
+    """The ranges of inputs that clients state, each with these clients."""
+    clients: dict[InputRange, list[str]] = {}
+    for client, bounds in stated:
+        if bounds is not None:
+            clients.setdefault((bounds[0], bounds[1]), []).append(client)
+    return {bounds: tuple(names) for bounds, names in clients.items()}
 
 
 def sum_of_seeds(clients: Iterable[str], seeds: Iterable[str | None]) -> int:

@@ -24,7 +24,7 @@ _ARROW_NAMES |= dict.fromkeys(_TEXTS, "string")
 """The Arrow type of single values, by the name of the function of `pyarrow` that gives it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TableRow(Record):
     """A record that is also a row of tables: each of its fields says where it stands in one.
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from fedcert._files.atomic import whole_file
 from fedcert._files.documents import parse
 from fedcert._files.paths import check_readable, display_path
-from fedcert._schema.declare import TablePlace
+from fedcert._schema.declare import TablePlace, shared_fields
 from fedcert.errors import CannotCombine, FedcertError, FedcertWarning, FileProblem, InvalidValue, preview, require
 from fedcert.report.compatibility import SETTINGS_PER_CLIENT, check_compatible, check_once
 from fedcert.report.report import Report
@@ -137,7 +137,7 @@ def write_parquet(path: Path, reports: Iterable[Report]) -> int:
     first = next(rows, None)
     if first is None:
         raise CannotCombine("there are no reports to combine; give at least one")
-    header = Header(**first.shared)
+    header = Header(**shared_fields(first))
     schema = arrow_schema(arrow).with_metadata({_KEY: json.dumps(header.to_json())})
     clients: list[str] = []
     with whole_file(path) as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
@@ -243,7 +243,7 @@ class RowBatch:
         if any(self._has(name) for name in (*ROW_BY_ROW, EXTRA_COLUMN)):
             raise NotPlain
         notes = validated_notes({column.name: self._values(column.name, column.default) for column in NOTES})
-        return fast_table(self.header.shared, *self._settings(), notes, self._counts())
+        return fast_table(shared_fields(self.header), *self._settings(), notes, self._counts())
 
     def _has(self, name: str) -> bool:
         """Whether a column is there and not all null."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from fedcert._arrays import Floats
 from fedcert.errors import CallError
 from fedcert.estimation.clients import ReportedClients
 from fedcert.estimation.compare import check_comparable
@@ -12,9 +15,12 @@ from fedcert.estimation.method_comparison import compare_methods, forms_for_page
 from fedcert.estimation.mix_arrays import MixForms
 from fedcert.estimation.prepared import PreparedClients
 from fedcert.estimation.result import Estimate
+from fedcert.show.sentences import headline
 
 _MOST_CLIENTS = 20_000
 """Clients that a page lists: a megabyte of names and numbers."""
+_MOST_OWN = 50_000
+"""Accuracies of single clients on a page, 130 KB; where there are more, those at one radius are kept."""
 
 
 @dataclass(frozen=True)
@@ -26,23 +32,37 @@ class Contributors:
         sizes: examples of each.
         has_class_counts: which of them disclose counts per class.
         count: how many there are.
+        own_radii: indices of the radii at which each one's own certified accuracy is known.
+        own_accuracy: that, in thousandths, clients x these radii.
     """
 
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     has_class_counts: tuple[bool, ...]
     count: int
+    own_radii: tuple[int, ...]
+    own_accuracy: Floats
 
     @classmethod
-    def of(cls, federation: ReportedClients) -> Contributors:
-        """The clients of a federation, largest first."""
+    def of(cls, federation: ReportedClients, radius: int) -> Contributors:
+        """The clients of a federation, largest first.
+
+        Args:
+            federation: the clients.
+            radius: index of the radius at which accuracies are kept where there are too many for all radii.
+        """
         sizes, names = federation.sizes, federation.clients
         largest = sorted(range(federation.count), key=lambda row: (-sizes[row], names[row]))[:_MOST_CLIENTS]
+        every = len(largest) * len(federation.radii) <= _MOST_OWN
+        radii = tuple(range(len(federation.radii))) if every else (radius,)
+        own = federation.certified_accuracy[np.ix_(largest, radii)]
         return cls(
             tuple(names[row] for row in largest),
             tuple(round(float(sizes[row])) for row in largest),
             tuple(bool(federation.has_class_counts[row]) for row in largest),
             federation.count,
+            radii,
+            np.rint(1000 * np.clip(own, 0.0, 1.0)) + 0.0,
         )
 
 
@@ -89,7 +109,8 @@ class Contents:
         comparison = compare_methods(prepared, estimate)
         evaluators, no_evaluator = forms_for_page(prepared)
         clients = prepared.clients
-        contributors = Contributors.of(clients) if isinstance(clients, ReportedClients) else None
+        radius = headline(estimate)
+        contributors = Contributors.of(clients, radius) if isinstance(clients, ReportedClients) else None
         labels = tuple(int(count) for count in clients.labels.tolist())
         return cls(comparison.estimates, comparison.failed, contributors, evaluators, no_evaluator, labels)
 

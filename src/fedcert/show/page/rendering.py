@@ -14,28 +14,51 @@ from typing import Any
 
 import numpy as np
 
+from fedcert.errors import CallError
 from fedcert.estimation.diagnostics.checks import consistency
-from fedcert.estimation.result import CURVES, Estimate
+from fedcert.estimation.methods.registry import METHODS
+from fedcert.estimation.result import Estimate, upgraded
+from fedcert.estimation.result_parts import CURVES
 from fedcert.estimation.weights import heaviest
 from fedcert.report import write_whole
+from fedcert.report.classifier import classifier_sentence
 from fedcert.report.provenance import SOFTWARE
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.packing import as_script, packed, packed_evaluator
-from fedcert.show.sentences import at_radius, class_intervals, default_radius, relied_on, verdict
+from fedcert.show.page.wording import (
+    TITLES,
+    answer_at,
+    banner,
+    heading_of,
+    lasting,
+    margin,
+    mix_in_words,
+    target_name,
+)
+from fedcert.show.sentences import class_intervals, headline
 
 SUFFIXES = (".html", ".htm")
 _SCRIPTS = (
     "numbers.js", "minimax_solver.js", "bracket.js", "cells.js", "tilted_bound.js", "ranges.js", "least_favourable.js",
-    "noisy_sums.js", "design_weights.js", "mix_evaluator.js", "vote.js", "unpacking.js", "elements.js", "chart.js",
-    "mix.js", "tables.js", "certificates.js", "card.js", "page.js",
+    "noisy_sums.js", "design_weights.js", "mix_evaluator.js", "vote.js", "unpacking.js", "elements.js", "words.js",
+    "chart.js", "mix.js", "tables.js", "certificates.js", "card.js", "page.js",
 )  # fmt: skip
 _MOST_WEIGHTS = 20_000
 """As many as clients are listed."""
 _MOST_EXCLUDED = 1_000
 """Clients that are named with the reason why they are left out, which may be long."""
+_ROUNDING = 1e-9
+"""A radius this little above one of the estimate is that one."""
 
 
-def rendered(contents: Contents, title: str | None = None) -> str:
+def rendered(
+    contents: Contents,
+    title: str | None = None,
+    *,
+    unit: str | None = None,
+    context: str | None = None,
+    radius: float | None = None,
+) -> str:
     """The page.
 
     Guarantee: it works from a file, without a network: its policy forbids everything but its own script and style.
@@ -44,33 +67,72 @@ def rendered(contents: Contents, title: str | None = None) -> str:
     Args:
         contents: the values that it shows.
         title: its heading; names the target where None.
+        unit: the unit of radii in words, such as "in pixel values from 0 to 1".
+        context: a line about what the radii mean to the reader.
+        radius: that it begins with, or the next larger one of the estimate; about a quarter of the way where None.
+
+    Raises:
+        CallError: the radius is beyond those of the estimate.
     """
     main = contents.estimates[0]
     script = "".join(_part(f"script/{name}") for name in _SCRIPTS)
     script = f"(() => {{\n'use strict';\n{script}\n}})();"
     style = _part("style.css")
-    heading = title or f"Certified accuracy of the target “{main.target.name}”"
+    heading = title or heading_of(main.target, main.classes)
+    index = _radius_index(main, radius)
+    number, interval, rest = answer_at(main, index, unit)
+    verdict = banner(main.checks)
     values = {
         "policy": f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'",
         "title": html.escape(heading),
-        "sentence": html.escape(at_radius(main, default_radius(main))),
-        "verdict": html.escape(verdict(main)[1]),
+        "verdict": html.escape(verdict.verdict),
+        "verdict_title": html.escape(verdict.title),
+        "verdict_words": html.escape(verdict.words + verdict.more),
+        "number": html.escape(number),
+        "interval": html.escape(interval),
+        "rest": html.escape(rest),
+        "margin": html.escape(margin(main, index)),
+        "promise": html.escape(classifier_sentence(main.smoothing, _votes(main))),
+        "context": html.escape(context or ""),
+        "mix": html.escape(f"Class mix of the target: {mix_in_words(main.target, main.classes)}."),
         "software": html.escape(SOFTWARE),
         "style": style,
         "script": script,
-        "data": as_script(_data(contents, heading)),
+        "data": as_script(_data(contents, heading, index) | {"unit": unit or None, "context": context or None}),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], _part("template.html"))
 
 
-def write_page(contents: Contents, path: Path, title: str | None = None) -> None:
-    """Write a page, whole or not at all.
+def write_page(
+    contents: Contents,
+    path: Path,
+    title: str | None = None,
+    *,
+    unit: str | None = None,
+    context: str | None = None,
+    radius: float | None = None,
+) -> None:
+    """Write a page, whole or not at all. Arguments are those of `rendered`.
 
     Raises:
+        CallError: the radius is beyond those of the estimate.
         FileProblem: it cannot be written.
     """
-    write_whole(path, rendered(contents, title))
+    write_whole(path, rendered(contents, title, unit=unit, context=context, radius=radius))
+
+
+def _radius_index(estimate: Estimate, radius: float | None) -> int:
+    if radius is None:
+        return headline(estimate)
+    for index, point in enumerate(estimate.radii):
+        if point >= radius - _ROUNDING:
+            return index
+    raise CallError(f"radius must be at most {estimate.radii[-1]:g}, the largest of the estimate, but is {radius:g}")
+
+
+def _votes(estimate: Estimate) -> int | None:
+    return estimate.votes or estimate.smoothing.votes
 
 
 def _part(name: str) -> str:
@@ -81,7 +143,7 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _data(contents: Contents, heading: str) -> dict[str, Any]:
+def _data(contents: Contents, heading: str, radius: int) -> dict[str, Any]:
     main, known = contents.estimates[0], contents.contributors
     return {
         "title": heading,
@@ -90,19 +152,23 @@ def _data(contents: Contents, heading: str) -> dict[str, Any]:
         "model": main.model,
         "smoothing": main.smoothing.to_json(),
         "largest_radius": main.largest_radius,
-        "votes": main.votes or main.smoothing.votes,
+        "votes": _votes(main),
         "clients": main.clients,
         "examples": main.examples,
         "labels": contents.labels,
         "estimates": [_estimate(estimate) for estimate in contents.estimates],
-        "verdict": verdict(main)[0],
-        "verdict_words": verdict(main)[1],
-        "contradicted": relied_on([consistency()])[1],
-        "radius": default_radius(main),
+        "target_name": target_name(main.target),
+        "titles": TITLES,
+        "verdict": vars(banner(main.checks)),
+        "lasting": vars(lasting(main.checks)),
+        "contradicted": consistency().sentence,
+        "promise": classifier_sentence(main.smoothing, _votes(main)),
+        "methods": _methods(contents),
+        "radius": radius,
         "by_class": _by_class(main),
         "class_words": class_intervals(main),
         "failed": dict(contents.failed),
-        "contributors": None if known is None else vars(known),
+        "contributors": None if known is None else vars(known) | {"own_accuracy": packed(known.own_accuracy)},
         "weights": _weights(main),
         "excluded": dict(islice(main.excluded.items(), _MOST_EXCLUDED)),
         "excluded_count": len(main.excluded),
@@ -113,8 +179,17 @@ def _data(contents: Contents, heading: str) -> dict[str, Any]:
     }
 
 
+def _methods(contents: Contents) -> dict[str, dict[str, str]]:
+    """Titles and descriptions of the methods that the page names."""
+    names = {*contents.failed, *contents.evaluators}
+    for estimate in contents.estimates:
+        names |= {estimate.method, estimate.used_method}
+    known = {name: METHODS[name] for name in sorted(names) if name in METHODS}
+    return {name: {"title": method.title, "description": method.description} for name, method in known.items()}
+
+
 def _estimate(estimate: Estimate) -> dict[str, Any]:
-    full = estimate.upgraded().to_json()
+    full = upgraded(estimate).to_json()
     kept = (
         "method", "certified_accuracy", "lower", "upper", "confidence", "interval", "guarantee", "mismatch",
         "effective_examples", "weights_note", "checks", "settings", "software", "created", "chosen", "screened",

@@ -1,6 +1,6 @@
 // Certified accuracy against radius. Drawn at the width that it has, so that its text keeps its size.
 
-function chart(place, { radii, series, band, before, cap, cursor, label, picked, norm }) {
+function chart(place, { radii, series, band, before, cap, cursor, label, picked, norm, unit }) {
   const width = Math.max(place.clientWidth || 640, 280), height = Math.round(clip(0.56 * width, 220, 430));
   const left = 44, right = 12, top = 10, bottom = 40;
   const first = radii[0], last = radii.length > 1 ? radii[radii.length - 1] : Math.max(2 * radii[0], 1);
@@ -25,7 +25,7 @@ function chart(place, { radii, series, band, before, cap, cursor, label, picked,
   }
   svg.append(
     drawn("line", { class: "axis", x1: left, x2: width - right, y1: y(0), y2: y(0) }),
-    drawn("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, `${norm.toUpperCase()} radius`),
+    drawn("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, `${norm.toUpperCase()} radius${unit && width > 500 ? ` (${unit})` : ""}`),
   );
   const path = (values) => values.map((value, i) => `${i ? "L" : "M"}${x(radii[i]).toFixed(2)} ${y(value).toFixed(2)}`).join("");
   if (band) {

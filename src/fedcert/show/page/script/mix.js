@@ -14,7 +14,7 @@ function mixPanel(place, { classes, presets, evaluators, method, note, asked, ch
   const list = element("div", { id: "shares" });
   const more = element("button", { type: "button", onclick: () => { state.all = !state.all; listed(); } });
   const command = element("code", {});
-  const exact = element("textarea", { id: "mix-json", readonly: true, rows: 4, "aria-label": "This mix as JSON" });
+  const exact = element("textarea", { id: "mix-json", readonly: true, rows: 2, "aria-label": "This mix as JSON" });
 
   function set(mix, preset) {
     state.mix = mix;
@@ -44,7 +44,7 @@ function mixPanel(place, { classes, presets, evaluators, method, note, asked, ch
     if (!given) return;
     try {
       set(mixIn(await given.text(), classes), null);
-      status.textContent = `The mix of ${given.name} is shown.`;
+      status.textContent = `Now showing the mix in ${given.name}.`;
     } catch (error) {
       problem.textContent = `${given.name}: ${error.message}`;
     }
@@ -72,7 +72,7 @@ function mixPanel(place, { classes, presets, evaluators, method, note, asked, ch
     replaced(list);
     if (query && hits.length > 1 && hits.length < classes.length) list.append(row(`all ${hits.length} together`, hits, "all"));
     for (const j of seen) list.append(row(classes[j], [j], "one"));
-    if (!hits.length) list.append(element("p", { class: "soft" }, "No class has such a name."));
+    if (!hits.length) list.append(element("p", { class: "soft" }, "No class matches."));
     more.hidden = hits.length <= SHOWN_AT_FIRST;
     more.textContent = state.all ? "Show fewer" : `Show all ${hits.length}`;
     shown();
@@ -99,17 +99,17 @@ function mixPanel(place, { classes, presets, evaluators, method, note, asked, ch
   const names = Object.keys(evaluators);
   const choice = names.length < 2 ? null : element("p", {}, element("label", { for: "mix-method" }, "Method "), element("select", {
     id: "mix-method", onchange: (event) => { state.method = event.target.value; shown(); changed(state); } },
-    ...names.map((name) => element("option", { value: name, selected: name === method }, name))));
+    ...names.map((name) => element("option", { value: name, selected: name === method }, titleOf(name)))));
   place.append(buttons, problem, status, ...[search, list, more, choice].filter(Boolean),
     element("details", {}, element("summary", {}, "The same from the command line"), element("p", {}, command),
-      element("p", {}, "The mix to the last digit, for a file such as mix.json:"), exact));
+      element("p", {}, "The exact mix, to save as mix.json:"), exact));
   listed();
   return state;
 }
 
 function mixIn(text, classes) {
   let given;
-  try { given = JSON.parse(text); } catch { throw new Error("it is no JSON; expected an object from class name to weight"); }
+  try { given = JSON.parse(text); } catch { throw new Error("not valid JSON; expected an object from class name to weight"); }
   if (given === null || typeof given !== "object" || Array.isArray(given)) throw new Error("expected an object from class name to weight");
   const mix = new Float64Array(classes.length);
   for (const [name, weight] of Object.entries(given)) {

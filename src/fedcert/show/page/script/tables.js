@@ -1,20 +1,36 @@
 // Tables and lists. Long ones are shown in parts, so that ten thousand rows open as fast as ten.
 
-const ROWS_AT_ONCE = 50;
+const ROWS_AT_ONCE = 50, LONGEST_LINE = 40;
 
 function exactly(value, digits = 1) {
   return element("data", { value: value === null ? "" : String(value) }, percent(value, digits));
 }
 
 function table(caption, heads, rows) {
-  return element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, element("table", {},
+  return scrolling(caption, heads, element("tbody", {}, ...rows.map(rowOf)), "scroll");
+}
+
+function scrolling(caption, heads, body, look) {
+  // A table that shows where it goes on: shadows at its sides, and a line of text, while columns are out of sight.
+  const place = element("div", { class: look, tabindex: 0, role: "region", "aria-label": caption }, element("table", {},
     element("caption", { class: "out" }, caption),
-    element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)))),
-    element("tbody", {}, ...rows.map(rowOf))));
+    element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col", class: head === "" ? "bar-cell" : head === "why" ? "words" : null }, ...(head === "" ? [] : linked(head)))))), body));
+  const box = element("div", { class: "scroll-box" }, place), hint = element("p", { class: "hint" }, "Scroll the table sideways for more columns →");
+  const looked = () => {
+    const hidden = place.scrollWidth - place.clientWidth;
+    box.classList.toggle("more-left", hidden > 1 && place.scrollLeft > 1);
+    box.classList.toggle("more-right", hidden > 1 && place.scrollLeft < hidden - 1);
+    box.classList.toggle("more-below", place.scrollTop < place.scrollHeight - place.clientHeight - 1);
+    hint.hidden = hidden <= 1;
+  };
+  hint.hidden = true;
+  place.addEventListener("scroll", looked, { passive: true });
+  new ResizeObserver(looked).observe(place);
+  return element("div", {}, box, hint);
 }
 
 function rowOf(cells) {
-  return element("tr", {}, ...cells.map((cell, i) => (i ? element("td", {}, cell) : element("th", { scope: "row" }, cell))));
+  return element("tr", {}, ...cells.map((cell, i) => (i ? element("td", { class: cell instanceof SVGElement ? "bar-cell" : cell.length > LONGEST_LINE ? "words" : null }, cell) : element("th", { scope: "row" }, cell))));
 }
 
 function longTable(caption, heads, count, rowAt, textAt) {
@@ -37,17 +53,26 @@ function longTable(caption, heads, count, rowAt, textAt) {
   }
   const field = count <= ROWS_AT_ONCE ? null : element("input", { type: "search", class: "search", placeholder: "Find", "aria-label": `Find in: ${caption}`, oninput: () => searched(field.value) });
   searched("");
-  return [field, element("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": caption }, element("table", {},
-    element("caption", { class: "out" }, caption),
-    element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)))), body)), more].filter(Boolean);
+  return [field, scrolling(caption, heads, body, "scroll tall"), more].filter(Boolean);
 }
 
-function checkList(checks) {
-  const looks = { ok: ["ok", "OK"], look: ["looked", "Look"] };
-  return element("ul", { class: "checks" }, ...checks.map((check) => {
-    const [look, word] = Object.hasOwn(looks, check.verdict) ? looks[check.verdict] : ["refused", "Do not rely"];
-    return element("li", {}, element("b", { class: look }, `${word}: `, check.name), element("span", {}, check.sentence));
-  }));
+function checkList(checks, titles) {
+  // Those that failed in full, the gravest first; those that passed folded.
+  const failing = [UNRELIABLE, WARNING].flatMap((verdict) => checks.filter((check) => check.verdict === verdict));
+  const passed = checks.filter((check) => check.verdict === OK);
+  const list = (some) => element("ul", { class: "checks" }, ...some.map((check) => element("li", { "data-verdict": check.verdict },
+    element("b", {}, check.verdict === OK ? "" : `${titles[check.verdict]}: `, check.name), element("span", {}, ...linked(check.sentence)))));
+  return [failing.length ? list(failing) : null, passed.length ? element("details", { id: "passed" },
+    element("summary", {}, `${passed.length} check${passed.length > 1 ? "s" : ""} passed`), list(passed)) : null].filter(Boolean);
+}
+
+function redrawn(place, build) {
+  // New contents of a place, with what was searched for in it before.
+  const query = place.querySelector("input[type=search]")?.value, focused = place.contains(document.activeElement) ? document.activeElement.id : "";
+  replaced(place, place.querySelector("h2, summary"), ...build());
+  const field = place.querySelector("input[type=search]");
+  if (field && query) { field.value = query; field.dispatchEvent(new Event("input")); }
+  if (focused) byId(focused)?.focus();
 }
 
 function definitions(entries) {

@@ -1,0 +1,144 @@
+"""Inputs checked before anything is certified: their shape, and their range beside sigma."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fedcert._arrays import Images
+from fedcert.errors import DataProblem
+from fedcert.report.input_range import ROUNDING, InputRange, worded
+
+_FEWEST_SIGMAS, _MOST_SIGMAS = 0.5, 100.0
+"""Ordinary extents of inputs, in sigmas: pixels from 0 to 1 with sigma from 0.01 to 2."""
+_NOT_UNIT = 10.0
+"""Pixels above it are neither from 0 to 1 nor standardised: most likely they are from 0 to 255."""
+_NOT_UNIT_SIGMAS = 25.0
+"""With such pixels, a sigma below a 25th of their extent (10 of 255) is one for pixels from 0 to 1."""
+_TINY_SHARE = 0.05
+"""Of the stated range, what images fill at least: those divided by 255 where 0 to 255 is stated fill 0.4%."""
+
+
+@dataclass
+class RangeSeen:
+    """The range of the inputs that have been read.
+
+    Attributes:
+        low: the least value.
+        high: the largest.
+    """
+
+    low: float = math.inf
+    high: float = -math.inf
+
+    def add(self, images: Images) -> None:
+        """Take some more inputs into account."""
+        if images.size:
+            self.low, self.high = min(self.low, float(images.min())), max(self.high, float(images.max()))
+
+    @property
+    def bounds(self) -> InputRange | None:
+        """The least and the largest value; None where nothing was read."""
+        return None if self.low > self.high else (self.low, self.high)
+
+
+def check_shape(shape: tuple[int, ...], expected: Sequence[int] | None) -> None:
+    """Check the shape of one example.
+
+    Raises:
+        DataProblem: the request states another.
+    """
+    if expected is None or shape == tuple(expected):
+        return
+    remedy = "give data of the stated shape, or ask the coordinator which shape the model takes"
+    if sorted(shape) == sorted(expected) and len(shape) == 3:
+        order = ", ".join(str(1 + axis) for axis in _axes(shape, expected))
+        remedy = f"reorder the axes: np.transpose(x, (0, {order}))"
+    raise DataProblem(
+        f"the request states inputs of shape {_sizes(expected)}, but each example of x has shape {_sizes(shape)}; "
+        f"{remedy}"
+    )
+
+
+def _axes(shape: Sequence[int], expected: Sequence[int]) -> list[int]:
+    """Which axis of a shape comes where in the expected one."""
+    left = list(range(len(shape)))
+    order = []
+    for size in expected:
+        axis = next(axis for axis in left if shape[axis] == size)
+        left.remove(axis)
+        order.append(axis)
+    return order
+
+
+def _sizes(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))
+
+
+def check_range(
+    bounds: InputRange | None,
+    expected: InputRange | None,
+    sigma: float,
+    shape: tuple[int, ...],
+    warn: Callable[[str], None],
+) -> None:
+    """Check the inputs' range before anything is certified.
+
+    Where none is stated, a range that is out of the ordinary is warned of, and pixels that are most likely from 0 to
+    255, with a sigma for pixels from 0 to 1, are refused.
+
+    Args:
+        bounds: of the inputs.
+        expected: as the request, or the site itself, states it; None where neither does.
+        sigma: of the noise.
+        shape: of one example.
+        warn: takes a sentence about what looks like a mistake.
+
+    Raises:
+        DataProblem: the inputs are outside the stated range, or look like pixels from 0 to 255.
+    """
+    if bounds is None:
+        return
+    if expected is not None:
+        _check_stated(bounds, expected, shape)
+        return
+    low, high = bounds
+    extent, table = high - low, len(shape) == 1
+    actual = f"the inputs range from {worded(bounds)} and sigma is {sigma:g}"
+    if not table and high > _NOT_UNIT and sigma * _NOT_UNIT_SIGMAS < extent:
+        raise DataProblem(
+            f"{actual}, but sigma is in the units of the inputs, and this one suits pixels from 0 to 1; divide x by "
+            f"{255 if high <= 255 * (1 + ROUNDING) else f'{high:.3g}'}, or, where the model takes inputs like these, "
+            f"state their range: --input-range {low:.3g},{high:.3g}"
+        )
+    odd = not table and (low < -ROUNDING or high > 1 + ROUNDING)
+    if odd or not extent / _MOST_SIGMAS <= sigma <= max(extent, 1e-9) / _FEWEST_SIGMAS:
+        # A forgotten normalisation shows in the accuracy without noise; one outside the model changes the units.
+        remedy = (
+            "scale the columns beforehand, so that one sigma suits all of them"
+            if table
+            else "pixels are best given from 0 to 1, with the normalisation as the model's first layer"
+        )
+        units = "sigma and the radii are in the units of the inputs"
+        stated = "a stated range (--input-range) is checked instead"
+        warn(f"{actual}; {units}; {remedy}; {stated}")
+
+
+def _check_stated(bounds: InputRange, expected: InputRange, shape: tuple[int, ...]) -> None:
+    slack = ROUNDING * (expected[1] - expected[0])
+    outside = bounds[0] < expected[0] - slack or bounds[1] > expected[1] + slack
+    tiny = len(shape) > 1 and bounds[1] - bounds[0] < _TINY_SHARE * (expected[1] - expected[0])
+    if not outside and not tiny:
+        return
+    factor = (bounds[1] - bounds[0]) / (expected[1] - expected[0])
+    if 200 <= factor <= 260:  # 255, some pixels missing
+        remedy = "divide x by 255"
+    elif 1 / 260 <= factor <= 1 / 200:
+        remedy = "multiply x by 255"
+    else:
+        remedy = "scale x as the model was trained, and leave normalisation to the model"
+    raise DataProblem(
+        f"the inputs must lie within the stated range, {worded(expected)}, and fill it, but x ranges from "
+        f"{worded(bounds)}; {remedy}"
+    )

@@ -1,0 +1,76 @@
+"""The certified accuracy at one radius, with its interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedcert.errors import CallError, preview
+
+_ROUNDING = 1e-9
+"""A radius this little above one of the curve is that one."""
+
+
+@dataclass(frozen=True)
+class AccuracyAtRadius:
+    """The certified accuracy at one radius, with its interval. It can be used as a number, and be formatted as one.
+
+    Attributes:
+        radius: the radius of the curve that it is about.
+        certified_accuracy: the estimate.
+        lower, upper: bounds of its interval; None where the method has none.
+        confidence: of the interval; None where there is none.
+
+    Examples:
+        >>> point = AccuracyAtRadius(0.25, 0.846, 0.774, 0.917, 0.95)
+        >>> print(point)
+        0.846 (95% CI 0.774 to 0.917)
+        >>> f"{point:.1%}"
+        '84.6% (95% CI 77.4% to 91.7%)'
+        >>> float(point), point.lower
+        (0.846, 0.774)
+    """
+
+    radius: float
+    certified_accuracy: float
+    lower: float | None = None
+    upper: float | None = None
+    confidence: float | None = None
+
+    def __float__(self) -> float:
+        return self.certified_accuracy
+
+    def __format__(self, specification: str) -> str:
+        """Each number by the format of numbers ("%" or ".3f"); three decimals where none is given."""
+        how = specification or ".3f"
+        if self.lower is None or self.upper is None or self.confidence is None:
+            return format(self.certified_accuracy, how)
+        between = f"{self.lower:{how}} to {self.upper:{how}}"
+        return f"{self.certified_accuracy:{how}} ({100 * self.confidence:.10g}% CI {between})"
+
+    def __str__(self) -> str:
+        return format(self)
+
+
+def index_at(radii: Sequence[float], radius: float) -> int:
+    """The index of a radius of a curve: its own, or else that of the next larger one.
+
+    Certified accuracy falls with the radius, so that the accuracy at the larger one is never too high.
+
+    Raises:
+        CallError: it is no number from 0 on, or beyond the last radius of the curve.
+    """
+    try:
+        wanted = float(radius)
+    except (TypeError, ValueError):
+        wanted = math.nan
+    if isinstance(radius, bool) or not wanted >= 0:
+        raise CallError(f"radius must be a number of at least 0, but is {preview(radius)}")
+    for index, point in enumerate(radii):
+        if point >= wanted - _ROUNDING:
+            return index
+    raise CallError(
+        f"radius must be at most {radii[-1]:g}, the largest of this curve, but is {wanted:g}; ask for larger radii "
+        "when you certify"
+    )

@@ -1,0 +1,32 @@
+"""Which classifier a certificate is about: the smoothed one, never the bare network."""
+
+from __future__ import annotations
+
+from fedcert.report.smoothing import Smoothing
+
+
+def classifier_sentence(smoothing: Smoothing, votes: int | None = None) -> str:
+    """The classifier that certificates with these settings are about, and how to run it, in one sentence.
+
+    Args:
+        smoothing: the settings.
+        votes: noisy copies that vote on an answer, for population certificates; those of the settings where None.
+    """
+    voting = smoothing.votes if votes is None else votes
+    noise = f"{smoothing.noise} noise of sigma {smoothing.sigma:g}"
+    if voting is None:
+        how = f"the most frequent answer under {noise}"
+        run = (
+            f"fedcert.smooth(model, sigma={smoothing.sigma:g}, abstain=0.001), "
+            f"fedcert predict --sigma {smoothing.sigma:g} --abstain 0.001"
+        )
+        return f"Valid for the smoothed classifier ({how}; run it with {run}), not for the bare model."
+    how = f"one noisy copy, {noise}" if voting == 1 else f"majority vote of {voting} noisy copies, {noise}"
+    run = (
+        f"fedcert.smooth(model, sigma={smoothing.sigma:g}, votes={voting}), "
+        f"fedcert predict --sigma {smoothing.sigma:g} --votes {voting}"
+    )
+    return (
+        f"Valid for the smoothed classifier ({how}; run it with {run}), on average over the population, not for the "
+        "bare model or for single examples."
+    )

@@ -1,0 +1,49 @@
+"""The range of a model's inputs: what a request may state, and what a report says of it, coarsely."""
+
+from __future__ import annotations
+
+import math
+
+from fedcert._schema.field_types import ListOf, Number, Whole
+
+InputRange = tuple[float, float]
+"""The least and the largest value of inputs."""
+INPUT_RANGE = ListOf(Number(), "numbers, the least and the largest input", least=2, most=2, increasing=True)
+INPUT_SHAPE = ListOf(Whole(least=1), "sizes, of the axes of one example", most=8)
+"""Eight axes: twice those of a coloured film, (channels, frames, height, width)."""
+
+ROUNDING = 0.01
+"""Share of a range by which inputs may exceed it: what resizing and arithmetic in 8 bits add to pixels."""
+_STEPS = (1.0, 2.0, 5.0, 10.0)
+"""Mantissas of coarse bounds: three to each power of ten disclose little of the data."""
+
+
+def coarse_range(low: float, high: float) -> InputRange | None:
+    """A range rounded outward to 0, ±1, ±2, ±5 times a power of ten; None where all inputs are 0.
+
+    Examples:
+        >>> coarse_range(0.013, 0.997), coarse_range(-2.1, 2.6), coarse_range(0.0, 255.0)
+        ((0.0, 1.0), (-5.0, 5.0), (0.0, 500.0))
+    """
+    rounded = 0.0 - _above(-low), _above(high)
+    return rounded if rounded[0] < rounded[1] else None
+
+
+def _above(value: float) -> float:
+    """The next coarse number above a value, but for rounding; 0 for what is not above 0."""
+    if value <= 0:
+        return 0.0
+    wanted = value / (1 + ROUNDING)
+    exponent = math.floor(math.log10(wanted))
+    step = next((step for step in _STEPS if step * 10.0**exponent >= wanted), _STEPS[-1])
+    return float(f"{step * 10.0**exponent:.6g}")
+
+
+def worded(bounds: InputRange) -> str:
+    """A range in words.
+
+    Examples:
+        >>> worded((0.0, 255.0))
+        '0 to 255'
+    """
+    return f"{bounds[0]:.3g} to {bounds[1]:.3g}"

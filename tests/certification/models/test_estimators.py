@@ -1,0 +1,110 @@
+"""scikit-learn's classifiers, and what behaves like them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from fedcert import CallError, ModelProblem, certify, smooth
+from fedcert.certification.models.estimators import estimator_function, is_estimator
+
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.random((90, 4)).astype(np.float32)
+Y = (X[:, 0] * 3).astype(int)
+NAMES = np.array(["low", "middle", "high"])
+
+
+@pytest.mark.parametrize(
+    "model", [LogisticRegression(), make_pipeline(StandardScaler(), LogisticRegression()), RandomForestClassifier(5)]
+)
+def test_a_classifier_is_certified_like_its_own_function(model: Any) -> None:
+    model.fit(X, Y)
+    options: dict[str, Any] = {"sigma": 0.1, "client": "a", "model_id": "m", "classes": NAMES.tolist(), "seed": 1}
+    counts = certify(model, X, Y, **options).correct_counts
+    assert counts == certify(model.predict_proba, X, Y, **options).correct_counts
+
+
+def test_a_classifier_needs_a_name_and_no_device() -> None:
+    model = LogisticRegression().fit(X, Y)
+    with pytest.raises(
+        CallError, match=r"^a scikit-learn classifier has no weights to take a digest of: give its name"
+    ):
+        certify(model, X, Y, sigma=0.1, client="a")
+    with pytest.raises(CallError, match="^device goes with a torch module; a scikit-learn classifier runs"):
+        certify(model, X, Y, sigma=0.1, client="a", model_id="m", device="cpu")
+
+
+def test_a_classifier_without_probabilities_answers_with_labels() -> None:
+    model = RidgeClassifier().fit(X, Y)
+    assert not hasattr(model, "predict_proba")
+    assert np.array_equal(estimator_function(model)(X), model.predict(X))  # type: ignore[arg-type]
+    named = RidgeClassifier().fit(X, NAMES[Y])
+    labels = estimator_function(named, NAMES.tolist())(X)
+    assert np.array_equal(NAMES[labels], named.predict(X))  # type: ignore[call-overload]
+
+
+def test_names_are_put_into_the_order_of_the_classes() -> None:
+    model = LogisticRegression().fit(X, NAMES[Y])  # it sorts them: high, low, middle
+    scores = np.asarray(estimator_function(model, ["low", "middle", "high"])(X))
+    assert np.array_equal(NAMES[scores.argmax(axis=1)], model.predict(X))
+
+
+def test_a_class_that_it_never_saw_is_never_predicted() -> None:
+    kept = Y != 1
+    model = LogisticRegression().fit(X[kept], Y[kept])
+    scores = np.asarray(estimator_function(model)(X))
+    assert scores.shape == (len(X), 3)
+    assert not scores[:, 1].any()
+    fewer = LogisticRegression().fit(X[Y < 2], Y[Y < 2])
+    assert np.asarray(estimator_function(fewer, NAMES.tolist())(X)).shape == (len(X), 3)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "sentence"),
+    [
+        (NAMES, ["low", "high"], "^the classifier predicts 'middle', which is not among the classes .'low', 'high'."),
+        (np.array([0.5, 1.5, 2.5]), None, "^the classifier's classes_ must be class indices from 0 or class names, but"),
+        (np.array([-1, 0, 1]), None, "must be class indices from 0 or class names, but are -1, 0, 1; fit it with"),
+    ],
+)  # fmt: skip
+def test_classes_that_do_not_fit_are_named(labels: np.ndarray, classes: list[str] | None, sentence: str) -> None:
+    model = RandomForestClassifier(2).fit(X, NAMES[Y])
+    model.classes_ = labels
+    with pytest.raises(CallError, match=sentence):
+        estimator_function(model, classes)
+
+
+def test_a_classifier_that_was_not_fitted() -> None:
+    with pytest.raises(CallError, match="^the classifier RandomForestClassifier is not fitted: call its fit before"):
+        certify(RandomForestClassifier(), X, Y, sigma=0.1, client="a", model_id="m")
+
+
+def test_images_become_rows_of_features() -> None:
+    model = LogisticRegression().fit(X, Y)
+    function = estimator_function(model)
+    assert np.array_equal(function(X.reshape(-1, 1, 2, 2)), function(X))  # type: ignore[arg-type]
+    with pytest.raises(ModelProblem):
+        certify(model, np.zeros((3, 5), np.float32), [0, 1, 2], sigma=0.1, client="a", model_id="m")
+
+
+def test_anything_with_probabilities_will_do() -> None:
+    class Own:
+        def predict_proba(self, batch: np.ndarray) -> np.ndarray:
+            return np.stack([1 - batch.mean(axis=(1, 2)), batch.mean(axis=(1, 2))], axis=1)
+
+    assert is_estimator(Own())
+    report = certify(Own(), X[:4].reshape(4, 2, 2), [0, 0, 1, 0], sigma=0.1, client="a", model_id="own")
+    assert report.label_counts == (3, 1)
+    assert not is_estimator(lambda batch: batch)
+
+
+def test_it_can_be_deployed_too() -> None:
+    model = LogisticRegression().fit(X, Y)
+    votes = smooth(model, 0.01)
+    assert np.mean(np.asarray(votes(X)) == model.predict(X)) > 0.9  # type: ignore[operator]
