@@ -12,6 +12,8 @@ import torch
 
 from fedcert import Report
 
+pytestmark = pytest.mark.filterwarnings("default::fedcert.FedcertWarning")  # models that guess are warned of
+
 README = Path(__file__).parent.parent / "README.md"
 
 

@@ -19,7 +19,8 @@ import pytest
 from fedcert import CallError, FedcertWarning, FileProblem, certify
 from fedcert.certification.certificate import CertificateTable, ExampleState
 from fedcert.certification.data.local_data import data_of
-from fedcert.certification.dataset_run import _before_the_first_unfinished, certify_dataset
+from fedcert.certification.dataset_run import certify_dataset
+from fedcert.certification.example_loop import _before_the_first_unfinished
 from fedcert.certification.examples import write_examples
 from fedcert.certification.journal import _RECORD, _SUM, Journal
 from fedcert.certification.models.classifiers import ArrayClassifier
@@ -92,7 +93,9 @@ def test_a_journal_of_other_settings_is_not_thrown_away(tmp_path: Path) -> None:
     path = tmp_path / "j"
     with Journal(path, {"a": 1}, SEED) as journal:
         journal.write([state(0)])
-    with pytest.raises(CallError, match="is the journal of a run with other settings, model or data; run that again"):
+    with pytest.raises(
+        CallError, match="is the journal of an unfinished run with other settings, model or data; run the same command"
+    ):
         Journal(path, {"a": 2}, SEED)
     with Journal(path, {"a": 1}, SEED) as journal:
         assert journal.states == {0: state(0)}
@@ -268,7 +271,7 @@ def test_runs_with_a_time_budget_and_a_journal_certify_more_and_more(tmp_path: P
     seen: list[set[int]] = [set()]
     for _ in range(60):
         done = certify_dataset(
-            plan(smoothing=smoothing, time_budget=0.8),
+            plan(smoothing=smoothing, time_budget=0.8, minimum_examples=1),
             ArrayClassifier(slow, "t"),
             data_of(X, Y),
             ProgressListener(),
@@ -288,14 +291,19 @@ def test_runs_with_a_time_budget_and_a_journal_certify_more_and_more(tmp_path: P
 
 def test_a_time_budget_that_is_too_short_for_one_example_says_so() -> None:
     def slow(batch: np.ndarray) -> np.ndarray:
-        time.sleep(0.05 * len(batch))
+        time.sleep(0.01 * len(batch))
         return threshold(batch)
 
     began = time.monotonic()
     with pytest.raises(
-        CallError, match=r"of 0.5 s was over before any example was certified: at .* samples a second, one"
+        CallError,
+        match=r"of less than a second is too short: at .* samples a second, 10 examples may need .*; give more",
     ):
         certify(slow, X, Y, client="a", model_id="t", sigma=0.25, time_budget=0.5)
+    with pytest.raises(
+        CallError, match=r"of 3 s is too short: at .* samples a second, one example may need up to .*; give"
+    ):
+        certify(slow, X, Y, client="a", model_id="t", sigma=0.25, procedure="sequential", time_budget=3)
     assert time.monotonic() - began < 30
 
 
@@ -305,11 +313,19 @@ def test_only_examples_before_the_first_unfinished_one_count() -> None:
     assert _before_the_first_unfinished([4, 2, 7, 9], made) == []
 
 
-def test_a_budget_that_leaves_nothing_before_the_first_unfinished_one_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many later examples were finished: no report about nothing is made."""
-    monkeypatch.setattr("fedcert.certification.dataset_run._before_the_first_unfinished", lambda _order, _outcomes: [])
-    with pytest.raises(CallError, match="was over before any example was certified"):
+@pytest.mark.parametrize("done", [0, 9])
+def test_no_report_is_about_fewer_examples_than_the_least(monkeypatch: pytest.MonkeyPatch, done: int) -> None:
+    """However many later examples were finished."""
+    few = [state(index, done=True) for index in range(done)]
+    monkeypatch.setattr("fedcert.certification.example_loop._before_the_first_unfinished", lambda _order, _done: few)
+    words = rf"of less than a second is used up after {done} of .* examples, and a report needs at least 10 \(--minimum"
+    with pytest.raises(CallError, match=words):
         certify(_slow, np.tile(X, (50, 1)), np.tile(Y, 50), client="a", model_id="t", sigma=0.25, time_budget=0.5)
+
+
+def test_a_site_with_fewer_examples_reports_on_all_of_them() -> None:
+    report = certify(threshold, X[:3], Y[:3], client="a", model_id="t", sigma=0.25, time_budget=60)
+    assert report.examples == 3
 
 
 def _slow(batch: np.ndarray) -> np.ndarray:
@@ -325,11 +341,36 @@ def test_a_journal_belongs_to_its_looks_and_its_share_of_the_data(
         certify_dataset(made, ArrayClassifier(threshold, "t"), data_of(X, Y), ProgressListener(), tmp_path / "j")
 
     work()
-    with pytest.raises(CallError, match="is the journal of a run with other settings"):
+    unfinished = (tmp_path / "j").read_bytes()[: -_RECORD.size - _SUM.size]
+    (tmp_path / "j").write_bytes(unfinished)
+    with pytest.raises(CallError, match="is the journal of an unfinished run with other settings"):
         work(every=2)
     monkeypatch.setattr("fedcert.certification.sequential._GROWTH", 1.5)
-    with pytest.raises(CallError, match="is the journal of a run with other settings"):
+    with pytest.raises(CallError, match="is the journal of an unfinished run with other settings"):
         work()
+
+
+def test_a_finished_journal_gives_its_results_again_and_makes_way_for_other_work(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def counting(batch: np.ndarray) -> np.ndarray:
+        calls.append(len(batch))
+        return threshold(batch)
+
+    def work(**changes: Any) -> Any:
+        made = plan(**changes)
+        return certify_dataset(made, ArrayClassifier(counting, "t"), data_of(X, Y), ProgressListener(), tmp_path / "j")
+
+    first = work()
+    certified = sum(calls)
+    calls.clear()
+    again = work(class_counts=True)
+    assert first.report.class_procedure_counts is None
+    assert again.report.class_procedure_counts is not None
+    assert again.report.procedure_counts == first.report.procedure_counts
+    assert sum(calls) < certified / 2  # what is measured before, not the examples
+    assert rows(work(every=2).certificates) != rows(first.certificates)  # it was replaced
+    assert work().complete
 
 
 def test_with_a_time_budget_examples_are_spread_over_the_data() -> None:

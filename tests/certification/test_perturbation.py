@@ -30,6 +30,7 @@ from fedcert.certification.samplers.torch_gpu import DeviceSampler
 from fedcert.certification.seeds import Seed
 from fedcert.certification.streams import Phase, Stream, Streams
 from fedcert.cli.main import run
+from fedcert.report import DEFAULT_RADII
 from fedcert.report.noises import NOISES, Noise
 from fedcert.report.table.parquet import read_parquet, write_parquet
 
@@ -224,6 +225,6 @@ def test_a_seed_means_the_same_report_in_every_version(
     y = (x.astype(np.float32) @ weight).argmax(axis=1)
     report = certify(
         lambda batch: batch @ weight, x, y, client="site-07", model_id="linear", sigma=0.25, noise=noise,
-        lattice=lattice, procedure=procedure, n=2000, seed=3,
+        lattice=lattice, procedure=procedure, n=2000, seed=3, radii=DEFAULT_RADII,
     )  # fmt: skip
     assert (report.samples, list(report.certified_counts), report.abstained) == (samples, certified, 1)

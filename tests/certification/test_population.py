@@ -28,6 +28,7 @@ from fedcert.certification.certificate import CorrectTable, ExampleState, InFlig
 from fedcert.certification.data.local_data import data_of
 from fedcert.certification.dataset_run import CertificationResult, certify_dataset
 from fedcert.certification.examples import read_examples, write_examples
+from fedcert.certification.journal import _RECORD, _SUM
 from fedcert.certification.models.classifiers import ArrayClassifier, Classifier, classifier_of
 from fedcert.certification.models.loading import onnx_classifier
 from fedcert.certification.perturbation import Gaussian
@@ -39,6 +40,8 @@ from fedcert.certification.samplers.torch_gpu import DeviceSampler
 from fedcert.certification.seeds import Seed
 from fedcert.certification.streams import Phase, Streams, key_of
 from fedcert.report import Smoothing
+
+pytestmark = pytest.mark.filterwarnings("default::fedcert.FedcertWarning")  # models that guess are warned of
 
 RANDOM = np.random.default_rng(5)
 X = RANDOM.random((60, 4)).astype(np.float32)
@@ -279,11 +282,13 @@ def test_a_run_that_breaks_off_goes_on_and_ends_the_same(
 
 def test_a_journal_belongs_to_its_number_of_passes_and_votes(tmp_path: Path) -> None:
     counted(plan(16), journal=tmp_path / "j")
+    unfinished = (tmp_path / "j").read_bytes()[: -_RECORD.size - _SUM.size]
+    (tmp_path / "j").write_bytes(unfinished)
     for other in (plan(17), plan(16, smoothing={"votes": 3}), plan(16, every=2)):
-        with pytest.raises(CallError, match="is the journal of a run with other settings"):
+        with pytest.raises(CallError, match="is the journal of an unfinished run with other settings"):
             counted(other, journal=tmp_path / "j")
     plain = CertificationPlan("site", Smoothing(sigma=SIGMA, n=16), classes=CLASSES, seed=0)
-    with pytest.raises(CallError, match="is the journal of a run with other settings"):
+    with pytest.raises(CallError, match="is the journal of an unfinished run with other settings"):
         certify_dataset(plain, ArrayClassifier(scores, "m"), data_of(X, Y), ProgressListener(), tmp_path / "j")
 
 
@@ -327,7 +332,8 @@ def test_a_time_budget_that_is_too_short_for_one_example_says_so() -> None:
         return scores(batch)
 
     with pytest.raises(
-        CallError, match=r"was over before any example was certified: at .* samples a second, one needs"
+        CallError,
+        match=r"is too short: at .* samples a second, 10 examples may need .* s; give more time, or a smaller n",
     ):
         certify(slow, X, Y, client="a", model_id="m", sigma=SIGMA, procedure="population", n=100, time_budget=0.2)
 

@@ -13,6 +13,8 @@ import pytest
 from fedcert import CallError, ProgressListener, certify
 from fedcert.certification import progress_bar
 
+pytestmark = pytest.mark.filterwarnings("default::fedcert.FedcertWarning")  # models that guess are warned of
+
 X, Y = np.random.default_rng(0).random((20, 4)).astype(np.float32), [0, 1] * 10
 
 

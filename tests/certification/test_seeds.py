@@ -95,10 +95,23 @@ def test_a_seed_that_is_given_is_said_to_be(site: Path) -> None:
     assert not (site / "site-07.seed").exists()
 
 
-def test_a_dry_run_keeps_nothing(site: Path) -> None:
-    before = sorted(site.iterdir())
+def test_a_dry_run_keeps_its_work_for_the_real_run(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = set(site.iterdir())
     assert run([*CERTIFY, "--out", "site-07.json", "--dry-run"]) == 0
+    assert {file.name for file in set(site.iterdir()) - before} == {"site-07.json.journal"}
+    shown = json.loads(capsys.readouterr().out)
+    assert run([*CERTIFY, "--out", "site-07.json"]) == 0
+    said = capsys.readouterr().err
+    assert f"resuming: {len(X)} examples are done already" in said
+    written = json.loads((site / "site-07.json").read_text())
+    assert {**written, "created": None} == {**shown, "created": None}
+
+
+def test_a_dry_run_without_a_place_keeps_nothing(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(site.iterdir())
+    assert run([*CERTIFY, "--dry-run"]) == 0
     assert sorted(site.iterdir()) == before
+    assert "nothing is kept of this dry run; with --out FILE, the real run reuses its work" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"schema": "fedcert/seed/1", "seed": "ab", "work": "x"}', "\x00"])
@@ -116,7 +129,9 @@ def test_older_journals_are_refused(number: int, site: Path, capsys: pytest.Capt
     content = f"fedcert journal {number}\n".encode() + b"0" * 64 + b"\n" + bytes(500)
     (site / "site-07.json.journal").write_bytes(content)
     assert run([*CERTIFY, "--out", "site-07.json"]) == 2
-    words = "site-07.json.journal is a journal of an earlier fedcert, which kept other figures: it cannot be gone on with, give"
+    words = (
+        "site-07.json.journal is a journal of an earlier fedcert, which kept other figures: it cannot be resumed, give"
+    )
     assert words in capsys.readouterr().err
     assert (site / "site-07.json.journal").read_bytes() == content
     (site / "site-07.json.journal").unlink()
@@ -195,6 +210,7 @@ def test_what_an_audit_cannot_do(site: Path, capsys: pytest.CaptureFixture[str])
     assert run([*AUDIT, "--seed", "3"]) == 0
 
 
+@pytest.mark.filterwarnings("default::fedcert.FedcertWarning")
 def test_an_engines_client_gives_the_same_answer_twice(tmp_path: Path) -> None:
     import torch
 
@@ -292,6 +308,7 @@ def random_answers(batch: np.ndarray) -> np.ndarray:
     return np.random.default_rng().integers(0, 2, len(batch))
 
 
+@pytest.mark.filterwarnings("default::fedcert.FedcertWarning")
 @pytest.mark.parametrize("model", [batch_mean, Counting(), random_answers])
 def test_an_answer_must_be_a_function_of_its_own_input(model: Any) -> None:
     with pytest.raises(ModelProblem, match="otherwise when it is given the same inputs again in another order"):

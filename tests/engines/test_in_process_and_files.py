@@ -16,6 +16,8 @@ from fedcert.certification.models.classifiers import classifier_of
 from fedcert.engines.files import take_files
 from fedcert.rounds import CertificationRound, make_request
 
+pytestmark = pytest.mark.filterwarnings("default::fedcert.FedcertWarning")  # models that guess are warned of
+
 RANDOM = np.random.default_rng(0)
 NAMES = [f"site-{number}" for number in range(10)]
 DATA = {name: (RANDOM.random((12, 3), dtype=np.float32), RANDOM.integers(0, 2, 12)) for name in NAMES}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fedcert
 from factories import reports_of
 from fedcert import Report, Request, certify
 from fedcert.cli.main import run
@@ -146,7 +147,8 @@ def test_counts_per_class_do_not_leave_over_an_engine_against_the_rules(procedur
     """Neither certified ones nor right answers; without classes the same report leaves."""
     torch = pytest.importorskip("torch")
     network = torch.nn.Linear(3, 2)
-    x, y = np.random.default_rng(0).random((12, 3), dtype=np.float32), np.arange(12) % 2
+    x = np.random.default_rng(0).random((12, 3), dtype=np.float32)
+    y = network(torch.from_numpy(x)).argmax(dim=1).numpy()  # a model that is right
     smoothing = {"sigma": 0.25, "procedure": procedure, "n": 20}
     model = certify(network, x[:1], y[:1], client="a", seed=0, sigma=0.25, procedure="fixed", n=10).model
     asked = Request(model=model, smoothing=smoothing, radii=(0.0, 0.25), classes=("a", "b"), nonce="0f" * 16)  # type: ignore[arg-type]
@@ -164,6 +166,21 @@ def test_counts_per_class_do_not_leave_over_an_engine_against_the_rules(procedur
     report = Report.from_json(json.loads(replied(False)["report"]))
     assert (report.class_procedure_counts, report.examples) == (None, 12)
     assert len(report.procedure_counts) == (21 if procedure == "population" else 2)
+
+
+@pytest.mark.parametrize("asks", [True, False])
+@pytest.mark.parametrize("rule", ["always", "in private sums", "never"])
+def test_counts_per_class_are_given_where_the_request_asks_and_the_policy_allows(asks: bool, rule: str) -> None:
+    torch = pytest.importorskip("torch")
+    network = torch.nn.Linear(3, 2)
+    x = np.random.default_rng(0).random((12, 3), dtype=np.float32)
+    y = network(torch.from_numpy(x)).argmax(dim=1).numpy()
+    asked = fedcert.request(network, 0.25, ["a", "b"], class_counts=asks)
+    reply = reply_to(
+        REPORT, asked.dumps(), None, network, network.state_dict, (x, y), "a", policy=Policy(class_counts=rule), seed=0
+    )
+    report = Report.from_json(json.loads(reply["report"]))
+    assert (report.class_procedure_counts is not None) == (asks and rule == "always")
 
 
 def test_certify_fails_closed_before_any_work(

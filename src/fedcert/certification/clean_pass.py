@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ _FEWEST = 10
 """Examples below which an accuracy shows nothing."""
 _SHIFTED = 0.3
 """How much more often a label's neighbour is predicted than the label: more than confusions of neighbours explain."""
+_SURE = 3.0
+"""Standard errors of that difference: a model that guesses rarely looks shifted by chance."""
 _COLLAPSED = 0.6
 """Share of an accuracy that the other keeps at least: models that are trained with noise keep nine tenths."""
 
@@ -80,7 +83,7 @@ def warnings_before(clean: CleanPass) -> Iterator[str]:
         return
     shift = max((1, -1), key=clean.shifted)
     chance = 1 / clean.classes
-    if clean.shifted(shift) >= clean.accuracy + _SHIFTED:
+    if clean.shifted(shift) - clean.accuracy >= max(_SHIFTED, _SURE * _deviation(clean, shift)):
         how = "swapped" if clean.classes == 2 else "shifted by one"
         other = "the other class" if clean.classes == 2 else f"the class {'after' if shift > 0 else 'before'} it"
         yield (
@@ -92,6 +95,12 @@ def warnings_before(clean: CleanPass) -> Iterator[str]:
             f"without noise the model predicts {clean.accuracy:.1%} of {len(clean)} examples right, no more than "
             f"chance ({chance:.1%}); check the weights, the order of the classes, and how the data is normalised"
         )
+
+
+def _deviation(clean: CleanPass, shift: int) -> float:
+    """The standard error of the difference between the shares of shifted and of right predictions."""
+    shifted, right = clean.shifted(shift), clean.accuracy
+    return math.sqrt((shifted + right - (shifted - right) ** 2) / len(clean))
 
 
 def warnings_after(clean: CleanPass, noisy: float | None) -> Iterator[str]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,20 +15,17 @@ from typing import Any
 import numpy as np
 
 from fedcert._arrays import Images
-from fedcert.certification.certificate import CertificateTable, CorrectTable, ExampleState, ExampleTable
+from fedcert.certification.certificate import CertificateTable, CorrectTable, ExampleTable
 from fedcert.certification.clean_pass import CleanPass, clean_pass, noisy_accuracy, warnings_after, warnings_before
 from fedcert.certification.data.inputs import RangeSeen, check_range, check_shape
 from fedcert.certification.data.local_data import LocalData
+from fedcert.certification.example_loop import ExampleLoop
 from fedcert.certification.journal import Journal
 from fedcert.certification.models.answers import check_width
 from fedcert.certification.models.classifiers import Classifier
 from fedcert.certification.perturbation import perturbation_of
 from fedcert.certification.plan import CertificationPlan
-from fedcert.certification.procedures import procedure_of
 from fedcert.certification.progress import ProgressListener
-from fedcert.certification.samplers.protocol import Sampler
-from fedcert.certification.samplers.warmup import warm_up
-from fedcert.certification.scheduler import CertificationScheduler
 from fedcert.certification.seeds import Seed, keep_seed, kept_seed
 from fedcert.certification.sequential import SamplingPolicy
 from fedcert.certification.streams import ExampleKey, Streams, example_keys
@@ -37,10 +33,6 @@ from fedcert.errors import CallError, DataProblem
 from fedcert.report import Report
 from fedcert.report.input_range import coarse_range
 from fedcert.report.provenance import provenance
-
-_STRIDES = (0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15)
-"""Order in which 16 interleaved strides are visited under a time budget, so that the examples that are done when time
-runs out are an even sample of the data: the numbers from 0 to 15 with their bits reversed."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +74,8 @@ def certify_dataset(
         classifier: the model.
         data: the client's test examples.
         progress: called as the work goes on.
-        journal: where to record how far the work is; remove it when the result is safe.
+        journal: where to record how far the work is. It stays when the work is done, so that the same examples can be
+            counted otherwise without certifying them again.
         seed_file: where this site keeps its secret seed. It is written at once where there is no journal; else the
             journal holds it, and it is the caller's to write when the report is.
         seed: of the noise, where it is known: an audit's.
@@ -129,7 +122,9 @@ def certify_dataset(
         clean = clean_pass(sampler, data, plan.smoothing.lattice, len(classes))
         for sentence in warnings_before(clean) if clean is not None else ():
             progress.warn(sentence)
-        states = _DatasetRun(plan, sampler, data, keys, progress, records, deadline).states()
+        states = ExampleLoop(plan, sampler, data, keys, progress, records, deadline).states()
+        if records is not None and len(states) == len(keys):
+            records.finish()
     certificates = (
         CorrectTable.of(states) if plan.smoothing.is_population else CertificateTable.of(states, perturbation)
     )
@@ -177,9 +172,9 @@ def report_of(
     """The report that certificates, or right answers, make."""
     labels = data.labels[certificates.index]
     if isinstance(certificates, CorrectTable):
-        counts = certificates.counts(labels, len(classes), plan.smoothing.n, class_counts=plan.class_counts)
+        counts = certificates.counts(labels, len(classes), plan.smoothing.n, class_counts=bool(plan.class_counts))
     else:
-        counts = certificates.counts(labels, len(classes), plan.radii, class_counts=plan.class_counts)
+        counts = certificates.counts(labels, len(classes), plan.radii, class_counts=bool(plan.class_counts))
         counts["abstained"] = certificates.abstained(labels)
     return Report(
         client=plan.client,
@@ -210,105 +205,6 @@ def _design_effects(data: LocalData, certificates: ExampleTable, radii: int) -> 
     _, sizes = np.unique(data.groups[certificates.index], return_counts=True)
     effect = float(np.sum(sizes.astype(np.float64) ** 2) / sizes.sum())
     return {"design_effect": (effect,) * radii, "largest_group": int(sizes.max())}
-
-
-@dataclass
-class _DatasetRun:
-    """One pass over the data, within its time."""
-
-    plan: CertificationPlan
-    sampler: Sampler
-    data: LocalData
-    keys: dict[int, ExampleKey]
-    progress: ProgressListener
-    journal: Journal | None
-    deadline: float
-
-    def states(self) -> list[ExampleState]:
-        """The final state of each example, or, where time runs out, of those before the first that is not done.
-
-        Raises:
-            CallError: time ran out before any example was done: a report about nothing would replace a better one.
-        """
-        self._done: list[ExampleState] = []
-        begun: list[int] = []
-        scheduler: CertificationScheduler | None = None
-        for index, image, piece in self._examples():
-            scheduler = scheduler or self._scheduler(piece)
-            recalled = scheduler.recall(index, self.keys[index])
-            if recalled is None:
-                self._make_room(scheduler)
-                # The first is tried in any case; later ones are begun only if they can be finished.
-                if self._seconds_left <= 0 or (begun and not scheduler.can_finish_another(self._seconds_left)):
-                    break
-                scheduler.admit(index, self.keys[index], image, int(self.data.labels[index]))
-            else:
-                self._finish([recalled])
-            begun.append(index)
-        while scheduler is not None and scheduler.is_busy and self._seconds_left > 0:
-            self._finish(scheduler.advance(self._seconds_left))
-        wanted = len(self.keys)
-        if scheduler is None or len(self._done) == wanted:
-            return self._done
-        finished = _before_the_first_unfinished(begun, self._done)
-        if not finished:
-            raise CallError(_too_short(self.plan, scheduler.rate))
-        self.progress.late(len(finished), wanted)
-        return finished
-
-    def _make_room(self, scheduler: CertificationScheduler) -> None:
-        """Advance the examples in flight until another can be admitted and finished, or time runs out."""
-        while scheduler.is_busy and self._seconds_left > 0:
-            if scheduler.has_room and scheduler.can_finish_another(self._seconds_left):
-                return
-            self._finish(scheduler.advance(self._seconds_left))
-
-    def _finish(self, states: Sequence[ExampleState]) -> None:
-        self._done.extend(states)
-        self.progress.finished(len(states))
-
-    @property
-    def _seconds_left(self) -> float:
-        return self.deadline - time.monotonic()
-
-    def _examples(self) -> Iterator[tuple[int, Images, Images]]:
-        """Each example's index and image, and the piece of data that it came with."""
-        offsets = (0,) if self.plan.time_budget is None else _STRIDES
-        for offset in offsets:
-            for indices, images in self.data.pieces_on(self.plan.smoothing.lattice, len(offsets), offset):
-                for index, image in zip(indices, images, strict=True):
-                    if index in self.keys:
-                        yield index, image, images
-
-    def _scheduler(self, images: Images) -> CertificationScheduler:
-        """A scheduler whose sampler is ready and timed on some images."""
-        smoothing = self.plan.smoothing
-        examples, sequential = len(self.keys), smoothing.procedure == "sequential"
-        most = examples * smoothing.most_samples
-        rate = warm_up(self.sampler, images, most, sequential=sequential, compile=self.plan.compile)
-        if sequential:
-            self.progress.forecast_at_most(most, rate, examples)
-        else:
-            self.progress.forecast(most, rate)
-        procedure = procedure_of(smoothing, self.plan.radii, self.sampler.streams.block_size(images.shape[1:]))
-        return CertificationScheduler(self.sampler, procedure, rate, self.journal, self.progress.advance)
-
-
-def _before_the_first_unfinished(begun: Sequence[int], done: Sequence[ExampleState]) -> list[ExampleState]:
-    """The examples that are done, up to the first, in the order in which they were begun, that is not.
-
-    Hard examples take longer. So which examples count must not depend on how long each took itself.
-    """
-    states = {state.index: state for state in done}
-    return [states[index] for index in itertools.takewhile(states.__contains__, begun)]
-
-
-def _too_short(plan: CertificationPlan, rate: float) -> str:
-    seconds = plan.smoothing.most_samples / rate
-    return (
-        f"time_budget (--time-budget) of {plan.time_budget:g} s was over before any example was certified: at "
-        f"{rate:,.3g} samples a second, one needs up to {seconds:,.3g} s; give more time, or a smaller n"
-    )
 
 
 def _work(plan: CertificationPlan, model: str, classes: tuple[str, ...]) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 The result of an example depends on itself, the seed and the settings alone, so the journal holds the seed and the state
 of each example, and its owner alone may read it. Records are appended and carry a checksum; the last may be cut off,
-and its example is then advanced again.
+and its example is then advanced again. A journal that is finished says so in its last record: the same work takes its
+results from there, other work may replace it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _EARLIER = (b"fedcert journal 1\n", b"fedcert journal 2\n")
 _RECORD = struct.Struct("<qqqqqdqqI??")
 """The fields of an `ExampleState`, in their order."""
 _SUM = struct.Struct("<I")
+_FINISHED = _RECORD.pack(-1, *([0] * 4), 0.0, *([0] * 3), True, True)
+"""The last record of finished work: no example has that index."""
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows
 _SECONDS_BETWEEN_SYNCS = 2.0
 """A power cut may cost that much work; syncing more often would hold up fast models."""
@@ -43,7 +46,7 @@ class JournalInUse(CallError):
 class Journal:
     """The last state of each example, on disk.
 
-    The file stays until the caller removes it, once the result is safe.
+    The file stays, so that a finished run can count anew.
 
     Raises:
         JournalInUse: another run is writing to it, or it is of a run with other settings.
@@ -56,6 +59,7 @@ class Journal:
         self._work = _MAGIC + hashlib.sha256(text.encode()).hexdigest().encode() + b"\n"
         self.seed = seed
         self.states: dict[int, ExampleState] = {}
+        self._finished = False
         self._synced = time.monotonic()
         try:
             self._file: IO[bytes] = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600), "r+b")
@@ -77,16 +81,17 @@ class Journal:
             bad = 0
             while place + size <= len(content):
                 record, check = content[place : place + _RECORD.size], content[place + _RECORD.size : place + size]
-                if _SUM.unpack(check)[0] == zlib.crc32(record):
+                sound = _SUM.unpack(check)[0] == zlib.crc32(record)
+                self._finished = sound and record == _FINISHED
+                if sound and not self._finished:
                     state = ExampleState(*_RECORD.unpack(record))
                     self.states[state.index] = state
-                else:
-                    bad += 1
+                bad += not sound
                 place += size
             if bad:
                 damage = f"{bad} records of the journal {display_path(self.path)} are damaged"
-                warnings.warn(f"{damage}; what they told is done again", FedcertWarning, stacklevel=3)
-        elif _MAGIC.startswith(content) or _is_blank(content):
+                warnings.warn(f"{damage}; their examples are certified again", FedcertWarning, stacklevel=3)
+        elif _MAGIC.startswith(content) or _is_blank(content) or _is_finished(content):
             self._file.seek(0)
             self._file.write(self._header)
             place = len(self._header)
@@ -94,9 +99,12 @@ class Journal:
             self._file.close()
             what = "is no journal of fedcert, or a damaged one"
             if content.startswith(_EARLIER):
-                what = "is a journal of an earlier fedcert, which kept other figures: it cannot be gone on with"
+                what = "is a journal of an earlier fedcert, which kept other figures: it cannot be resumed"
             elif content.startswith(_MAGIC):
-                what = "is the journal of a run with other settings, model or data; run that again to go on with it"
+                what = (
+                    "is the journal of an unfinished run with other settings, model or data; run the same command as "
+                    "before to resume it"
+                )
             raise JournalInUse(f"{display_path(self.path)} {what}, give this one another --out, or remove the file")
         self._file.truncate(place)
         self._file.seek(place)
@@ -119,7 +127,10 @@ class Journal:
         Raises:
             FileProblem: the disk is full, or the system refuses otherwise.
         """
-        records = [_RECORD.pack(*astuple(state)) for state in states]
+        self._append([_RECORD.pack(*astuple(state)) for state in states])
+
+    def _append(self, records: Iterable[bytes]) -> None:
+        self._finished = False
         try:
             self._file.write(b"".join(record + _SUM.pack(zlib.crc32(record)) for record in records))
             self._file.flush()
@@ -129,8 +140,18 @@ class Journal:
         except OSError as error:
             raise FileProblem(
                 f"cannot write the journal {display_path(self.path)}: {error.strerror or error}; what was written "
-                "before is kept: make room and run the same command again to go on"
+                "before is kept: make room and run the same command again to resume"
             ) from None
+
+    def finish(self) -> None:
+        """Note that all of the work is done.
+
+        Raises:
+            FileProblem: the disk is full, or the system refuses otherwise.
+        """
+        if not self._finished:
+            self._append([_FINISHED])
+            self._finished = True
 
     def close(self) -> None:
         """Leave the file for a later run; without a record it is removed."""
@@ -160,6 +181,11 @@ def _seed_in(line: bytes) -> Seed | None:
     except ValueError:
         return None
     return seed if _seed_line(seed) == line else None
+
+
+def _is_finished(content: bytes) -> bool:
+    """Whether a journal, of any settings, is of work that was finished."""
+    return content.startswith(_MAGIC) and content[: -_SUM.size].endswith(_FINISHED)
 
 
 def _is_blank(content: bytes) -> bool:

@@ -18,6 +18,9 @@ from fedcert.report.fields import CLASSES, RADII
 from fedcert.report.input_range import INPUT_RANGE, INPUT_SHAPE, InputRange
 from fedcert.report.noises import NOISES
 
+MINIMUM_EXAMPLES = 10
+"""Of a report that time cut short: the labels of fewer examples would nearly be those of single people."""
+
 
 @dataclass(frozen=True)
 class CertificationPlan(Checked):
@@ -28,12 +31,13 @@ class CertificationPlan(Checked):
         smoothing: how to smooth and certify.
         radii: at which radii to count.
         classes: class names; None takes the model's indices as names.
-        class_counts: whether the report discloses counts per class.
+        class_counts: whether the report discloses counts per class; where None, if the request asks for them.
         every: certify one example in so many only; which ones, depends on each by itself.
         seed: of the noise, for tests and reproductions; None draws a secret one.
         batch_size: samples per call of the model; computed from sizes where None.
         compile: whether torch is to compile the model; where it pays, if None.
         time_budget: seconds after which to stop with what is done.
+        minimum_examples: fewest examples that a report is about if time runs out, or all where there are fewer.
         request: digest of the request that is answered.
         input_range: within which inputs must lie; where None, a range that is out of the ordinary is pointed out.
         input_shape: of one example; not checked where None.
@@ -45,12 +49,13 @@ class CertificationPlan(Checked):
     smoothing: Smoothing = required(Nested(Smoothing))
     radii: tuple[float, ...] = defaulting(RADII, DEFAULT_RADII)
     classes: tuple[str, ...] | None = optional(CLASSES)
-    class_counts: bool = False
+    class_counts: bool | None = optional(Flag())
     every: int = defaulting(Whole(least=1), 1)
     seed: int | None = optional(Whole(least=-(2**63)))
     batch_size: int | None = optional(Whole(least=1))
     compile: bool | None = optional(Flag())
     time_budget: float | None = optional(Number(above=0))
+    minimum_examples: int = defaulting(Whole(least=1), MINIMUM_EXAMPLES)
     request: str | None = None
     input_range: InputRange | None = optional(INPUT_RANGE)
     input_shape: tuple[int, ...] | None = optional(INPUT_SHAPE)
@@ -102,6 +107,8 @@ def plan_certification(client: str, request: Request | None, given: dict[str, An
         asked, own_range = request.smoothing, rest.pop("input_range", None)
         if own_range is not None and request.input_range not in (None, tuple(own_range)):
             raise CallError("the request already says input_range: leave it out")
+        if rest.get("class_counts") is None:
+            rest["class_counts"] = request.release.class_counts
         return CertificationPlan(
             client, asked, request.radii, request.classes, request=request.digest,
             input_range=request.input_range or own_range, input_shape=request.input_shape, **rest,
@@ -132,7 +139,8 @@ def check_request(request: Request, client: str, model: str, examples: int, now:
         raise CallError(f"the request's deadline {request.deadline} has passed; ask the coordinator for a new request")
     if model != request.model:
         raise ModelProblem(
-            f"the request asks for the model {request.model}, but this one is {model}; get the right weights"
+            f"the request asks for the model {request.model}, but this one is {model}; get the right weights, in the "
+            "format of the request: an ONNX file and a safetensors file of the same weights have different digests"
         )
     least = request.release.minimum_examples
     if examples < least:

@@ -18,9 +18,9 @@ class ProgressListener:
         ...     def finished(self, examples):
         ...         self.done += examples
         >>> counter = Counter()
-        >>> x, y = np.random.default_rng(0).random((20, 4)), [0, 1] * 10
-        >>> _ = fedcert.certify(lambda batch: (batch[:, 0] > 0.5).astype(int), x, y, sigma=0.25, client="site-07",
-        ...                     model_id="threshold", progress=counter)
+        >>> x = np.random.default_rng(0).random((20, 4))
+        >>> _ = fedcert.certify(lambda batch: (batch[:, 0] > 0.5).astype(int), x, (x[:, 0] > 0.5).astype(int),
+        ...                     sigma=0.25, client="site-07", model_id="threshold", progress=counter)
         >>> counter.done
         20
     """
@@ -39,6 +39,9 @@ class ProgressListener:
 
     def advance(self, samples: int) -> None:
         """So many more samples were drawn."""
+
+    def forecast_typical(self, least: float, most: float) -> None:
+        """Once the first examples are done: about how many seconds are left, from so many to so many."""
 
     def resumed(self, examples: int) -> None:
         """An earlier run left a journal in which so many examples are done."""

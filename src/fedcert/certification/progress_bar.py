@@ -66,9 +66,25 @@ class ProgressBar(BarListener):
         self.bar.console.print(f"Up to {samples:,} noisy samples at {rate:,.0f}/s: {at_worst} at worst")
         self.start(examples, by_examples=True)
 
+    def forecast_typical(self, least: float, most: float) -> None:
+        """See `ProgressListener.forecast_typical`."""
+        self.bar.console.print(typical_sentence(least, most))
+
     def late(self, done: int, of: int) -> None:
         """See `ProgressListener.late`."""
         self.bar.console.print(f"The time budget is used up: the report is about {done:,} of {of:,} examples")
+
+
+def typical_sentence(least: float, most: float) -> str:
+    """How long the rest will typically take.
+
+    Examples:
+        >>> typical_sentence(5.2, 14.8), typical_sentence(100, 101)
+        ('By the first examples, typically 5 s to 15 s are left', 'By the first examples, typically 2 min is left')
+    """
+    first, last = duration(least), duration(most)
+    left = f"{first} is left" if first == last else f"{first} to {last} are left"
+    return f"By the first examples, typically {left}"
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from fedcert.certification.data.local_data import LocalData, data_of
 from fedcert.certification.dataset_run import certify_dataset
 from fedcert.certification.models.classifiers import classifier_of
 from fedcert.certification.models.loading import onnx_classifier
-from fedcert.certification.plan import check_request, plan_certification
+from fedcert.certification.plan import MINIMUM_EXAMPLES, check_request, plan_certification
 from fedcert.certification.progress import ProgressListener
 from fedcert.certification.progress_bar import listening
 from fedcert.errors import CallError
@@ -35,7 +35,7 @@ def certify(
     failure_probability: float | None = None,
     radii: Sequence[float] | None = None,
     classes: Sequence[str] | None = None,
-    class_counts: bool = False,
+    class_counts: bool | None = None,
     every: int = 1,
     lattice: int | None = None,
     seed: int | None = None,
@@ -50,6 +50,7 @@ def certify(
     precision: str | None = None,
     compile: bool | None = None,
     time_budget: float | None = None,
+    minimum_examples: int = MINIMUM_EXAMPLES,
     input_range: Sequence[float] | None = None,
     progress: ProgressListener | bool | None = None,
 ) -> Report:
@@ -70,7 +71,7 @@ def certify(
         x: test examples, the first axis counts them. Or what gives examples with their labels, and then without `y`: a
             DataLoader, a data set, or any iterable of batches; each item is a pair, or a mapping with an image and a
             label.
-        y: class index of each example.
+        y: class index of each example, or its class's name where the classes are named.
         groups: which examples belong together (several images of one patient), named by numbers or texts; intervals
             then count each group as what it is. Nothing but one figure, the design effect, leaves.
         client: the client's name, unique in its federation; it also separates the clients' noise.
@@ -81,10 +82,11 @@ def certify(
         n: noisy passes of each example with population certificates (32 where None); with CERTIFY samples that bound
             the class's probability: the most of them (10,000 where None), or all with the fixed procedure (1,000).
         failure_probability: CERTIFY: of each certificate (0.001 where None).
-        radii: increasing radii; where None, 0 to 2 sigma in 20 steps with population certificates, and 0 to 1 in steps
-            of 0.05 with CERTIFY.
+        radii: increasing radii; where None, 20 steps from 0 to 2 sigma with population certificates, and to the largest
+            radius that the settings can certify with CERTIFY.
         classes: class names in the order of the model's outputs.
-        class_counts: disclose counts per class too, which reveals more.
+        class_counts: include counts per class: tighter intervals, but they disclose each class's accuracy. Where None,
+            if the request asks for them.
         every: certify one example in so many only.
         lattice: m where all inputs are multiples of 1/m: noise is then rounded to these and drawn exactly, and the
             guarantee holds in floating point too. Where None, 255 for images of 8 bits (uint8), else no lattice; 0
@@ -105,7 +107,8 @@ def certify(
         precision: "float32", "tf32" or "bfloat16": the certificate is about the model as it ran. Where None, "bfloat16"
             for a torch module on a GPU that computes in it, and "float32" elsewhere.
         compile: whether torch is to compile the model; where it pays, if None.
-        time_budget: seconds after which to stop with a smaller, valid report.
+        time_budget: seconds after which to stop with a smaller, valid report, about at least `minimum_examples`.
+        minimum_examples: the fewest examples of a report that time cuts short.
         input_range: the least and the largest value that `x` may hold, checked before anything is certified. Where None
             and no request states it, pixels that look like 0 to 255 with a sigma for 0 to 1 are refused.
         progress: where None, a forecast and a bar are shown on standard error if a person is looking: on a terminal or
@@ -119,7 +122,8 @@ def certify(
 
     Examples:
         >>> import numpy as np
-        >>> x, y = np.random.default_rng(0).random((20, 4)), np.array([0, 1] * 10)
+        >>> x = np.random.default_rng(0).random((20, 4))
+        >>> y = (x[:, 0] > 0.5).astype(int)
         >>> report = certify(lambda batch: (batch[:, 0] > 0.5).astype(int), x, y,
         ...                  sigma=0.25, client="site-07", model_id="threshold")
         >>> report.label_counts
@@ -137,9 +141,9 @@ def certify(
     plan = plan_certification(
         client, request, settings,
         class_counts=class_counts, every=every, seed=seed, batch_size=batch_size, compile=compile,
-        time_budget=time_budget, input_range=input_range,
+        time_budget=time_budget, minimum_examples=minimum_examples, input_range=input_range,
     )  # fmt: skip
-    data = _local_data(x, y, groups)
+    data = _local_data(x, y, groups, plan.classes)
     if request is not None:
         check_request(request, client, classifier.identity, plan.examples_of(data), datetime.now(UTC))
     kept = None if seed_file is None else Path(seed_file)
@@ -147,7 +151,7 @@ def certify(
         return certify_dataset(plan, classifier, data, listener, seed_file=kept).report
 
 
-def _local_data(x: Any, y: Any, groups: Any) -> LocalData:
+def _local_data(x: Any, y: Any, groups: Any, classes: Sequence[str] | None) -> LocalData:
     """Arrays, or what gives examples with their labels.
 
     Raises:
@@ -157,9 +161,9 @@ def _local_data(x: Any, y: Any, groups: Any) -> LocalData:
     if y is not None:
         if not hasattr(x, "shape") and hasattr(x, "dataset"):
             raise CallError("a DataLoader gives the labels too: leave y out")
-        return data_of(x, y, groups)
+        return data_of(x, y, groups, classes)
     if not holds_labels(x):
         raise CallError(
             "y is missing: give the class index of each example as y, or a DataLoader or data set that gives both"
         )
-    return data_of(*examples_in(x), groups)
+    return data_of(*examples_in(x), groups, classes)

@@ -68,7 +68,11 @@ class CertificationScheduler:
     def can_finish_another(self, seconds: float) -> bool:
         """Whether one more example could be done in some seconds, even if all in flight need their most samples."""
         another = self.procedure.most_needed(ExampleState(0))
-        return self._still_needed + another <= self.rate * seconds * _SHARE_OF_TIME
+        return self._still_needed + another <= self.rate * self.usable(seconds)
+
+    def usable(self, seconds: float) -> float:
+        """Of the seconds that are left, those that examples may need: speed is not that even."""
+        return seconds * _SHARE_OF_TIME
 
     def recall(self, index: int, key: ExampleKey) -> ExampleState | None:
         """The state of an example that an earlier run finished, if it is still the same."""

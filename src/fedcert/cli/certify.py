@@ -15,10 +15,10 @@ from fedcert.certification.dataset_run import certify_dataset
 from fedcert.certification.examples import write_examples
 from fedcert.certification.models.classifiers import TorchClassifier
 from fedcert.certification.models.loading import load_classifier
-from fedcert.certification.plan import check_request, plan_certification
+from fedcert.certification.plan import MINIMUM_EXAMPLES, check_request, plan_certification
 from fedcert.certification.precision import BFLOAT16_GAIN
 from fedcert.certification.progress import duration
-from fedcert.certification.progress_bar import BarListener
+from fedcert.certification.progress_bar import BarListener, typical_sentence
 from fedcert.certification.seeds import SEED_SUFFIX, keep_seed
 from fedcert.cli import options
 from fedcert.cli.console import print_json, print_note, print_result, print_status, print_warning, progress
@@ -50,8 +50,8 @@ def certify(
     failure_probability: options.FailureProbability = None,
     radii: options.Radii = None,
     classes: options.ClassFile = None,
-    class_counts: options.ReportClassCounts = False,
-    every: Annotated[int, Option(help="Certify one example in so many only.")] = 1,
+    class_counts: options.AnswerClassCounts = None,
+    every: Annotated[int, Option(help="Certify only every K-th example, on average.")] = 1,
     lattice: options.Lattice = None,
     seed: Annotated[
         int | None, Option(help="Fixes the noise, for tests: others may know it. [default: secret, kept beside --out]")
@@ -71,6 +71,7 @@ def certify(
         bool | None, Option("--compile/--no-compile", help="Have torch compile the model. [default: if it pays]")
     ] = None,
     time_budget: options.TimeBudget = None,
+    minimum_examples: options.MinimumExamples = MINIMUM_EXAMPLES,
     input_range: options.InputRange = None,
     examples: Annotated[
         Path | None, Option(help="Certificates of single examples, which stay here (.parquet).")
@@ -80,7 +81,9 @@ def certify(
         Path | None, Option(help="A keyring (.json); the request must be signed by one of its members.")
     ] = None,
     policy: options.PolicyFile = None,
-    dry_run: Annotated[bool, Option(help="Certify, show exactly what would leave, write nothing.")] = False,
+    dry_run: Annotated[
+        bool, Option(help="Show exactly what would leave, write no report. With --out, the real run reuses the work.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Certify a model on this client's own test data; the report holds counts and nothing else."""
@@ -95,8 +98,9 @@ def certify(
     site = _Site.of(option("--client", Text(), client), request, trusted, sign, policy)
     try:
         plan = plan_certification(
-            site.client, site.request, given, class_counts=class_counts, every=every, seed=seed, batch_size=batch_size,
-            compile=compile_model, time_budget=seconds_of(time_budget), input_range=range_of(input_range),
+            site.client, site.request, given, class_counts=site.class_counts(class_counts), every=every, seed=seed,
+            batch_size=batch_size, compile=compile_model, time_budget=seconds_of(time_budget),
+            minimum_examples=minimum_examples, input_range=range_of(input_range),
         )  # fmt: skip
     except InvalidValue as error:
         raise wrong_option(error) from None
@@ -107,16 +111,18 @@ def certify(
             f"no --weights are given, so the weights that {model} makes are certified, random unless it loads "
             "them itself; give --weights FILE.safetensors"
         )
-    site.check_before(classifier.identity, -(-len(local) // every), class_counts)
+    site.check_before(classifier.identity, -(-len(local) // every), bool(plan.class_counts))
     listener = progress_bar(site.request)
     written = None if dry_run else out
-    journal = None if written is None else written.with_name(f"{written.name}.journal")
+    journal = None if out is None else out.with_name(f"{out.name}.journal")
     seed_file = None if written is None else written.with_suffix(SEED_SUFFIX)
+    if journal is None:
+        print_note("nothing is kept of this dry run; with --out FILE, the real run reuses its work")
     try:
         with progress() as listener.bar:
             result = certify_dataset(plan, classifier, local, listener, journal, seed_file)
         report = signed_by(site.keys, result.report)
-        site.check_after(report, class_counts)
+        site.check_after(report, bool(plan.class_counts))
         if examples is not None:
             write_examples(examples, result, local.labels)
         if written is not None and seed_file is not None:
@@ -126,15 +132,13 @@ def certify(
     except BaseException:
         listener.interrupted()
         raise
-    if journal is not None and result.complete:
-        journal.unlink(missing_ok=True)
-    elif journal is not None:
+    if journal is not None and not result.complete:
         print_note(f"what was done is kept in {journal}; run the same command again for more examples")
     if result.clean is not None:
         print_status(
             f"accuracy without noise: {result.clean.accuracy:.1%} of {len(result.clean)} examples (stays here)"
         )
-    _show(report, written, site, as_json)
+    _show(report, written, site, as_json, journal)
 
 
 def _check_outputs(out: Path | None, examples: Path | None, dry_run: bool, inputs: list[Path]) -> None:
@@ -197,12 +201,21 @@ class _Site:
         """Whether the report stays here and enters a private sum."""
         return self.request is not None and self.request.private is not None
 
+    def class_counts(self, given: bool | None) -> bool:
+        """Whether the report is to have counts per class: as given, else as the request asks and the policy allows."""
+        asked = self.request is not None and self.request.release.class_counts
+        if given is not None or self.request is None or self.private:
+            return bool(given)
+        if asked and not self.policy.gives_class_counts(self.request):
+            print_note("the request asks for counts per class, which this site's policy does not let out")
+        elif asked:
+            print_note("the request asks for counts per class, so the report has them (--no-class-counts omits them)")
+        return self.policy.gives_class_counts(self.request)
+
     def check_before(self, model: str, examples: int, class_counts: bool) -> None:
         """Check, before hours of work, that the report will be wanted and may leave."""
         if self.request is not None:
             check_request(self.request, self.client, model, examples, datetime.now(UTC))
-            if self.request.release.class_counts and not class_counts:
-                print_note("the request asks for counts per class; add --class-counts if you agree to give them")
         if self.request is not None and self.private:
             self.policy.check_asked(self.request)
         else:
@@ -216,15 +229,16 @@ class _Site:
             self.policy.check_report(report.examples, class_counts)
 
 
-def _show(report: Report, out: Path | None, site: _Site, as_json: bool) -> None:
-    """Print the report or its summary; nothing was written where there is no file."""
+def _show(report: Report, out: Path | None, site: _Site, as_json: bool, journal: Path | None) -> None:
+    """Print the report or its summary; no report was written where there is no file."""
     if out is None or as_json:
         print_json(report)
     if out is not None and not as_json:
         _summary(report, out, site.private)
     elif out is None:
         stays = "this stays here, for a private sum" if site.private else "this is exactly what would leave"
-        print_note(f"{stays}; nothing was written")
+        kept = "nothing was written" if journal is None else f"no report was written, and {journal} keeps the work"
+        print_note(f"{stays}; {kept}")
     if site.request is not None and site.request.late(datetime.now(UTC)):
         deadline = site.request.deadline
         print_note(f"the request's deadline, {deadline}, has passed: the coordinator will not take this report")
@@ -242,7 +256,8 @@ def _summary(report: Report, out: Path, stays: bool) -> None:
         print_result(f"Wrote {out}, which is all that needs to leave this machine.")
         if report.seed != FIXED_SEED:
             print_result(
-                f"{out.with_suffix(SEED_SUFFIX)} has the secret seed of the noise: keep it here, for an audit."
+                f"Keep here: {out.with_suffix(SEED_SUFFIX)}, the secret seed of the noise, for an audit; "
+                f"{out.name}.journal, the results of single examples, to make this report anew with other disclosures."
             )
 
 
@@ -265,7 +280,7 @@ class _ProgressBar(BarListener):
     def interrupted(self) -> None:
         """Say where the work is kept, if any was done."""
         if self.journal is not None and self.journal.exists():
-            print_note(f"what was done is kept in {self.journal}; run the same command again to go on")
+            print_note(f"what was done is kept in {self.journal}; run the same command again to resume")
 
     def slower_by_request(self, asked: str, faster: str) -> None:
         print_note(
@@ -274,26 +289,27 @@ class _ProgressBar(BarListener):
         )
 
     def resumed(self, examples: int) -> None:
-        print_note(f"going on where an earlier run was: {examples:,} examples are done")
+        print_note(f"resuming: {examples:,} example{'s are' if examples != 1 else ' is'} done already")
 
     def warn(self, sentence: str) -> None:
         print_warning(sentence)
 
     def late(self, done: int, of: int) -> None:
-        print_note(f"the time budget is spent; the report is about {done:,} of {of:,} examples")
+        print_note(f"the time budget is used up; the report is about {done:,} of {of:,} examples")
 
     def forecast(self, samples: int, rate: float) -> None:
-        print_status(f"{samples:,} noisy samples at about {rate:,.0f} a second: {duration(samples / rate)}")
+        print_status(f"{samples:,} noisy samples at {rate:,.0f}/s: about {duration(samples / rate)}")
         self._check_deadline(samples / rate, "takes")
         self.start(samples)
 
     def forecast_at_most(self, samples: int, rate: float, examples: int) -> None:
-        at_most = duration(samples / rate)
-        print_status(
-            f"at most {samples:,} noisy samples at about {rate:,.0f} a second: {at_most}, and mostly much less"
-        )
+        print_status(f"up to {samples:,} noisy samples at {rate:,.0f}/s: {duration(samples / rate)} at worst")
         self._check_deadline(samples / rate, "may take")
         self.start(examples, by_examples=True)
+
+    def forecast_typical(self, least: float, most: float) -> None:
+        sentence = typical_sentence(least, most)
+        print_status(sentence[:1].lower() + sentence[1:])
 
     def _check_deadline(self, seconds: float, takes: str) -> None:
         if self.request is not None and self.request.late(datetime.now(UTC) + timedelta(seconds=seconds)):

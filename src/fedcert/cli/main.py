@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -92,7 +93,7 @@ def run(arguments: Sequence[str]) -> int:
         print_error(str(error))
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        print_status("stopped; nothing was written that is not complete")
+        print_status("interrupted; no partial result was written")
         return INTERRUPTED
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # the reader of a pipe has had enough: no error of ours
@@ -111,8 +112,27 @@ def run(arguments: Sequence[str]) -> int:
             sys.stdout.write(f"{error.format_message()}\n")
             return 2
         message = " ".join(error.format_message().split()).rstrip(".")
-        print_error(f"{message[:1].lower()}{message[1:]}; see: fedcert --help")
+        print_error(f"{message[:1].lower()}{message[1:]}{_decimal_point(message)}; see: {_help_for(given)}")
         return 2
+
+
+def _decimal_point(message: str) -> str:
+    """What to write instead of a decimal comma, where a message is about one; else nothing."""
+    comma = re.search(r"'(\d*),(\d+)'", message)
+    return "" if comma is None else f"; use a decimal point: {comma[1] or 0}.{comma[2]}"
+
+
+def _help_for(arguments: Sequence[str]) -> str:
+    """The command whose help says what the arguments may be."""
+    words = [word for word in arguments if not word.startswith("-")]
+    commands: Any = typer.main.get_command(app)
+    named = ["fedcert"]
+    for word in words:
+        commands = getattr(commands, "commands", {}).get(word)
+        if commands is None:
+            break
+        named.append(word)
+    return f"{' '.join(named)} --help"
 
 
 def _parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

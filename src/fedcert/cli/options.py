@@ -111,11 +111,21 @@ Client = Annotated[str, Option(help="The client's name, unique in its federation
 Sigma = Annotated[float, Option(help="Standard deviation of the noise, in the units of the inputs.")]
 Radii = Annotated[
     str | None,
-    Option(help="0,0.25,0.5 or first:last:step. [default: 0 to 2 sigma in 20 steps (population); 0:1:0.05 (CERTIFY)]"),
+    Option(
+        help="0,0.25,0.5 or first:last:step. [default: 20 steps, to 2 sigma (population) or the largest certifiable]"
+    ),
 ]
 ClassFile = Annotated[Path | None, Option(help="File of class names in index order (.txt or .json).")]
 ReportClassCounts = Annotated[
     bool, Option(help="Include per-class counts: tighter intervals, but discloses per-class accuracy.")
+]
+AnswerClassCounts = Annotated[
+    bool | None,
+    Option(
+        "--class-counts/--no-class-counts",
+        help="Include per-class counts: tighter intervals, but discloses per-class accuracy. "
+        "[default: as the request asks]",
+    ),
 ]
 InputRange = Annotated[
     str | None, Option(help="The smallest and largest input value, such as 0,1; checked before certification.")
@@ -154,4 +164,5 @@ OtherVotes = Annotated[
 OtherRadii = Annotated[str | None, Option(help="Population: 0,0.1,0.2 or first:last:step. [default: the request's]")]
 PolicyFile = Annotated[Path | None, Option(help="This site's rules about what leaves it (.json).")]
 Device = Annotated[str, Option(help="auto, cpu, cuda, cuda:1, …")]
+MinimumExamples = Annotated[int, Option(min=1, help="Fewest examples of a report that --time-budget cuts short.")]
 TimeBudget = Annotated[str | None, Option(help="Stop in time with a smaller report: 90s, 45m, 3h.")]

@@ -8,7 +8,6 @@ from typing import Annotated
 from typer import Option
 
 from fedcert._schema.field_types import ModelName
-from fedcert.certification.models.digest import shape_in_onnx
 from fedcert.certification.precision import precision_sentence
 from fedcert.cli import options
 from fedcert.cli.console import print_json, print_note, print_result
@@ -115,6 +114,7 @@ def _show(written: Request, out: Path) -> None:
     print_result(precision_sentence(smoothing.precision))
     certify = f"fedcert certify MODEL DATA --request {out.name} --client NAME --out report.json"
     if written.private is None:
+        certify += " --class-counts" if written.release.class_counts else ""
         print_result(f"Each site runs: {certify}")
         print_result(f"Then run: fedcert collect REPORTS --request {out.name} --out estimate.json")
         return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedcert._schema.field_types import ModelName
 from fedcert.certification.models.classifiers import ArrayClassifier, TorchClassifier, digest_of_module, is_module
+from fedcert.certification.models.digest import shape_in_onnx
 from fedcert.certification.models.loading import digest_of_file
 from fedcert.errors import CallError, FedcertWarning, preview
 from fedcert.estimation.target import target_of
@@ -48,6 +49,8 @@ def request(
     votes: int | None = None,
     precision: str | None = None,
     lattice: int | None = None,
+    input_range: Sequence[float] | None = None,
+    input_shape: Sequence[int] | None = None,
     private: bool = False,
     threshold: int | None = None,
     moments: bool = False,
@@ -76,6 +79,8 @@ def request(
         minimum_examples: ask sites with fewer examples not to answer.
         n0, n, failure_probability, noise, procedure, tolerance, votes, precision, lattice: how to smooth and certify,
             as for `certify`; the defaults of new work where None.
+        input_range: the least and the largest value that inputs may have, which sites check.
+        input_shape: the shape of one example, which sites check; that of the ONNX model where None and `model` is one.
         private: ask for a private sum instead of reports; it needs a roster.
         threshold: private: the fewest sites that a sum may be over; more than two thirds where None.
         moments: private: sum what BLUP needs too.
@@ -117,6 +122,7 @@ def request(
         model=_identity_of_model(model), smoothing=smoothing, classes=names, radii=radii, roster=clients,
         target=None if target is None else target_of(target, names), seconds=seconds, deadline=deadline,
         release=Release(class_counts=class_counts, minimum_examples=minimum_examples), private=private_sum,
+        input_range=input_range, input_shape=_shape_of_model(model) if input_shape is None else input_shape,
     )  # fmt: skip
     if keys is None:
         return unsigned
@@ -161,6 +167,12 @@ def _identity_of_model(model: Any) -> str:
             f"{type(model).__name__}"
         )
     return ModelName().validate(model, "model")
+
+
+def _shape_of_model(model: object) -> tuple[int, ...] | None:
+    """The shape of one example, where an ONNX file states it."""
+    file = Path(model) if isinstance(model, (str, Path)) else None
+    return shape_in_onnx(file) if file is not None and file.suffix == ".onnx" else None
 
 
 def _private_sum(

@@ -14,10 +14,10 @@ from fedcert.certification.data.batches import examples_in
 from fedcert.certification.run import certify
 from fedcert.certification.seeds import seed_file_of
 from fedcert.errors import FedcertError, ModelProblem, Refused
+from fedcert.privacy.policy import Policy
 from fedcert.report import Report, Request
 
 if TYPE_CHECKING:
-    from fedcert.privacy.policy import Policy
     from fedcert.secagg.participant import ParticipantConfig
 
 _LOG = logging.getLogger("fedcert")
@@ -38,7 +38,7 @@ def reply_to(
     data: Any,
     client: str,
     *,
-    class_counts: bool = False,
+    class_counts: bool | None = None,
     participant: ParticipantConfig | None = None,
     policy: Policy | None = None,
     **options: Any,
@@ -53,12 +53,15 @@ def reply_to(
         weights: gives the server's.
         data: test examples, see `examples_in`; or a function that gives them.
         client: this client's name.
-        class_counts: give counts per class in a report.
+        class_counts: give counts per class in a report; where None, if the request asks for them and the policy allows.
         participant: this client's keys and memory; with them it takes part in private sums, and in nothing else.
         policy: this client's rules about what leaves it; with a participant, in place of the participant's own.
         options: of `fedcert.certify`.
     """
-    report = partial(_certified, request, model, weights, data, client=client, class_counts=class_counts, **options)
+    rules = Policy() if policy is None else policy
+    report = partial(
+        _certified, request, model, weights, data, client=client, class_counts=class_counts, policy=rules, **options
+    )
     if asked != PRIVATE and participant is None:
         return {"name": client} | _report_reply(report, policy)
     if asked != PRIVATE:
@@ -119,8 +122,20 @@ def _private_reply(
         return {"trouble": public_reason(error)}
 
 
-def _certified(request: str, model: Any, weights: Weights, data: Any, client: str, **options: Any) -> Report:
+def _certified(
+    request: str,
+    model: Any,
+    weights: Weights,
+    data: Any,
+    *,
+    client: str,
+    class_counts: bool | None,
+    policy: Policy,
+    **options: Any,
+) -> Report:
     asked = Request.from_json(parse(request, "the request"))
+    if class_counts is None:
+        class_counts = policy.gives_class_counts(asked)
     state = weights()
     if state is None:
         raise ModelProblem("the server's message has no weights")
@@ -128,7 +143,9 @@ def _certified(request: str, model: Any, weights: Weights, data: Any, client: st
     x, y = examples_in(data() if callable(data) else data)
     if options.get("seed") is None and options.get("seed_file") is None:
         options["seed_file"] = seed_file_of(client, asked.digest)
-    return certify(model, x, y, client=client, request=asked, **{"progress": False, **options})
+    return certify(
+        model, x, y, client=client, request=asked, class_counts=class_counts, **{"progress": False, **options}
+    )
 
 
 def loaded(model: Any, state: Mapping[str, Any]) -> Any:

@@ -82,7 +82,7 @@ def estimate(
         ...     return Report(client=name, model="demo", smoothing={"sigma": 0.25}, radii=[0, 0.5],
         ...                   classes=["cat", "dog"], label_counts=labels, certified_counts=certified)
         >>> reports = [site("a", [80, 20], [90, 50]), site("b", [20, 80], [60, 20])]
-        >>> result = estimate(reports, target="cat=1,dog=1", method="ap")
+        >>> result = estimate(reports, target="cat=0.5,dog=0.5", method="ap")
         >>> [round(accuracy, 6) for accuracy in result.certified_accuracy]
         [0.75, 0.35]
         >>> {client: round(weight, 6) for client, weight in result.weights.items()}

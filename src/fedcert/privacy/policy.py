@@ -42,7 +42,7 @@ class Policy(Record):
 
     SCHEMA: ClassVar[str] = "fedcert/policy/1"
     NOUN: ClassVar[str] = "policy"
-    REMEDY: ClassVar[str | None] = "mend the policy, or ask whoever wrote it"
+    REMEDY: ClassVar[str | None] = "fix the policy, or ask whoever wrote it"
 
     minimum_examples: int = defaulting(Whole(), 0)
     reports: bool = defaulting(Flag(), True)
@@ -71,6 +71,10 @@ class Policy(Record):
         self._check_readable()
         if class_counts and self.class_counts != ALWAYS:
             raise Refused(f"this site's policy lets counts per class out {self._when()}; leave --class-counts out")
+
+    def gives_class_counts(self, request: Request) -> bool:
+        """Whether a report that answers a request has counts per class: it asks for them, and they may leave."""
+        return request.release.class_counts and self.class_counts == ALWAYS
 
     def check_private(self, report: Report, request: Request) -> None:
         """Check that a report may enter the private sum that a request asks for.

@@ -47,7 +47,7 @@ MOST_VOTES = 9_999
 """More than the samples of PREDICT, which decides single answers."""
 
 _STEPS, _FARTHEST = 20, 2.0
-"""Default radii of population certificates: from 0 to 2 sigma, where 32 passes lose a point, in steps of sigma/10."""
+"""Default radii: 20 steps. Those of population certificates end at 2 sigma, where 32 passes lose a point."""
 
 LARGEST_LATTICE = 65_535
 """Steps of images of 16 bits."""
@@ -216,10 +216,17 @@ class Smoothing(Record):
         Examples:
             >>> Smoothing.defaults(0.25, procedure="population").default_radii[-2:]
             (0.475, 0.5)
+            >>> Smoothing.defaults(0.25, procedure="sequential").default_radii[-2:]
+            (0.741, 0.78)
         """
-        if not self.is_population:
+        largest = self.largest_radius
+        if largest is None:
+            length = self.sigma * _FARTHEST / _STEPS
+        elif largest > 0:
+            length = _rounded_down(largest / _STEPS)
+        else:  # nothing can be certified, so any radii do
             return DEFAULT_RADII
-        return tuple(round(self.sigma * _FARTHEST * step / _STEPS, 9) for step in range(_STEPS + 1))
+        return tuple(round(length * step, 9) for step in range(_STEPS + 1))
 
     @property
     def largest_radius(self) -> float | None:
@@ -243,3 +250,14 @@ class Smoothing(Record):
         # 1 - f^(1/n) directly: f^(1/n) itself is too close to 1 to keep its digits.
         error_bound = -math.expm1((math.log(self.failure_probability) + math.log(share)) / self.n)
         return NOISES[self.noise].certified_radius(self.sigma, error_bound)
+
+
+def _rounded_down(value: float) -> float:
+    """A number above 0 to two significant digits, rounded down.
+
+    Examples:
+        >>> _rounded_down(0.03957), _rounded_down(12.34)
+        (0.039, 12.0)
+    """
+    digits = 1 - math.floor(math.log10(value))
+    return math.floor(value * 10.0**digits) / 10.0**digits

@@ -37,8 +37,8 @@ def run_round(
         model: digest of the model.
         sleep: how to pause.
         settings: `classes` and `smoothing`, and whatever else of `ReportSettings` is wanted: `roster`, `seconds`,
-            `run`, `target`, `method`, `quorum`, `radii`, `release`, `missing_examples`, `screen`, `trusted` and the
-            settings of `fedcert.estimate`.
+            `run`, `target`, `method`, `quorum`, `radii`, `class_counts`, `input_range`, `input_shape`, `release`,
+            `missing_examples`, `screen`, `trusted` and the settings of `fedcert.estimate`.
 
     Raises:
         QuorumMissed: too few answered; there is no number.
@@ -88,7 +88,7 @@ def _resumed_round(stack: ExitStack, model: str, wanted: ReportSettings) -> Cert
         return None
     stack.enter_context(folder)
     round_ = CertificationRound(folder=folder, clock=steady_clock(), trusted=wanted.trusted)
-    _LOG.info("going on with %d answers of an earlier run", len(round_.reports))
+    _LOG.info("resuming with %d answers of an earlier run", len(round_.reports))
     if round_.request.late(round_.clock()):
         _LOG.warning("its deadline, %s, has passed: nobody is asked again", round_.request.deadline)
     return round_

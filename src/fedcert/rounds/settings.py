@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,6 +16,7 @@ from fedcert.estimation.target import target_of
 from fedcert.privacy.given_keys import given_identity, given_keyring
 from fedcert.report import Release, Smoothing
 from fedcert.report.fields import CLASSES, RADII, ROSTER
+from fedcert.report.input_range import INPUT_RANGE, INPUT_SHAPE, InputRange
 from fedcert.report.request import PrivateSum
 from fedcert.rounds.checks import Quorum, needed
 from fedcert.rounds.requests import LONGEST_WAIT
@@ -41,6 +42,8 @@ class RoundSettings:
         target, method: see `fedcert.estimate`; the request's target where None.
         radii: at which radii to count, or, with population certificates, for which to estimate; the procedure's own
             where None.
+        input_range: the least and the largest value that inputs may have, which clients check.
+        input_shape: the shape of one example, which clients check.
         estimation: further settings of `fedcert.estimate`.
 
     Raises:
@@ -56,6 +59,8 @@ class RoundSettings:
     target: object = None
     method: str = "auto"
     radii: tuple[float, ...] | None = None
+    input_range: InputRange | None = None
+    input_shape: tuple[int, ...] | None = None
     estimation: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -74,6 +79,8 @@ class RoundSettings:
             "smoothing": smoothing, "seconds": _checked_seconds(self.seconds), "roster": _checked_roster(self.roster),
             "classes": CLASSES.validate(self.classes, "classes"), "radii": RADII.validate(radii, "radii"),
             "run": None if self.run is None else Path(self.run),
+            "input_range": None if self.input_range is None else INPUT_RANGE.validate(self.input_range, "input_range"),
+            "input_shape": None if self.input_shape is None else INPUT_SHAPE.validate(self.input_shape, "input_shape"),
         }  # fmt: skip
         for name, value in normal.items():
             object.__setattr__(self, name, value)
@@ -105,7 +112,7 @@ class RoundSettings:
 
     def asked(self, model: str) -> dict[str, Any]:
         """What clients are asked, and a run that is resumed must have asked, by the names of a request's fields."""
-        names = ("smoothing", "classes", "radii", "private")
+        names = ("smoothing", "classes", "radii", "private", "input_range", "input_shape")
         return {"model": model, "roster": self.names} | {name: getattr(self, name) for name in names}
 
 
@@ -117,9 +124,11 @@ class ReportSettings(RoundSettings):
         quorum, missing_examples, screen: see `CertificationRound.conclude`.
         trusted: whose signatures count, see `CertificationRound`; a keyring, or its file.
         release: what the clients are asked to release.
+        class_counts: ask for counts per class too: tighter intervals, but they disclose each class's accuracy.
     """
 
     quorum: Quorum = 0.5
+    class_counts: bool = False
     release: Release | None = None
     missing_examples: int | None = None
     screen: bool | None = None
@@ -129,6 +138,8 @@ class ReportSettings(RoundSettings):
         super().__post_init__()
         if self.trusted is not None:
             object.__setattr__(self, "trusted", given_keyring(self.trusted, "trusted"))
+        if self.class_counts:
+            object.__setattr__(self, "release", replace(self.release or Release(), class_counts=True))
         check_missing_examples(self.missing_examples, bool(self.screen))
         needed(self.quorum, None if self.names is None else len(self.names))
 

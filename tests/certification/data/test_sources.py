@@ -78,8 +78,16 @@ def test_a_users_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (X, Y - 1, r"y\[0\] must be a class index \(a whole number from 0\), but is -1"),
         (X, Y + 0.5, r"y\[0\] must be a class index .* but is 0.5"),
         (X, np.where(Y == 1, np.nan, Y), r"y\[1\] must be a class index .* but is nan"),
-        (X, Y[:, None], r"y must be a list of class indices \(whole numbers from 0\), but is int64 of shape \(50, 1\)"),
-        (X, np.array(["cat"] * 50), r"y must be a list of class indices \(whole numbers from 0\), but holds text"),
+        (
+            X,
+            Y[:, None],
+            r"y must be a list of class indices \(whole numbers from 0\), or of class names, but is int64 of shape \(50, 1\)",
+        ),
+        (
+            X,
+            np.array(["cat"] * 50),
+            r"y holds names, such as 'cat': name the classes too, in the order of the model's outputs",
+        ),
         (X.astype(str), Y, "x must hold numbers, but holds <U"),
         (X.astype(complex), Y, "x must hold numbers, but holds complex128"),
         (X[:, 0, 0], Y, r"x must have one row per example, at least 2 axes and no empty one, but has shape \(50,\)"),

@@ -19,6 +19,8 @@ from fedcert.certification.models.classifiers import classifier_of, digest_of_mo
 from fedcert.certification.models.loading import digest_of_file, load_classifier
 from fedcert.lab.networks import digits_network
 
+pytestmark = pytest.mark.filterwarnings("default::fedcert.FedcertWarning")  # models that guess are warned of
+
 WEIGHT = np.array([[1.0, -1.0], [0.5, 0.5], [-1.0, 1.0]], dtype=np.float32)
 X = np.random.default_rng(0).random((30, 3)).astype(np.float32)
 Y = (X @ WEIGHT).argmax(axis=1)

@@ -23,6 +23,7 @@ from fedcert.estimation.methods.registry import METHODS
 from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.settings import Settings
 from fedcert.report import Report, Sums, Target
+from fedcert.report.classifier import classifier_sentence
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.packing import as_script, packed, packed_evaluator
 from fedcert.show.page.rendering import rendered
@@ -34,7 +35,6 @@ from fedcert.show.page.wording import (
     margin,
     mix_in_words,
     of_100,
-    promise,
     range_of_100,
 )
 from fedcert.show.sentences import headline, verdict
@@ -86,7 +86,7 @@ def test_the_answer_is_there_without_the_script(reports: list[Report]) -> None:
     shown = banner(made.checks)
     parts = [
         f"{shown.title}: {shown.words}{shown.more}", "".join(answer_at(made, headline(made), None)),
-        margin(made, headline(made)), promise(made.smoothing, made.votes),
+        margin(made, headline(made)), classifier_sentence(made.smoothing, made.votes),
         f"Class mix of the target: {mix_in_words(made.target, made.classes)}.",
     ]  # fmt: skip
     places = [body.index(part) for part in parts]
@@ -231,7 +231,10 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert run(["page", "reports", "--out", "folder.html"]) == 2
     capsys.readouterr()
     assert run(["page", "reports", "--radius", "1.5", "--out", "x.html"]) == 2
-    assert "radius must be at most 1, the largest of the estimate, but is 1.5" in capsys.readouterr().err
+    assert (
+        "radius (--radius) must be one of the estimate's radii (0, 0.25, 0.5, 0.75, 1), but is 1.5; the nearest is 1"
+        in capsys.readouterr().err
+    )
     assert run(["page", "reports", "--target-name", "", "--out", "x.html"]) == 2
     assert "--target-name must be a text of 1 to 200 characters" in " ".join(capsys.readouterr().err.split())
     assert not Path("x.html").exists()

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert._files.paths import check_readable, display_path
+from fedcert._schema.suggestions import known_names
 from fedcert.errors import DataProblem, FileProblem, preview
 
 _MOST_ROWS = 50_000_000
@@ -98,10 +99,12 @@ class Rows:
             return list(classes).index(text)
         if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
             return int(text)
-        known = f"one of {', '.join(map(preview, classes[:10]))}, or " if classes else ""
-        remedy = "" if classes else "; name the classes (--classes) where labels are names"
-        held = f"label must be {known}a class index from 0, but is {preview(text)}{remedy}"
-        raise DataProblem(f"{self.at(index)}: {held}")
+        if classes:
+            raise DataProblem(f"{self.at(index)}: unknown class {preview(text)}; {known_names(text, classes)}")
+        raise DataProblem(
+            f"{self.at(index)}: label must be a class index from 0, but is {preview(text)}; name the classes "
+            "(--classes) where labels are names"
+        )
 
 
 def read_rows(path: Path) -> Rows:

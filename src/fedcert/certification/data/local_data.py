@@ -7,7 +7,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from fedcert._arrays import Images, Integers
 from fedcert._files.paths import check_readable
+from fedcert._schema.suggestions import known_names
 from fedcert.errors import DataProblem, FedcertError, preview
 
 _BYTES_PER_PIECE = 2**24
@@ -81,7 +82,7 @@ class LocalData:
             finite = np.isfinite(images.reshape(len(images), -1)).all(axis=1)
             if not finite.all():
                 first = kept[int(np.argmin(finite))]
-                held = "must hold finite numbers, but holds NaN or infinity; mend or leave it out"
+                held = "must hold finite numbers, but holds NaN or infinity; fix or remove it"
                 raise DataProblem(f"x[{first}] {held}")
             yield kept, images
 
@@ -109,14 +110,25 @@ def _on_lattice(images: Images, lattice: int, indices: list[int]) -> Images:
     return np.asarray(steps + 0.0, dtype=np.float32)  # one zero: -0.0 is the same point
 
 
-def data_of(x: npt.ArrayLike, y: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> LocalData:
+def data_of(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    groups: npt.ArrayLike | None = None,
+    classes: Sequence[str] | None = None,
+) -> LocalData:
     """Arrays as local data.
 
+    Args:
+        x: examples.
+        y: their class indices, or the names of their classes.
+        groups: which examples belong together.
+        classes: class names, where they are known.
+
     Raises:
-        DataProblem: x holds no numbers, y no whole numbers from 0, groups no names, or their lengths differ.
+        DataProblem: x holds no numbers, y no class indices or names, groups no names, or their lengths differ.
     """
     try:
-        images, labels = np.asarray(x), _labels(np.asarray(y))
+        images, labels = np.asarray(x), labels_of(np.asarray(y), classes)
     except ValueError as error:
         if isinstance(error, FedcertError):
             raise
@@ -132,8 +144,12 @@ def data_of(x: npt.ArrayLike, y: npt.ArrayLike, groups: npt.ArrayLike | None = N
     return LocalData.of(labels, images.shape[1:], load, together, lattice)
 
 
-def npz_data(path: Path) -> LocalData:
+def npz_data(path: Path, classes: Sequence[str] | None = None) -> LocalData:
     """The arrays x and y (and groups) of an .npz file, x read in pieces.
+
+    Args:
+        path: the file.
+        classes: class names, where they are known: labels may be these.
 
     Raises:
         CallError: there is no such file.
@@ -146,7 +162,7 @@ def npz_data(path: Path) -> LocalData:
         if not {"x.npy", "y.npy"} <= names:
             held = ", ".join(sorted(preview(name.removesuffix(".npy")) for name in names)[:10]) or "nothing"
             raise DataProblem(f"{where} must hold the arrays 'x' and 'y', but holds {held}; save both with numpy.savez")
-        labels = _labels(_array(archive, "y"))
+        labels = labels_of(_array(archive, "y"), classes)
         with archive.open("x.npy") as file:
             shape, dtype, by_columns = _header(file, "x")
         groups = _groups(_array(archive, "groups"), len(labels)) if "groups.npy" in names else None
@@ -229,16 +245,39 @@ def _exactly(file: IO[bytes], size: int) -> bytes:
     return data
 
 
-def _labels(y: npt.NDArray[Any]) -> Integers:
+def labels_of(y: npt.NDArray[Any], classes: Sequence[str] | None = None) -> Integers:
+    """Class indices from indices, or from the names of classes.
+
+    Raises:
+        DataProblem: y holds neither, or an unknown name.
+    """
+    if y.ndim == 1 and y.size and (y.dtype.kind in "US" or all(isinstance(label, str) for label in y)):
+        return _indices_of_names(y, classes)
     if y.ndim != 1 or (y.size and y.dtype.kind not in "iuf"):
-        held = "holds text" if y.dtype.kind in "US" else f"is {y.dtype} of shape {y.shape}"
-        raise DataProblem(f"y must be a list of class indices (whole numbers from 0), but {held}")
+        raise DataProblem(
+            "y must be a list of class indices (whole numbers from 0), or of class names, but is "
+            f"{y.dtype} of shape {y.shape}"
+        )
     with np.errstate(invalid="ignore"):
         labels = y.astype(np.int64)
     wrong = np.flatnonzero((labels != y) | (labels < 0))
     if len(wrong):
         raise DataProblem(f"y[{wrong[0]}] must be a class index (a whole number from 0), but is {y[wrong[0]]}")
     return labels
+
+
+def _indices_of_names(y: npt.NDArray[Any], classes: Sequence[str] | None) -> Integers:
+    if classes is None:
+        raise DataProblem(
+            f"y holds names, such as {preview(str(y[0]))}: name the classes too, in the order of the model's outputs "
+            "(--classes FILE, or classes=[…])"
+        )
+    names, where = np.unique(y.astype(str), return_inverse=True)
+    index = {name: place for place, name in enumerate(classes)}
+    if unknown := [str(name) for name in names if name not in index]:
+        first = int(np.argmax(y.astype(str) == unknown[0]))
+        raise DataProblem(f"unknown class {preview(unknown[0])} in y[{first}]; {known_names(unknown[0], classes)}")
+    return np.asarray([index[str(name)] for name in names], dtype=np.int64)[where]
 
 
 def _groups(groups: npt.NDArray[Any], labels: int) -> npt.NDArray[Any]:

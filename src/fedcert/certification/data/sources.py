@@ -25,14 +25,14 @@ def load_data(name: str, classes: Sequence[str] | None = None) -> LocalData:
 
     Args:
         name: what the user gave.
-        classes: class names, where they are known: a CSV's labels may be these.
+        classes: class names, where they are known: labels may be these.
 
     Raises:
         CallError: DATA is none of these, or its file is not there.
         DataProblem: it holds no usable data.
     """
     if name.endswith(".npz"):
-        return npz_data(Path(name))
+        return npz_data(Path(name), classes)
     if name.endswith(".csv"):
         rows = read_rows(Path(name))
         if "path" in rows.names:
@@ -42,7 +42,7 @@ def load_data(name: str, classes: Sequence[str] | None = None) -> LocalData:
         function = imported(name, "DATA")
         with user_errors(DataProblem, f"DATA {name} must be a function that returns x and y, but failed"):
             x, y, *groups = function()
-        return data_of(x, y, groups[0] if groups else None)
+        return data_of(x, y, groups[0] if groups else None, classes)
     if Path(name).is_dir():
         return binary_folder(Path(name))
     if Path(name).exists():

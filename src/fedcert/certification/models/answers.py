@@ -10,6 +10,8 @@ from fedcert._arrays import Integers
 from fedcert.errors import FedcertError, ModelProblem
 
 NAN_SCORES = "the model gave NaN scores under noise; look at its arithmetic (a log or a division?) and certify again"
+_LONGEST_REASON = 400
+"""Characters of what a model raised: enough for the sizes of a whole shape."""
 
 
 def labels_of(answer: object, examples: int, classes: int | None) -> Integers:
@@ -76,9 +78,9 @@ def guarded(call: Callable[[], object], shape: tuple[int, ...]) -> object:
     except (Exception, SystemExit) as error:  # a user's model may raise anything
         if type(error).__name__ in ("OutOfMemoryError", "AcceleratorError"):  # a device's: the sampler knows what to do
             raise
-        first = str(error).strip().splitlines()[:1]
-        reason = f"{type(error).__name__}: {first[0][:300] if first else 'no message'}"
+        # onnxruntime says on further lines which sizes it got and expected.
+        words = " ".join(str(error).split())[:_LONGEST_REASON]
         raise ModelProblem(
-            f"the model failed on a float32 batch of shape {shape}: {reason}; "
-            "check that the data has the shape, and the model the precision (float32), that go together"
+            f"the model failed on a float32 batch of shape {shape}: {type(error).__name__}: {words or 'no message'}; "
+            "if the data's shape does not fit the model's input, reorder or resize x"
         ) from error

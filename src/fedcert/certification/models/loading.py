@@ -19,6 +19,8 @@ from fedcert.certification.models.digest import bare_name, digest_of_onnx, diges
 from fedcert.certification.python_name import imported, is_python_name, user_errors
 from fedcert.errors import CallError, FedcertError, FileProblem, ModelProblem, preview, require
 
+_PICKLED = (".pt", ".pth", ".bin", ".ckpt", ".pkl")
+"""Endings of files that torch and others pickle."""
 KINDS = "a file that ends in .onnx, or package.module:factory (with --weights FILE.safetensors)"
 
 
@@ -78,6 +80,7 @@ def digest_of_file(path: Path) -> str:
         CallError: there is no such file, or it ends in something else.
         FileProblem: it cannot be read.
     """
+    _check_not_pickled(path)
     check_readable(path, (".onnx", ".safetensors"))
     return digest_of_onnx(path) if path.suffix == ".onnx" else digest_of_safetensors(path)
 
@@ -159,7 +162,21 @@ def _build(name: str) -> Any:
         return factory()
 
 
+def _check_not_pickled(path: Path) -> None:
+    """Check that a file is not one of pickled weights: reading it could run any code.
+
+    Raises:
+        CallError: it is, by its name.
+    """
+    if path.suffix.lower() in _PICKLED:
+        raise CallError(
+            f"{preview(str(path), 300)} looks like pickled weights, which fedcert never opens; save them as "
+            "safetensors: safetensors.torch.save_file(model.state_dict(), 'model.safetensors')"
+        )
+
+
 def _load_weights(module: Any, path: Path) -> None:
+    _check_not_pickled(path)
     check_readable(path, (".safetensors",))
     safetensors = require("safetensors.torch", "--weights", "torch")
     try:

@@ -35,7 +35,7 @@ def answer(
     data: Any,
     *,
     client: str | None = None,
-    class_counts: bool = False,
+    class_counts: bool | None = None,
     participant: ParticipantConfig | None = None,
     policy: Policy | None = None,
     **options: Any,
@@ -52,7 +52,7 @@ def answer(
         data: this client's test examples: (x, y), an iterable of batches (a DataLoader) of such pairs or of mappings
             with an image and a label, or a function without arguments that gives either.
         client: this client's name; where None, `client` in the node's configuration, or "client-<partition-id>".
-        class_counts: give counts per class too: more precise, reveals more.
+        class_counts: give counts per class too; where None, if the request asks for them and the policy allows.
         participant: this client's keys and memory; with them it takes part in private sums, and in nothing else.
         policy: this client's rules about what leaves it; with a participant, in place of the participant's own.
         options: of `fedcert.certify` (seed, device, batch_size, every, …).

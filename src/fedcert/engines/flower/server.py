@@ -32,8 +32,9 @@ def certify_round(grid: Grid, model: Any, arrays: ArrayRecord | None = None, **s
         model: the global model, a torch module; it is not changed.
         arrays: its weights (a strategy's `result.arrays`); the module's own where None.
         settings: `classes` (names in index order) and `smoothing` (sigma, or all settings), and where wanted `roster`,
-            `seconds`, `run`, `target`, `method`, `quorum`, `radii`, `release`, `missing_examples` and those of
-            `fedcert.estimate`: see `fedcert.rounds.run_round`.
+            `seconds`, `run`, `target`, `method`, `quorum`, `radii`, `class_counts` (ask for counts per class),
+            `input_range`, `input_shape`, `release`, `missing_examples` and those of `fedcert.estimate`: see
+            `fedcert.rounds.run_round`.
 
     Raises:
         QuorumMissed: too few answered; there is no number.

@@ -33,7 +33,7 @@ def answer(
     data: Any,
     *,
     client: str | None = None,
-    class_counts: bool = False,
+    class_counts: bool | None = None,
     participant: ParticipantConfig | None = None,
     policy: Policy | None = None,
     **options: Any,
@@ -45,7 +45,7 @@ def answer(
         model: a torch module of the right architecture.
         data: this client's test examples: (x, y), a DataLoader, or a function that gives either.
         client: this client's name; its site's where None, which is the only one that the server takes.
-        class_counts: give counts per class too: more precise, reveals more.
+        class_counts: give counts per class too; where None, if the request asks for them and the policy allows.
         participant: this client's keys and memory; with them it takes part in private sums, and in nothing else. Its
             keys are in its site's name.
         policy: this client's rules about what leaves it (`fedcert.privacy.policy.Policy`); with a participant, in place

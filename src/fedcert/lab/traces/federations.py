@@ -155,7 +155,7 @@ class _Split:
             shared_fields(header), [smoothing], np.zeros(self.clients, dtype=np.int32),
             {
                 "client": [f"client-{number:03d}" for number in range(self.clients)],
-                "request": [None], "seed": [None] * self.clients,
+                "request": [None], "seed": [None] * self.clients, "input_range": [None] * self.clients,
             },
             CountColumns(self.by_class(self.cell), rows.sum(axis=1), rows if class_counts else None),
         )  # fmt: skip

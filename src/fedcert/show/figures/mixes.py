@@ -43,7 +43,7 @@ def plot_mixes(
         >>> from fedcert.report import Report
         >>> site = Report(client="a", model="demo", smoothing={"sigma": 0.25}, radii=[0], classes=["cat", "dog"],
         ...               label_counts=[80, 20], certified_counts=[70])
-        >>> figure = plot_mixes([site], "cat=1,dog=3")
+        >>> figure = plot_mixes([site], "cat=0.25,dog=0.75")
         >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
         ['target: custom', 'all clients', 'a (100)']
     """
