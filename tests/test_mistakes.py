@@ -7,16 +7,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import fedcert
 from fedcert.cli.main import run
 
 SITE = ["--client", "a", "--sigma", "0.25", "--out", "report.json"]
 ANSWER = ["--client", "a", "--request", "request.json", "--out", "report.json"]
 MODEL = ["--model-id", "bright"]
+CLASSES = ["red", "green", "blue"]
+
+NAMED = ["--classes", "classes.txt"]
+HUGE = ["--procedure", "sequential", "--n", "100000000", "--time-budget", "2s"]
+OTHER = ["--client", "a", "--sigma", "0.25", "--out", "other.json"]
+ASKED = ["--sigma", "0.25", "--classes", "classes.txt", "--out", "report.json"]
 
 REFUSED, WARNED = "error", "warning"
 Row = tuple[str, list[str], str, str]
@@ -51,6 +60,48 @@ AT_A_SITE: list[Row] = [
     ("no weights", ["certify", "ward:net", "data.npz", *SITE], WARNED,
      "no --weights are given, so the weights that ward:net makes are certified, random unless it loads them itself; "
      "give --weights FILE.safetensors"),
+    ("labels that are unknown names", ["certify", "ward:make", "named.npz", *MODEL, *SITE, *NAMED], REFUSED,
+     "unknown class 'Green' in y[1]; did you mean 'green'? Known classes: 'red', 'green', 'blue'"),
+    ("labels that are names, classes not named", ["certify", "ward:make", "right.npz", *MODEL, *SITE], REFUSED,
+     "y holds names, such as 'red': name the classes too, in the order of the model's outputs (--classes FILE"),
+    ("channels last, no request", ["certify", "model.onnx", "last.npz", *SITE], REFUSED,
+     "Got invalid dimensions for input: x for the following indices index: 1 Got: 4 Expected: 3"),
+    ("pickled weights", ["certify", "ward:net", "data.npz", *SITE, "--weights", "model.pt"], REFUSED,
+     "'model.pt' looks like pickled weights, which fedcert never opens; save them as safetensors: "
+     "safetensors.torch.save_file(model.state_dict(), 'model.safetensors')"),
+    ("the same weights in another format", ["certify", "model.onnx", "data.npz", *ANSWER], REFUSED,
+     "an ONNX file and a safetensors file of the same weights have different digests"),
+    ("a decimal comma", ["certify", "ward:make", "data.npz", *MODEL, *SITE, "--sigma", "0,5"], REFUSED,
+     "; use a decimal point: 0.5; see: fedcert certify --help"),
+    ("an unknown option", ["certify", "ward:make", "data.npz", *MODEL, *SITE, "--sgima", "0.5"], REFUSED,
+     "see: fedcert certify --help"),
+    ("a time budget that can never be enough", ["certify", "ward:make", "data.npz", *MODEL, *SITE, *HUGE], REFUSED,
+     "of 2 s is too short: at "),
+    ("another client's report in the way", ["certify", "ward:make", "data.npz", *MODEL, *OTHER], REFUSED,
+     "other.json is the report of 'b', not of 'a'; give another --out, or remove it"),
+    ("radii out of reach", ["request", *MODEL, *ASKED, "--procedure", "fixed", "--radii", "0,1,2"], WARNED,
+     "2 of 3 radii are out of reach (from 1 on): use a larger sigma or smaller radii"),
+]  # fmt: skip
+
+AT_THE_COORDINATOR: list[Row] = [
+    ("a class that is spelt otherwise", ["estimate", "reports", "--target", "Red=0.5,blue=0.5"], REFUSED,
+     "unknown class 'Red' in the target; did you mean 'red'? Known classes: 'red', 'green', 'blue'"),
+    ("weights that add up to 1.4", ["estimate", "reports", "--target", "red=0.7,blue=0.7"], WARNED,
+     "the target's weights add up to 1.4, not to 1 or 100%; they are scaled to red 50.0%, blue 50.0%"),
+    ("one bad site of eight", ["estimate", "reports"], WARNED,
+     "Suspicious: 'site-8' ("),
+    ("and what to do about it", ["estimate", "reports"], WARNED,
+     "Check its data, labels and model, or remove it from the estimate with --screen"),
+    ("0 to 255 at all sites", ["estimate", "pixels"], WARNED,
+     "Were pixels from 0 to 255 certified with a sigma for 0 to 1? State the range in the request (--input-range)"),
+    ("a flat curve", ["estimate", "flat"], WARNED,
+     "The curve is flat: from 62.8% at radius 0 to 62.8% at radius 0.5"),
+    ("a radius that is not there", ["estimate", "reports", "--radius", "0.3"], REFUSED,
+     "radius (--radius) must be one of the estimate's radii ("),
+    ("the same client twice, and no times", ["collect", "twice", "--request", "asked.json"], WARNED,
+     "'site-1' has two different reports, "),
+    ("an older report beside a newer one", ["collect", "corrected", "--request", "asked.json"], WARNED,
+     "'site-1' has a newer report, "),
 ]  # fmt: skip
 
 WARD = """
@@ -71,6 +122,9 @@ def spoilt():
         return (np.argmax(batch.mean(axis=(2, 3)), axis=1) + np.where(noisy, 0, 1)) % 3
     return model
 
+def wants_normalised():
+    return lambda batch: np.minimum(np.argmax(batch.mean(axis=(2, 3)), axis=1), 1)
+
 def net():
     import torch
     class Bright(torch.nn.Module):
@@ -81,6 +135,19 @@ def net():
             return self.scale * x.mean(dim=(2, 3))
     return Bright()
 """
+
+
+def brightest_channel() -> bytes:
+    """An ONNX model of inputs of 3x4x4, which scores channels by their brightness."""
+    from onnx import TensorProto, helper
+
+    shapes = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 4, 4])]
+    scores = [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", 3])]
+    nodes = [helper.make_node("ReduceMean", ["x", "axes"], ["scores"], keepdims=0)]
+    axes = helper.make_tensor("axes", TensorProto.INT64, [2], [2, 3])
+    graph = helper.make_graph(nodes, "bright", shapes, scores, [axes])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return bytes(made.SerializeToString())
 
 
 @pytest.fixture
@@ -103,6 +170,13 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     save("normalised", (x - 0.4) / 0.2)
     save("table", table)
     save("shifted", x, (y + 1) % 3)
+    save("right", x, np.array(["red", "green", "blue"])[y])
+    save("named", x, np.array(["red", "Green", "blue"])[y])
+    (tmp_path / "model.onnx").write_bytes(brightest_channel())
+    other = fedcert.certify(
+        lambda batch: np.argmax(batch.mean(axis=(2, 3)), axis=1), x, y, client="b", sigma=0.25, model_id="b"
+    )
+    other.save(tmp_path / "other.json")
     asked = ["request", *MODEL, "--sigma", "0.25", "--classes", "classes.txt", "--out", "request.json"]
     assert run([*asked, "--input-range", "0,1", "--input-shape", "3,4,4"]) == 0
     return tmp_path
@@ -124,10 +198,82 @@ def test_a_mistake_is_caught_where_it_happens(
     assert (site / "report.json").exists() == (how == WARNED)
 
 
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A coordinator's folder with the reports of eight sites, and what people send; entered."""
+    monkeypatch.chdir(tmp_path)
+    asked = fedcert.request("bright", 0.25, CLASSES, class_counts=True)
+    asked.save("asked.json")
+    generator = np.random.default_rng(0)
+
+    def report(client: str, right: float, request: fedcert.Request = asked, **more: Any) -> fedcert.Report:
+        labels = generator.multinomial(120, generator.dirichlet([2, 2, 2]))
+        cells = np.linspace(0, 1, 33)
+        rows = []
+        for count in labels:
+            chances = np.exp(-((cells - right) ** 2) / 0.05)
+            rows.append(tuple(generator.multinomial(count, chances / chances.sum()).tolist()))
+        return fedcert.Report(
+            client=client, model="bright", request=request.digest, smoothing=request.smoothing, radii=request.radii,
+            classes=CLASSES, label_counts=labels.tolist(), class_correct_counts=rows,
+            correct_counts=np.sum(rows, axis=0).tolist(), seed="sha256:" + "0" * 63 + client[-1], **more,
+        )  # fmt: skip
+
+    def save(folder: str, **reports: fedcert.Report) -> None:
+        (tmp_path / folder).mkdir()
+        for name, made in reports.items():
+            made.save(tmp_path / folder / f"{name}.json")
+
+    good = {f"site_{number}": report(f"site-{number}", 0.9) for number in range(1, 8)}
+    save("reports", **good, site_8=report("site-8", 0.05))
+    save("pixels", **{name: replace(made, input_range=(0.0, 500.0)) for name, made in good.items()})
+    flat = {}
+    for name, made in good.items():
+        right, labels = [round(0.628 * count) for count in (1000, 1000, 1000)], [1000, 1000, 1000]
+        rows = [(count - sure, *[0] * 31, sure) for count, sure in zip(labels, right, strict=True)]
+        counts = np.sum(rows, axis=0).tolist()
+        flat[name] = replace(made, label_counts=labels, class_correct_counts=rows, correct_counts=counts)
+    save("flat", **flat)
+    first, second = report("site-1", 0.9), report("site-1", 0.8)
+    save("twice", a=first, b=second, c=good["site_2"])
+    times = {"created": "2026-11-01T00:00:00Z"}, {"created": "2026-11-02T00:00:00Z"}
+    save("corrected", b=replace(first, **times[0]), a=replace(second, **times[1]), c=good["site_2"])
+    return tmp_path
+
+
+@pytest.mark.filterwarnings("default::fedcert.FedcertWarning")
+@pytest.mark.parametrize(
+    ("command", "how", "sentence"), [row[1:] for row in AT_THE_COORDINATOR], ids=[row[0] for row in AT_THE_COORDINATOR]
+)
+def test_a_mistake_is_caught_at_the_coordinator(
+    desk: Path, capsys: pytest.CaptureFixture[str], command: list[str], how: str, sentence: str
+) -> None:
+    code = run(["--quiet", *command])
+    said = capsys.readouterr()
+    assert sentence in " ".join((said.out + said.err).split()), f"nothing was said of it (exit {code})"
+    assert (code != 0) == (how == REFUSED)
+
+
 def test_what_is_right_is_not_warned_of(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert run(["certify", "ward:make", "data.npz", *MODEL, *ANSWER]) == 0
-    said = capsys.readouterr().err
-    assert "warning: " not in said
-    assert "accuracy without noise: 100.0% of 30 examples (stays here)" in said
+    said = capsys.readouterr()
+    assert "warning: " not in said.err
+    assert "Accuracy without noise: 100.0% of 30 examples (shown here only; it is not in the report)" in " ".join(
+        said.out.split()
+    )
     assert '"input_range": [0.0, 1.0]' in (site / "report.json").read_text()
+
+
+def test_labels_may_be_names(site: Path) -> None:
+    assert run(["certify", "ward:make", "right.npz", *MODEL, *SITE, *NAMED]) == 0
+    assert fedcert.Report.load("report.json").label_counts == (10, 10, 10)
+
+
+def test_a_forgotten_normalisation_shows_in_the_accuracy_at_the_site(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody else can know which accuracy the site expects; it is shown even with --quiet, and does not leave."""
+    assert run(["--quiet", "certify", "ward:wants_normalised", "data.npz", *MODEL, *SITE]) == 0
+    assert "Accuracy without noise: 66.7% of 30 examples" in " ".join(capsys.readouterr().out.split())
+    assert "66.7" not in (site / "report.json").read_text()

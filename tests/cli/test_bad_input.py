@@ -147,7 +147,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "certify model that fails": (
         change(CERTIFY, swap={"ward:make": "ward:angry"}),
         1,
-        "the model failed on a float32 batch of shape (1, 2): ValueError: bad shape; check that the data has the shape, and the model the precision (float32), that go together",
+        "the model failed on a float32 batch of shape (1, 2): ValueError: bad shape; if the data's shape does not fit the model's input, reorder or resize x",
     ),
     "certify callable without a name": (
         change(CERTIFY, without="--model-id"),
@@ -209,7 +209,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "certify NaN": (
         change(CERTIFY, swap={"data.npz": "nan.npz"}),
         1,
-        "x[2] must hold finite numbers, but holds NaN or infinity; mend or leave it out",
+        "x[2] must hold finite numbers, but holds NaN or infinity; fix or remove it",
     ),
     "certify wrong shape": (
         change(CERTIFY, swap={"data.npz": "short.npz"}),
@@ -610,7 +610,7 @@ def test_a_wrong_call_ends_in_one_sentence(place: Path, capsys: pytest.CaptureFi
     lines = [
         line
         for line in shown.err.splitlines()
-        if not line.startswith("fedcert: note:") and "noisy samples at about" not in line
+        if not line.startswith("fedcert: note:") and "noisy samples at " not in line
     ]
     assert len(lines) == 1, shown.err
     assert lines[0].startswith("fedcert: error: ")

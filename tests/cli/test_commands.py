@@ -54,7 +54,7 @@ def test_certify_writes_a_report_and_shows_it(site: Path, capsys: pytest.Capture
     report = Report.from_json(json.loads((site / "report.json").read_text()))
     assert report.classes == ("below", "above")
     assert report.smoothing.n == 200
-    assert "9,000 noisy samples at about" in shown.err
+    assert "up to 9,000 noisy samples at " in shown.err
     assert f"site-07: {report.certified_accuracy[0]:.1%} of 30 examples certified correct at radius 0." in shown.out
     assert "Wrote report.json, which is all that needs to leave this machine." in shown.out
     assert "\x1b" not in shown.out + shown.err
@@ -65,7 +65,7 @@ def test_certify_counts_right_answers_without_options(site: Path, capsys: pytest
     shown = capsys.readouterr()
     report = Report.from_json(json.loads((site / "report.json").read_text()))
     assert (report.smoothing.procedure, report.smoothing.n, sum(report.procedure_counts)) == ("population", 32, 30)
-    assert f"{30 * 32} noisy samples at about" in shown.err
+    assert f"{30 * 32} noisy samples at " in shown.err
     begin = "site-07: the majority vote of 11 noisy copies is right on "
     assert begin in shown.out
     assert (
@@ -92,15 +92,18 @@ def test_settings_of_another_procedure_are_refused(
     assert not (site / "report.json").exists()
 
 
-def test_a_dry_run_shows_exactly_what_would_leave_and_writes_nothing(
+def test_a_dry_run_shows_exactly_what_would_leave_and_writes_no_report(
     site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = sorted(site.iterdir())
     assert run([*CERTIFY, "--sigma", "0.25", "--n", "200", "--dry-run", "--out", "report.json"]) == 0
     shown = capsys.readouterr()
     assert Report.from_json(json.loads(shown.out)).dumps() == shown.out
-    assert "this is exactly what would leave; nothing was written" in shown.err
-    assert sorted(file for file in site.iterdir() if file.name != "__pycache__") == before
+    assert (
+        "this is exactly what would leave; no report was written, and report.json.journal keeps the work" in shown.err
+    )
+    kept = {site / "__pycache__", site / "report.json.journal"}
+    assert sorted(set(site.iterdir()) - kept) == before
 
 
 def test_json_goes_to_standard_output_alone(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,11 +149,16 @@ def test_a_request_travels_to_the_site_and_back(site: Path, capsys: pytest.Captu
     assert asked.target.distribution == {"below": 0.75, "above": 0.25}
     assert run([*CERTIFY, "--request", "request.json", "--out", "report.json"]) == 0
     assert (
-        "the request asks for counts per class; add --class-counts if you agree to give them" in capsys.readouterr().err
+        "the request asks for counts per class, so the report has them (--no-class-counts omits them)"
+        in capsys.readouterr().err
     )
     report = Report.from_json(json.loads((site / "report.json").read_text()))
     assert report.request == asked.digest
-    assert report.class_certified_counts is None
+    assert report.class_certified_counts is not None
+    assert run([*CERTIFY, "--request", "request.json", "--no-class-counts", "--out", "report.json"]) == 0
+    assert "resuming: 30 examples are done already" in capsys.readouterr().err
+    without = Report.from_json(json.loads((site / "report.json").read_text()))
+    assert (without.class_certified_counts, without.certified_counts) == (None, report.certified_counts)
 
 
 def test_a_request_without_options_asks_for_right_answers(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -297,7 +305,7 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing_but_the_journal(site: Path) -> 
         cwd=site, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
     assert process.stderr is not None
-    assert "noisy samples at about" in process.stderr.readline()
+    assert "noisy samples at " in process.stderr.readline()
     journal = site / "report.json.journal"
     while not journal.exists() or journal.stat().st_size < 200:  # more than a header
         assert process.poll() is None
@@ -306,8 +314,8 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing_but_the_journal(site: Path) -> 
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert errors == (
-        "fedcert: note: what was done is kept in report.json.journal; run the same command again to go on\n"
-        "fedcert: stopped; nothing was written that is not complete\n"
+        "fedcert: note: what was done is kept in report.json.journal; run the same command again to resume\n"
+        "fedcert: interrupted; no partial result was written\n"
     )
     assert [file.name for file in site.iterdir() if "report" in file.name] == ["report.json.journal"]
 
@@ -534,7 +542,7 @@ def test_a_request_may_ask_for_the_sequential_procedure(site: Path) -> None:
     assert report.smoothing == asked.smoothing
     assert report.samples is not None
     assert report.samples < 30 * 3100
-    assert not list(site.glob("*.journal"))
+    assert [file.name for file in site.glob("*.journal")] == ["report.json.journal"]
 
 
 def test_certificates_of_single_examples_stay_here(site: Path) -> None:

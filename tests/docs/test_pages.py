@@ -99,6 +99,34 @@ def test_deploy_what_was_certified(tmp_path: Path) -> None:
     assert (tmp_path / "careful.csv").exists()
 
 
+@pytest.mark.slow
+def test_train_with_noise(tmp_path: Path) -> None:
+    follow("howto/train.md", tmp_path)
+    assert {file.stem for file in tmp_path.glob("*.json")} == {"plain", "noisy", "too-much"}
+
+
+@pytest.mark.slow
+def test_correct_or_withdraw_a_report(tmp_path: Path) -> None:
+    said = follow("howto/corrections.md", tmp_path)
+    assert "'site-b': 'its report was withdrawn'" in said[-1]
+    run = tmp_path / "round-1"
+    assert (run / "settings.json").exists()
+    assert list((run / "replaced").glob("site-b-*.json"))
+    assert list((run / "withdrawn").glob("site-b-*.json"))
+    assert list((run / "estimates").glob("*.json"))
+
+
+def test_what_a_radius_means(tmp_path: Path) -> None:
+    """The tables have the figures that the page's own lines print."""
+    (said,) = follow("howto/radius.md", tmp_path)
+    page = (DOCS / "howto" / "radius.md").read_text()
+    covered = re.findall(r"\[([\d., ]+)\]", said)
+    assert len(covered) == 3
+    for figures in covered:
+        first, second, third, _ = figures.split(", ")
+        assert f"| {first}/255 | {float(second):.2f}/255 | {float(third):.2f}/255 |" in page
+
+
 def test_every_page_is_in_the_navigation_and_linked() -> None:
     named = (DOCS.parent / "mkdocs.yml").read_text()
     for page in DOCS.rglob("*.md"):

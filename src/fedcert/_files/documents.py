@@ -22,6 +22,8 @@ LARGEST_DOCUMENT = 32 * 2**20
 LINE_SUFFIXES = (".ndjson", ".jsonl")
 JSON_SUFFIXES = (".json", *LINE_SUFFIXES)
 SUFFIXES = (*JSON_SUFFIXES, ".parquet")
+COMPANIONS = (".seed", ".journal")
+"""Endings of what a client keeps beside its report."""
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # where a surrogate is written, a lone one may be
 
 
@@ -62,7 +64,9 @@ def read_texts(path: Path, suffixes: tuple[str, ...] = JSON_SUFFIXES) -> Iterato
 
 
 def files_in(path: Path, *, may_be_empty: bool = False) -> list[Path]:
-    """The files that a path stands for: itself, or what a folder holds, by name. Other files there are warned of.
+    """The files that a path stands for: itself, or what a folder holds, by name.
+
+    Other files there are warned of, but for those that a client keeps beside its report.
 
     Raises:
         CallError: there is nothing of that name, or a folder without such files.
@@ -75,7 +79,7 @@ def files_in(path: Path, *, may_be_empty: bool = False) -> list[Path]:
     if not files and not may_be_empty:
         none = "holds no .json, .ndjson, .jsonl or .parquet file"
         raise CallError(f"{display_path(path)} {none}; give a folder of reports")
-    others = [file.name for file in seen if file not in files]
+    others = [file.name for file in seen if file not in files and file.suffix not in COMPANIONS]
     if others:
         names = preview(", ".join(others[:5]) + (", …" if len(others) > 5 else ""), 300)
         what = f"passed over {len(others)} that do not end in .json, .ndjson, .jsonl or .parquet ({names})"

@@ -52,6 +52,12 @@ class CleanPass:
         return len(self.labels)
 
 
+def accuracy_sentence(clean: CleanPass) -> str:
+    """The accuracy without noise, for the site alone."""
+    examples = f"{len(clean):,} example{'s' if len(clean) != 1 else ''}"
+    return f"Accuracy without noise: {clean.accuracy:.1%} of {examples} (shown here only; it is not in the report)."
+
+
 def clean_pass(sampler: Sampler, data: LocalData, lattice: int | None, classes: int) -> CleanPass | None:
     """Predict examples without noise, some spread evenly over the data where there are many; None without examples."""
     if not len(data):

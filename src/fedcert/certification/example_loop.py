@@ -26,6 +26,8 @@ from fedcert.errors import CallError
 _STRIDES = (0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15)
 """Order in which 16 interleaved strides are visited under a time budget, so that the examples that are done when time
 runs out are an even sample of the data: the numbers from 0 to 15 with their bits reversed."""
+_LONG = 10.0
+"""Seconds from which on people want to know how long it will typically take."""
 _FIRST = 20
 """Examples from which the typical time is forecast: their mean is then known to a fourth of their spread."""
 
@@ -59,7 +61,7 @@ class ExampleLoop:
             CallError: the time is too short for a report about enough examples.
         """
         self._done: list[ExampleState] = []
-        self._forecast_due = self.plan.smoothing.procedure == "sequential"
+        self._forecast_due = False
         begun: list[int] = []
         scheduler: CertificationScheduler | None = None
         for index, image, piece in self._examples():
@@ -118,11 +120,10 @@ class ExampleLoop:
         examples = 1 if smoothing.procedure == "sequential" else needed
         if examples * longest <= scheduler.usable(self._seconds_left):
             return
-        up_to = "up to " if smoothing.procedure == "sequential" else ""
         count = "one example" if examples == 1 else f"{examples} examples"
         raise CallError(
             f"the time budget (--time-budget) of {duration(self.plan.time_budget)} is too short: at "
-            f"{scheduler.rate:,.0f} samples a second, {count} may need {up_to}{duration(examples * longest)}; give "
+            f"{scheduler.rate:,.0f} samples a second, {count} may need {_up_to(examples * longest)}; give "
             "more time, or a smaller n; nothing was certified"
         )
 
@@ -172,15 +173,24 @@ class ExampleLoop:
     def _scheduler(self, images: Images) -> CertificationScheduler:
         """A scheduler whose sampler is ready and timed on some images."""
         smoothing = self.plan.smoothing
-        examples, sequential = len(self.keys), smoothing.procedure == "sequential"
+        known = {} if self.journal is None else self.journal.states
+        examples = sum(not (index in known and known[index].done) for index in self.keys)
+        sequential = smoothing.procedure == "sequential"
         most = examples * smoothing.most_samples
         rate = warm_up(self.sampler, images, most, sequential=sequential, compile=self.plan.compile)
-        if sequential:
+        if not examples:
+            pass  # an earlier run certified all of them
+        elif sequential:
+            self._forecast_due = most / rate >= _LONG
             self.progress.forecast_at_most(most, rate, examples)
         else:
             self.progress.forecast(most, rate)
         procedure = procedure_of(smoothing, self.plan.radii, self.sampler.streams.block_size(images.shape[1:]))
         return CertificationScheduler(self.sampler, procedure, rate, self.journal, self.progress.advance)
+
+
+def _up_to(seconds: float) -> str:
+    return duration(seconds) if seconds < 1 else f"up to {duration(seconds)}"
 
 
 def _before_the_first_unfinished(begun: Sequence[int], done: Sequence[ExampleState]) -> list[ExampleState]:

@@ -57,6 +57,16 @@ class ProgressListener:
         """The time budget is used up; so many examples were certified."""
 
 
+def approximately(seconds: float) -> str:
+    """A forecast in words.
+
+    Examples:
+        >>> approximately(0.3), approximately(42)
+        ('less than a second', 'about 42 s')
+    """
+    return duration(seconds) if seconds < 1 else f"about {duration(seconds)}"
+
+
 def duration(seconds: float) -> str:
     """A time that a person can plan with.
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from fedcert.certification.progress import ProgressListener, duration
+from fedcert.certification.progress import ProgressListener, approximately, duration
 from fedcert.errors import CallError, preview
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class ProgressBar(BarListener):
 
     def forecast(self, samples: int, rate: float) -> None:
         """See `ProgressListener.forecast`."""
-        self.bar.console.print(f"{samples:,} noisy samples at {rate:,.0f}/s: about {duration(samples / rate)}")
+        self.bar.console.print(f"{samples:,} noisy samples at {rate:,.0f}/s: {approximately(samples / rate)}")
         self.start(samples)
 
     def forecast_at_most(self, samples: int, rate: float, examples: int) -> None:

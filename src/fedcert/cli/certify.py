@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from fedcert._schema.field_types import Text
+from fedcert.certification.clean_pass import accuracy_sentence
 from fedcert.certification.data.sources import load_data
 from fedcert.certification.dataset_run import certify_dataset
 from fedcert.certification.examples import write_examples
@@ -17,14 +18,14 @@ from fedcert.certification.models.classifiers import TorchClassifier
 from fedcert.certification.models.loading import load_classifier
 from fedcert.certification.plan import MINIMUM_EXAMPLES, check_request, plan_certification
 from fedcert.certification.precision import BFLOAT16_GAIN
-from fedcert.certification.progress import duration
+from fedcert.certification.progress import approximately, duration
 from fedcert.certification.progress_bar import BarListener, typical_sentence
 from fedcert.certification.seeds import SEED_SUFFIX, keep_seed
 from fedcert.cli import options
 from fedcert.cli.console import print_json, print_note, print_result, print_status, print_warning, progress
 from fedcert.cli.inputs import files_among, names_in, option, radii_of, range_of, seconds_of, wrong_option
 from fedcert.cli.signing import check_asker, keys_in, signed_by
-from fedcert.errors import CallError, InvalidValue, require
+from fedcert.errors import CallError, FedcertError, InvalidValue, preview, require
 from fedcert.privacy.policy import Policy, read_policy
 from fedcert.report import Report, Request, check_writable, read_record, write_whole
 from fedcert.report.fields import CLASSES, FIXED_SEED
@@ -94,7 +95,7 @@ def certify(
         "classes": None if classes is None else names_in(classes, CLASSES, "classes"),
     }  # fmt: skip
     inputs = files_among(model, data, request, weights, classes, sign, trusted)
-    _check_outputs(out, examples, dry_run, inputs)
+    _check_outputs(out, client, examples, dry_run, inputs)
     site = _Site.of(option("--client", Text(), client), request, trusted, sign, policy)
     try:
         plan = plan_certification(
@@ -134,14 +135,11 @@ def certify(
         raise
     if journal is not None and not result.complete:
         print_note(f"what was done is kept in {journal}; run the same command again for more examples")
-    if result.clean is not None:
-        print_status(
-            f"accuracy without noise: {result.clean.accuracy:.1%} of {len(result.clean)} examples (stays here)"
-        )
-    _show(report, written, site, as_json, journal)
+    clean = None if result.clean is None else accuracy_sentence(result.clean)
+    _show(report, written, site, clean, as_json, journal)
 
 
-def _check_outputs(out: Path | None, examples: Path | None, dry_run: bool, inputs: list[Path]) -> None:
+def _check_outputs(out: Path | None, client: str, examples: Path | None, dry_run: bool, inputs: list[Path]) -> None:
     """Check, before any work, that what is to be written can be.
 
     Raises:
@@ -152,12 +150,30 @@ def _check_outputs(out: Path | None, examples: Path | None, dry_run: bool, input
         raise CallError("give --out FILE, or --dry-run to see what would leave")
     if out is not None and not dry_run:
         check_writable(out, (".json",), inputs)
+        _check_not_of_another(out, client)
     if examples is None:
         return
     if dry_run:
         raise CallError("--dry-run writes nothing: leave --examples out")
     check_writable(examples, (".parquet",), inputs)
     require("pyarrow", "certificates of single examples", "parquet")
+
+
+def _check_not_of_another(out: Path, client: str) -> None:
+    """Check that a report does not replace another client's.
+
+    Raises:
+        CallError: it would.
+    """
+    try:
+        there: Report = read_record(out, Report)
+    except FedcertError:  # nothing is there, or no report
+        return
+    if there.client != client:
+        raise CallError(
+            f"{out} is the report of {preview(there.client)}, not of {preview(client)}; give another --out, or "
+            "remove it"
+        )
 
 
 @dataclass(frozen=True)
@@ -229,12 +245,16 @@ class _Site:
             self.policy.check_report(report.examples, class_counts)
 
 
-def _show(report: Report, out: Path | None, site: _Site, as_json: bool, journal: Path | None) -> None:
+def _show(
+    report: Report, out: Path | None, site: _Site, clean: str | None, as_json: bool, journal: Path | None
+) -> None:
     """Print the report or its summary; no report was written where there is no file."""
     if out is None or as_json:
         print_json(report)
+        if clean is not None:
+            print_note(clean)
     if out is not None and not as_json:
-        _summary(report, out, site.private)
+        _summary(report, out, site.private, clean)
     elif out is None:
         stays = "this stays here, for a private sum" if site.private else "this is exactly what would leave"
         kept = "nothing was written" if journal is None else f"no report was written, and {journal} keeps the work"
@@ -244,12 +264,14 @@ def _show(report: Report, out: Path | None, site: _Site, as_json: bool, journal:
         print_note(f"the request's deadline, {deadline}, has passed: the coordinator will not take this report")
 
 
-def _summary(report: Report, out: Path, stays: bool) -> None:
+def _summary(report: Report, out: Path, stays: bool, clean: str | None) -> None:
     if not report.examples:
         print_result(f"{report.client} has no examples; its report says so. Wrote {out}.")
         return
     for line in report_lines(report):
         print_result(line)
+    if clean is not None:
+        print_result(clean)
     if stays:
         print_result(f"Wrote {out}, which stays here. Next: fedcert private join {out} …")
     else:
@@ -298,7 +320,7 @@ class _ProgressBar(BarListener):
         print_note(f"the time budget is used up; the report is about {done:,} of {of:,} examples")
 
     def forecast(self, samples: int, rate: float) -> None:
-        print_status(f"{samples:,} noisy samples at {rate:,.0f}/s: about {duration(samples / rate)}")
+        print_status(f"{samples:,} noisy samples at {rate:,.0f}/s: {approximately(samples / rate)}")
         self._check_deadline(samples / rate, "takes")
         self.start(samples)
 

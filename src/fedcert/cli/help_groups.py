@@ -7,31 +7,31 @@ from typing import Any
 from typer.core import TyperGroup
 
 GROUPS: dict[str, dict[str, str]] = {
-    "To see it work": {"demo": "the whole story on handwritten digits, in a minute"},
+    "To see it work": {"demo": "the whole pipeline on handwritten digits, in a minute"},
     "At each site": {
-        "certify": "a model, on this site's own test data: counts come out",
-        "predict": "labels, by the smoothed classifier that was certified",
-        "audit": "whether own certificates come out the same again",
-        "import-log": "certificates that exist already, as a report",
-        "keys": "who this site is, and whom it trusts",
-        "private": "sums in which no site is told apart",
+        "certify": "certify a model on this site's own test data",
+        "predict": "predict with the smoothed classifier that was certified",
+        "audit": "repeat own certificates and compare",
+        "import-log": "turn existing certificates into a report",
+        "keys": "make and list keys for signatures",
+        "private": "secure aggregation: only totals are revealed",
     },
     "At the coordinator": {
-        "request": "what every site must agree on before it certifies",
-        "plan": "what an estimate could reach, before anybody certifies",
-        "collect": "the answers to a request: checked, and estimated from",
-        "estimate": "the certified accuracy of a target population",
-        "what-if": "the same for many target populations at once",
-        "merge": "reports into sums that name no client, or one table",
+        "request": "write the settings that every site must use",
+        "plan": "forecast the interval before anyone certifies",
+        "collect": "check the reports that answer a request, and estimate",
+        "estimate": "estimate the certified accuracy of a target population",
+        "what-if": "estimate for many target populations at once",
+        "merge": "merge reports into anonymous sums or one table",
     },
     "To look at and to pass on": {
-        "page": "one HTML file: the answer, other class mixes, the checks",
-        "plot": "figures for papers",
+        "page": "write one HTML file: the answer, other class mixes, checks",
+        "plot": "draw figures for papers",
     },
     "For research": {"lab": "data, partitions, training, traces, the paper's tables"},
     "About files": {
-        "validate": "whether files are right and go together",
-        "schema": "the JSON Schema of a file",
+        "validate": "check files, and whether reports belong together",
+        "schema": "print the JSON Schema of a file",
     },
 }
 

@@ -164,5 +164,5 @@ OtherVotes = Annotated[
 OtherRadii = Annotated[str | None, Option(help="Population: 0,0.1,0.2 or first:last:step. [default: the request's]")]
 PolicyFile = Annotated[Path | None, Option(help="This site's rules about what leaves it (.json).")]
 Device = Annotated[str, Option(help="auto, cpu, cuda, cuda:1, …")]
-MinimumExamples = Annotated[int, Option(min=1, help="Fewest examples of a report that --time-budget cuts short.")]
+MinimumExamples = Annotated[int, Option(help="Fewest examples of a report that --time-budget cuts short.")]
 TimeBudget = Annotated[str | None, Option(help="Stop in time with a smaller report: 90s, 45m, 3h.")]

@@ -77,8 +77,15 @@ def request(
         deadline: until when answers are taken, such as "2026-12-01T12:00:00Z".
         class_counts: ask for counts per class too: tighter intervals, but they disclose each class's accuracy.
         minimum_examples: ask sites with fewer examples not to answer.
-        n0, n, failure_probability, noise, procedure, tolerance, votes, precision, lattice: how to smooth and certify,
-            as for `certify`; the defaults of new work where None.
+        n0: as for `certify`.
+        n: as for `certify`.
+        failure_probability: as for `certify`.
+        noise: as for `certify`.
+        procedure: as for `certify`.
+        tolerance: as for `certify`.
+        votes: as for `certify`.
+        precision: as for `certify`.
+        lattice: as for `certify`.
         input_range: the least and the largest value that inputs may have, which sites check.
         input_shape: the shape of one example, which sites check; that of the ONNX model where None and `model` is one.
         private: ask for a private sum instead of reports; it needs a roster.

@@ -128,8 +128,12 @@ def what_if(
         reports: as for `estimate`.
         targets: class mixes, each in a form that `estimate` takes; with names, where they are a mapping.
         method: "auto", "poststratified" or "blup".
-        confidence, interval, simultaneous, target_examples: as for `estimate`, for each target by itself.
-        votes, radii: as for `estimate`.
+        confidence: as for `estimate`, for each target by itself.
+        interval: as for `estimate`, for each target by itself.
+        simultaneous: as for `estimate`, for each target by itself.
+        target_examples: as for `estimate`, for each target by itself.
+        votes: as for `estimate`.
+        radii: as for `estimate`.
 
     Raises:
         CannotCombine: reports or sums that do not belong together.

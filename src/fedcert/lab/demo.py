@@ -211,7 +211,7 @@ def _write_request(
     request = Request(
         model=digest_of_module(network),
         smoothing=smoothing,
-        radii=smoothing.default_radii,
+        radii=VOTE.default_radii,  # of both kinds, so that they can be compared
         classes=CLASSES,
         target=Target(name=TARGET_NAME, distribution=population.target_mix),
         roster=tuple(f"office-{number:02d}" for number in range(1, CLIENTS + 1)),
@@ -256,7 +256,7 @@ def _certify(
     target = population.target
     truth = certify(
         network, images[target], labels[target], client="target", sigma=SIGMA, lattice=PIXEL_LEVELS, classes=CLASSES,
-        procedure=CERTIFY.procedure, seed=seed, progress=False,
+        procedure=CERTIFY.procedure, radii=request.radii, seed=seed, progress=False,
     )  # fmt: skip
     write_whole(folder / "truth.json", truth.dumps())
     on_progress("certifying", CLIENTS + 1, CLIENTS + 1)

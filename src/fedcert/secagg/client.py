@@ -293,7 +293,7 @@ class SecAggClient:
         false = [name for name, tag in others.items() if not hmac.compare_digest(tag, expected[name])]
         right = len(others) - len(false) + 1
         if right < self.threshold:  # false tags do not count, and do not stop honest clients
-            why = f"; {preview(false[0])} did not give its word on those that this site was told" if false else ""
+            why = f"; {preview(false[0])} did not confirm the ones that this site received" if false else ""
             raise Refused(f"{right} gave their word on the survivors, but {self.threshold} must have done so{why}")
         self._guard.bind(survivors)
         parts = {name: decoded(part) for name, part in self._state["parts"].items()}

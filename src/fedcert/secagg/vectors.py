@@ -178,7 +178,7 @@ class VectorLayout:
             return self._sums(dict(self._parts(total)), contributors)
         except InvalidValue as error:
             raise Refused(
-                f"the private sum is not one of honest reports ({error}); who gave false numbers cannot be told"
+                f"the private sum is not one of honest reports ({error}); which site gave false numbers is unknown"
             ) from None
 
     def _sums(self, parts: dict[str, Whole], contributors: int) -> Sums:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -365,7 +366,15 @@ def test_data_in_the_shapes_that_apps_have() -> None:
             examples_in(wrong)
 
 
-def test_another_flower_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(versions.metadata, "version", lambda _: "1.43.0")
-    with pytest.raises(CallError, match=r"works with Flower 1\.41, but 1\.43\.0 is installed"):
-        versions.check_version("flwr", "Flower", "flower", SUPPORTED)
+@pytest.mark.parametrize("release", ["1.40.0", "1.43.0", "2.41.0"])
+def test_another_flower_is_named(monkeypatch: pytest.MonkeyPatch, release: str) -> None:
+    monkeypatch.setattr(versions.metadata, "version", lambda _: release)
+    said = f"this fedcert works with Flower 1.41 and 1.42, but {release} is installed; install it with: pip install 'flwr>=1.41,<1.43'"
+    with pytest.raises(CallError, match=f"^{re.escape(said)}$"):
+        versions.check_version("flwr", "Flower", "flower", *SUPPORTED)
+
+
+@pytest.mark.parametrize("release", ["1.41.0", "1.42.0", "1.42.1"])
+def test_tested_flowers_are_taken(monkeypatch: pytest.MonkeyPatch, release: str) -> None:
+    monkeypatch.setattr(versions.metadata, "version", lambda _: release)
+    versions.check_version("flwr", "Flower", "flower", *SUPPORTED)

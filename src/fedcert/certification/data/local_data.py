@@ -128,7 +128,7 @@ def data_of(
         DataProblem: x holds no numbers, y no class indices or names, groups no names, or their lengths differ.
     """
     try:
-        images, labels = np.asarray(x), labels_of(np.asarray(y), classes)
+        images, labels = np.asarray(x), class_indices(np.asarray(y), classes)
     except ValueError as error:
         if isinstance(error, FedcertError):
             raise
@@ -162,7 +162,7 @@ def npz_data(path: Path, classes: Sequence[str] | None = None) -> LocalData:
         if not {"x.npy", "y.npy"} <= names:
             held = ", ".join(sorted(preview(name.removesuffix(".npy")) for name in names)[:10]) or "nothing"
             raise DataProblem(f"{where} must hold the arrays 'x' and 'y', but holds {held}; save both with numpy.savez")
-        labels = labels_of(_array(archive, "y"), classes)
+        labels = class_indices(_array(archive, "y"), classes)
         with archive.open("x.npy") as file:
             shape, dtype, by_columns = _header(file, "x")
         groups = _groups(_array(archive, "groups"), len(labels)) if "groups.npy" in names else None
@@ -245,7 +245,7 @@ def _exactly(file: IO[bytes], size: int) -> bytes:
     return data
 
 
-def labels_of(y: npt.NDArray[Any], classes: Sequence[str] | None = None) -> Integers:
+def class_indices(y: npt.NDArray[Any], classes: Sequence[str] | None = None) -> Integers:
     """Class indices from indices, or from the names of classes.
 
     Raises:

@@ -247,6 +247,7 @@ def choose_method(clients: Clients) -> Chosen:
     """The method that makes most of what the clients disclose, and why."""
     disclosing = clients.n_with_class_counts
     if disclosing:
-        because = f"{disclosing} of {clients.count} clients tell counts per class"
+        who = "all clients" if disclosing == clients.count else f"{disclosing} of {clients.count} clients"
+        because = f"{who} shared per-class counts"
         return Chosen(method="poststratified", because=because)
-    return Chosen(method="blup", because="no client tells counts per class")
+    return Chosen(method="blup", because="no client shared per-class counts")

@@ -50,13 +50,22 @@ def page(
         sources: reports or sums, or paths of files and folders that hold them; or estimates, or their files, which are
             shown as they were made, and without other class mixes.
         path: the page (.html).
-        target, method: as for `estimate`; so are the settings below.
+        target: as for `estimate`.
+        method: as for `estimate`.
         title: the heading; it names the target where None.
         unit: of the radius, in words, such as "in pixel values from 0 to 1".
         context: a line on what a radius means, for readers.
         target_name: what to call the target.
-        confidence, interval, simultaneous, target_examples, seed, screen, all_classes, votes, radii, radius: as for
-            `estimate`.
+        confidence: as for `estimate`.
+        interval: as for `estimate`.
+        simultaneous: as for `estimate`.
+        target_examples: as for `estimate`.
+        seed: as for `estimate`.
+        screen: as for `estimate`.
+        all_classes: as for `estimate`.
+        votes: as for `estimate`.
+        radii: as for `estimate`.
+        radius: as for `estimate`.
 
     Returns:
         The path.
