@@ -61,6 +61,10 @@ test-flower: .engines/flower/installed
 test-flower-1.42: .engines/flower-1.42/installed
 	OMP_NUM_THREADS=1 .engines/flower-1.42/bin/python -m pytest -W default -m engine tests/engines/flower
 
+## test-flower-1.42-short: one round in simulation and one in deployment, compared with one process
+test-flower-1.42-short: .engines/flower-1.42/installed
+	OMP_NUM_THREADS=1 .engines/flower-1.42/bin/python -m pytest -W default -m engine tests/engines/flower -k report_what_one_process_does
+
 test-nvflare: .engines/nvflare/installed
 	OMP_NUM_THREADS=1 .engines/nvflare/bin/python -m pytest -W default -m engine tests/engines/nvflare
 

@@ -17,6 +17,7 @@
         └── QuorumMissed           too few clients answered
 
     FedcertWarning                 something that a person should look at, while the work goes on
+    └── FedcertNote                something worth knowing that is no mistake
 
 Each message says what was expected, what came, where, and what to do. `CallError`s lead to exit code 2 on the command
 line, all others to 1. They are `ValueError`s where Python would raise one.
@@ -276,3 +277,7 @@ def preview(value: Any, limit: int = 60) -> str:
         return f"a whole number of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+class FedcertNote(FedcertWarning):
+    """Something worth knowing that is no mistake: files beside reports that were not read."""

@@ -238,7 +238,11 @@ CASES: dict[str, tuple[list[str], int, str]] = {
         2,
         "--sigma must be a finite number above 0 and of at most 1e+12, but is nan",
     ),
-    "certify sigma text": ([*NO_FLAGS, "--sigma", "much"], 2, "invalid value for '--sigma'"),
+    "certify sigma text": (
+        [*NO_FLAGS, "--sigma", "much"],
+        2,
+        "--sigma must be a number, but is 'much'; see: fedcert certify --help",
+    ),
     "certify n zero": (
         [*NO_FLAGS, "--sigma", "1", "--n", "0"],
         2,
@@ -569,7 +573,11 @@ CASES: dict[str, tuple[list[str], int, str]] = {
         2,
         "--threshold must be a whole number from 0 to 2^53, but is -1",
     ),
-    "estimate seed": ([*ESTIMATE, "--seed", "x"], 2, "invalid value for '--seed'"),
+    "estimate seed": (
+        [*ESTIMATE, "--seed", "x"],
+        2,
+        "--seed must be a whole number, but is 'x'; see: fedcert estimate --help",
+    ),
     "estimate figure of wrong ending": (
         [*ESTIMATE, "--figure", "f.gif"],
         2,
@@ -593,7 +601,11 @@ CASES: dict[str, tuple[list[str], int, str]] = {
         2,
         "the demo's folder 'data.csv' is a file; name a folder with --out",
     ),
-    "demo seed": (["demo", "--seed", "-1"], 2, "invalid value for '--seed'"),
+    "demo seed": (
+        ["demo", "--seed", "-1"],
+        2,
+        "--seed must be a whole number, but is 'x'; see: fedcert estimate --help",
+    ),
 }
 
 

@@ -557,7 +557,7 @@ def test_groups_of_examples_lengthen_the_interval_as_their_design_effect_says(ki
 
 def test_what_is_said_of_an_estimate_from_right_answers() -> None:
     made = estimate(OPEN)
-    assert "the vote of 11 fresh noisy copies" in made.guarantee
+    assert "the majority vote of 11 noisy copies" in made.guarantee
     assert "it is not about single images" in made.guarantee
     assert "failure" not in made.guarantee
     assert Estimate.from_json(made.to_json()) == made

@@ -509,7 +509,7 @@ def test_what_a_population_certificate_is_about_is_said(
 ) -> None:
     """By the answer, the explanation, the settings and the card; and nothing of what it does not have."""
     page = opened(written(tmp_path / "page.html", drawn_population(6, 3, seed=1, tells=1.0), **settings))
-    copies = f"the vote of {votes} fresh noisy copies"
+    copies = f"the majority vote of {votes} noisy copies"
     slide(page, 0, 50)
     proven = f"examples with this class mix are proven to be classified correctly on average, by {copies}, "
     assert proven in page.tab.text_content("#sentence")
@@ -541,7 +541,7 @@ def test_what_certify_is_about_is_said(tmp_path: Path, opened: Open) -> None:
     page = opened(written(tmp_path / "page.html", drawn_reports(6, 3, 5, seed=1)))
     kinds = page.tab.inner_text("#kinds")
     assert kinds.startswith("A certified accuracy by CERTIFY is the share of examples that each have their own proof")
-    assert "the vote of some fresh noisy copies" in kinds
+    assert "the majority vote of some noisy copies" in kinds
     assert f"- {kinds.split('. ')[0]}." in page.tab.input_value("#card-text")
     assert "The largest radius that these samples can certify is" in page.tab.inner_text("#curve figcaption")
     assert "failure probability of a certificate\n0.001" in page.tab.inner_text("#settings")

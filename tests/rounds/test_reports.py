@@ -123,7 +123,7 @@ def test_a_round_of_population_certificates_names_its_radii_and_goes_on(tmp_path
     assert made.clients == 3
     assert made.radii == tuple(round(0.025 * step, 9) for step in range(21))
     assert made.smoothing.n == 32
-    assert "the vote of 11 fresh noisy copies" in made.guarantee
+    assert "the majority vote of 11 noisy copies" in made.guarantee
     assert run(InProcessTransport({}), **settings).certified_accuracy == made.certified_accuracy
     other = settings | {"smoothing": {"sigma": 0.25, "procedure": "population", "n": 33}}
     with pytest.raises(CallError, match="is of a round with another smoothing; name another folder$"):

@@ -14,7 +14,7 @@ from typing import Any
 from fedcert._files.paths import check_readable, display_path, kind_of_path
 from fedcert._schema.field_types import Enumerated
 from fedcert._schema.record import Record
-from fedcert.errors import CallError, FedcertWarning, FileProblem, InvalidValue, preview
+from fedcert.errors import CallError, FedcertNote, FileProblem, InvalidValue, preview
 
 LARGEST_DOCUMENT = 32 * 2**20
 """Bytes of one JSON document. A report over 1,000 classes and 100 radii has about 0.6 MB."""
@@ -83,7 +83,7 @@ def files_in(path: Path, *, may_be_empty: bool = False) -> list[Path]:
     if others:
         names = preview(", ".join(others[:5]) + (", …" if len(others) > 5 else ""), 300)
         what = f"passed over {len(others)} that do not end in .json, .ndjson, .jsonl or .parquet ({names})"
-        warnings.warn(f"{display_path(path)}: {what}", FedcertWarning, stacklevel=2)
+        warnings.warn(f"{display_path(path)}: {what}", FedcertNote, stacklevel=2)
     return files
 
 

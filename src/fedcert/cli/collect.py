@@ -10,7 +10,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from fedcert.cli import options
-from fedcert.cli.console import print_json, print_note, print_result, print_status, working
+from fedcert.cli.console import print_json, print_note, print_result, print_warning, working
 from fedcert.cli.estimate import check_outputs, compared, draw_outputs, show_estimate, truth_in
 from fedcert.cli.inputs import files_among, quorum_of, radii_of, words_of, wrong_option
 from fedcert.cli.signing import keyring_in
@@ -123,10 +123,10 @@ def collect(
 
 def _show_refused(run: Path | None, refused: Mapping[str, str]) -> None:
     for place, why in list(refused.items())[:_SHOWN]:
-        print_status(f"not taken: {place}: {why}")
+        print_warning(f"not taken: {place}: {why}")
     if len(refused) > _SHOWN:
         where = f"; all are in {run / 'log.ndjson'}" if run is not None else "; --run keeps a log of all"
-        print_status(f"not taken: {len(refused) - _SHOWN} more{where}")
+        print_warning(f"not taken: {len(refused) - _SHOWN} more{where}")
 
 
 def _show_worst_case(result: Estimate) -> None:

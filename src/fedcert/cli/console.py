@@ -14,7 +14,7 @@ from rich.progress import Progress
 
 from fedcert._schema.record import Record
 from fedcert.certification.progress_bar import rich_progress
-from fedcert.errors import FedcertWarning
+from fedcert.errors import FedcertNote, FedcertWarning
 from fedcert.show.terminal import printable
 
 _PATIENCE = 2.0
@@ -99,9 +99,9 @@ def working(what: str) -> Iterator[None]:
 
 
 def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    """Show fedcert's warnings as notes; others belong to the libraries, and are their users' business."""
+    """Show fedcert's warnings; others belong to the libraries, and are their users' business."""
     if issubclass(category, FedcertWarning):
-        print_note(f"{message}")
+        (print_note if issubclass(category, FedcertNote) else print_warning)(f"{message}")
 
 
 def print_json(value: Record | list[Any] | dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ from fedcert.cli.predict import predict
 from fedcert.cli.request import request
 from fedcert.cli.validate import schema, validate
 from fedcert.cli.what_if import what_if
-from fedcert.errors import FedcertError
+from fedcert.errors import FedcertError, preview
 from fedcert.version import __version__
 
 INTERRUPTED = 130
@@ -111,15 +111,32 @@ def run(arguments: Sequence[str]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command: what it has to offer
             sys.stdout.write(f"{error.format_message()}\n")
             return 2
-        message = " ".join(error.format_message().split()).rstrip(".")
-        print_error(f"{message[:1].lower()}{message[1:]}{_decimal_point(message)}; see: {_help_for(given)}")
+        message = _worded(" ".join(error.format_message().split()).rstrip("."), given)
+        print_error(f"{message[:1].lower()}{message[1:]}; see: {_help_for(given)}")
         return 2
 
 
-def _decimal_point(message: str) -> str:
-    """What to write instead of a decimal comma, where a message is about one; else nothing."""
-    comma = re.search(r"'(\d*),(\d+)'", message)
-    return "" if comma is None else f"; use a decimal point: {comma[1] or 0}.{comma[2]}"
+def _worded(message: str, arguments: Sequence[str]) -> str:
+    """A message of the parser of options; one about a number says what came, which the parser's own does not."""
+    named = re.match(r"Invalid value for '(--[\w-]+)'.* valid (number|float|integer)", message)
+    given = None if named is None else _given(named[1], arguments)
+    if named is None or given is None:
+        return message
+    kind = "a whole number" if named[2] == "integer" else "a number"
+    comma = re.fullmatch(r"(\d*),(\d+)", given)
+    remedy = "" if comma is None else f"; use a decimal point: {comma[1] or 0}.{comma[2]}"
+    return f"{named[1]} must be {kind}, but is {preview(given)}{remedy}"
+
+
+def _given(option: str, arguments: Sequence[str]) -> str | None:
+    """The value that was given for an option, its last one; None where it cannot be found."""
+    value = None
+    for word, following in zip(arguments, [*arguments[1:], None], strict=True):
+        if word == option:
+            value = following
+        elif word.startswith(f"{option}="):
+            value = word.removeprefix(f"{option}=")
+    return value
 
 
 def _help_for(arguments: Sequence[str]) -> str:

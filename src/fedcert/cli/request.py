@@ -10,7 +10,7 @@ from typer import Option
 from fedcert._schema.field_types import ModelName
 from fedcert.certification.precision import precision_sentence
 from fedcert.cli import options
-from fedcert.cli.console import print_json, print_note, print_result
+from fedcert.cli.console import print_json, print_note, print_result, print_warning
 from fedcert.cli.inputs import as_command, files_among, names_in, option, radii_of, range_of, shape_of
 from fedcert.coordination.requesting import request as make
 from fedcert.errors import CallError
@@ -18,7 +18,7 @@ from fedcert.report import Request, check_writable, write_whole
 from fedcert.report.fields import CLASSES, ROSTER
 from fedcert.report.input_range import worded
 from fedcert.report.noises import noise_choices
-from fedcert.show.sentences import request_lines
+from fedcert.show.sentences import request_lines, request_warnings
 
 
 def request(
@@ -105,6 +105,8 @@ def _show(written: Request, out: Path) -> None:
     print_result(f"Wrote {out}: asks {recipients} to certify {model} with sigma {smoothing.sigma:g}.")
     for line in request_lines(written):
         print_result(line)
+    for sentence in request_warnings(written):
+        print_warning(sentence)
     if written.input_shape is not None:
         print_result(f"Inputs must have shape {'x'.join(map(str, written.input_shape))}; sites check that.")
     if written.input_range is not None:

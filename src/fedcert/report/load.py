@@ -12,7 +12,7 @@ from typing import Any
 
 from fedcert._files.documents import files_in, read_documents
 from fedcert._files.paths import display_path, kind_of_path
-from fedcert.errors import CallError, FedcertWarning, FileProblem, preview
+from fedcert.errors import CallError, FedcertNote, FileProblem, preview
 from fedcert.report.report import Report
 from fedcert.report.sums.values import Sums
 from fedcert.report.table.bulk import tables_of
@@ -82,7 +82,7 @@ def load(sources: Source | Iterable[Source]) -> LoadedReports:
             "sums came together with reports or other sums, and do not say who contributed to them: "
             "a client that is in two of them counts twice"
         )
-        warnings.warn(words, FedcertWarning, stacklevel=2)
+        warnings.warn(words, FedcertNote, stacklevel=2)
     return LoadedReports(Table.joined(tables) if tables else None, reduce(Sums.merged, sums) if sums else None)
 
 
@@ -171,7 +171,7 @@ def _items_in(path: Path, *, with_sums: bool) -> Iterator[_Item]:
     if passed:
         names = preview(", ".join(passed[:5]) + (", …" if len(passed) > 5 else ""), 300)
         words = f"{display_path(path)}: passed over {len(passed)} file(s) that are not reports ({names})"
-        warnings.warn(words, FedcertWarning, stacklevel=2)
+        warnings.warn(words, FedcertNote, stacklevel=2)
     if not count:
         raise FileProblem(f"{display_path(path)} holds no report; give files that 'fedcert certify' wrote")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fedcert._schema.canonical import canonical_json
 from fedcert._schema.declare import required
 from fedcert._schema.field_types import Pattern
 from fedcert._schema.record import Record
@@ -32,7 +32,7 @@ def signed_text(value: Record) -> bytes:
 
 
 def canonical(value: Record) -> bytes:
-    """A value without its signature as canonical JSON (sorted keys, no white space, UTF-8)."""
+    """A value without its signature as canonical JSON (RFC 8785)."""
     document = value.to_json()
     document.pop("signature", None)
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return canonical_json(document)

@@ -27,6 +27,7 @@ __all__ = [
     "mix_of",
     "relied_on",
     "request_lines",
+    "request_warnings",
     "share",
     "verdict",
 ]
@@ -44,19 +45,23 @@ def accuracy_of(result: Estimate | WhatIf) -> str:
     return f"proven accuracy ({copies_of(result.votes).removeprefix('the ')})"
 
 
+def request_warnings(request: Request) -> list[str]:
+    """What a request's settings cannot show, though it asks for it."""
+    largest = request.smoothing.largest_radius
+    beyond = [] if largest is None else [radius for radius in request.radii if radius > largest]
+    if not beyond:
+        return []
+    return [
+        f"{len(beyond)} of {len(request.radii)} radii are out of reach (from {beyond[0]:g} on): use a larger sigma or "
+        "smaller radii"
+    ]
+
+
 def request_lines(request: Request) -> list[str]:
     """What a request's settings can show."""
     smoothing = request.smoothing
     if smoothing.votes is None:
-        largest = smoothing.largest_radius or 0.0
-        beyond = [radius for radius in request.radii if radius > largest]
-        sentence = f"These settings can certify radii up to {largest:.3f}."
-        if beyond:
-            sentence += (
-                f" {len(beyond)} of {len(request.radii)} radii are out of reach (from {beyond[0]:g} on): use a larger "
-                "sigma or smaller radii."
-            )
-        return [sentence]
+        return [f"These settings can certify radii up to {smoothing.largest_radius or 0.0:.3f}."]
     farthest = farthest_ratio(smoothing.noise, smoothing.n, smoothing.votes) * smoothing.sigma
     return [
         f"{smoothing.n} noisy passes per example certify {copies_of(smoothing.votes)}, on average over the population, "

@@ -144,7 +144,8 @@ def test_before_the_deadline_it_goes_on(tmp_path: Path) -> None:
     again = FunctionGrid(all_honest())
     assert round_of(again, run=tmp_path).clients == 3
     assert sum(asked == "report" for _, asked in again.asked) == 3 - kept
-    round_of(again, run=tmp_path, radii=np.arange(0, 1.01, 0.05), roster=["client-2", "client-1", "client-0"])
+    same = np.array(SMOOTHING.default_radii)
+    round_of(again, run=tmp_path, radii=same, roster=["client-2", "client-1", "client-0"])
     with pytest.raises(CallError, match="is of a round with another smoothing"):
         round_of(again, run=tmp_path, smoothing=0.5)
 
@@ -177,7 +178,7 @@ def test_what_goes_wrong_at_a_client_reaches_the_server_in_a_sentence() -> None:
         return Message(RecordDict({}), reply_to=message)
 
     made = round_of(FunctionGrid({100: honest, 101: empty, 102: other, 103: mute}))
-    assert made.excluded["client-1"] == "there are no test examples: the data has no batch"
+    assert made.excluded["client-1"] == "there are no test examples: the data gives none"
     assert made.excluded["client-2"].startswith("the weights do not fit the model: ")
     assert made.clients == 1
 

@@ -327,7 +327,7 @@ def test_an_estimate_of_a_vote_from_noisy_sums() -> None:
         assert (np.array(one.lower) <= truth).all()
         assert (truth <= np.array(one.upper)).all()
     assert "With probability at least 0.95, for each radius" in made.guarantee
-    assert "the vote of 11 fresh noisy copies" in made.guarantee
+    assert "the majority vote of 11 noisy copies" in made.guarantee
     assert (made.checks[-1].name, made.details["privacy"]["epsilon"]) == ("privacy noise", 4.0)
     chosen = estimate(sums, radii=[0.4], votes=31)
     assert chosen.radii == (0.4,)

@@ -170,7 +170,7 @@ def _vote_guarantee(
             " Radii or votes were chosen after the counts were made: the interval allows for any choice of radii to "
             f"{FARTHEST_OFFERED:g} sigma and of odd numbers of votes up to {MOST_VOTES_OFFERED}."
         )
-    copies = f"the vote of {readings.votes} fresh noisy copies" if readings.votes > 1 else "one fresh noisy copy"
+    copies = f"the majority vote of {readings.votes} noisy copies" if readings.votes > 1 else "one noisy copy"
     return (
         f"With probability {probability}, for {scope}, the interval covers the accuracy on the target ({estimand}) "
         f"that is proven for the answer by {copies} of the input: whatever an attacker changes within the radius "

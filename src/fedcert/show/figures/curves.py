@@ -70,9 +70,9 @@ def plot(
     if truth is not None:
         axes.plot(several[0].radii, truth, color="black", linewidth=2.2, linestyle="--", label="truth", zorder=1)
     _mark_cap(axes, several[0])
-    norm = several[0].smoothing.norm.upper()
+    norm, kind = several[0].smoothing.norm.upper(), "certified" if several[0].votes is None else "proven"
     style_axes(
-        axes, title or f"Target: {several[0].target.name}", xlabel=f"{norm} radius", ylabel="certified accuracy",
+        axes, title or f"Target: {several[0].target.name}", xlabel=f"{norm} radius", ylabel=f"{kind} accuracy",
         xlim=_limits(several[0].radii), ylim=(0, 1),
     )  # fmt: skip
     axes.legend(frameon=False)

@@ -7,8 +7,8 @@ function aboutPopulation(votes) {
 }
 
 function votedBy(votes) {
-  if (votes === 1) return "one fresh noisy copy";
-  return `the vote of ${votes ? counted(votes) : "some"} fresh noisy copies`;
+  if (votes === 1) return "one noisy copy";
+  return `the majority vote of ${votes ? counted(votes) : "some"} noisy copies`;
 }
 
 function aboutThis({ votes }) {
