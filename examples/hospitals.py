@@ -22,12 +22,12 @@ def patients(healthy, count, generator):
 
 def main():
     """Ask, certify, collect, show."""
-    generator = np.random.default_rng(0)
+    generator = np.random.default_rng(3)
     asked = fedcert.request("mean-rule", 0.25, CLASSES, n=64, roster=list(SHARES), class_counts=True)
     reports = []
     for name, healthy in SHARES.items():
         x, y = patients(healthy, 150, generator)
-        report = fedcert.certify(model, x, y, request=asked, client=name, model_id="mean-rule", class_counts=True)
+        report = fedcert.certify(model, x, y, request=asked, client=name, model_id="mean-rule")
         report.save(f"{name}.json")  # all that leaves the hospital
         reports.append(report)
     estimate = fedcert.collect(reports, request=asked, target=TARGET, target_name="new clinic", page="page.html")

@@ -604,7 +604,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "demo seed": (
         ["demo", "--seed", "-1"],
         2,
-        "--seed must be a whole number, but is 'x'; see: fedcert estimate --help",
+        "invalid value for '--seed'",
     ),
 }
 

@@ -265,13 +265,13 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "NaN": (
         lambda: smooth(above_zero, SIGMA)([[0.0], [NAN]]),
         DataProblem,
-        "x[1] must hold finite numbers, but holds NaN or infinity; mend or leave it out",
+        "x[1] must hold finite numbers, but holds NaN or infinity; fix or remove it",
     ),
     "too large": (lambda: smooth(above_zero, SIGMA)([[1e300]]), DataProblem, "x[0] must hold finite numbers"),
     "failing model": (
         lambda: smooth(Angry(), SIGMA)([[0.0]]),
         ModelProblem,
-        "the model failed on a float32 batch of shape (11, 1): RuntimeError: no such shape; check",
+        "the model failed on a float32 batch of shape (11, 1): RuntimeError: no such shape and more; if the data's shape",
     ),
     "NaN scores": (
         lambda: smooth(lambda batch: np.full((len(batch), 2), NAN), SIGMA)([[0.0]]),

@@ -146,7 +146,7 @@ def test_false_numbers_are_no_sum_of_honest_reports(procedure: str) -> None:
     total = np.sum([layout.pack(report) for report in reports(request).values()], axis=0, dtype=np.uint64)
     total[3] = 2**40  # certified examples of a class, or such of which no copy is right: more than it has
     with pytest.raises(
-        Refused, match="the private sum is not one of honest reports .*; who gave false numbers cannot be"
+        Refused, match="the private sum is not one of honest reports .*; which site gave false numbers is unknown"
     ):
         layout.sums(total, 5)
 

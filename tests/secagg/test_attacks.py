@@ -277,7 +277,7 @@ def test_different_survivors_told_to_different_sites_are_found() -> None:
         party.step(VICTIM, Confirmations(session=party.server.session, client=VICTIM, tags=tags))
     given = {name: one.tags for name, one in words.items() if name != VICTIM}  # type: ignore[attr-defined]
     other = {name: tags["site-003"] for name, tags in given.items() if "site-003" in tags}
-    with pytest.raises(Refused, match="did not give its word on those that this site was told"):
+    with pytest.raises(Refused, match="did not confirm the ones that this site received"):
         party.step("site-003", Confirmations(session=party.server.session, client="site-003", tags=other))
 
 

@@ -28,7 +28,9 @@ def import_log(
     out: Annotated[Path, Option(help="The report file to write (.json).")],
     n0: Annotated[int, Option(help="Samples that selected a class (--N0).")] = 100,
     n: Annotated[int, Option(help="Samples that bounded its probability (--N).")] = 100_000,
-    failure_probability: Annotated[float, Option(help="Of each certificate (--alpha).")] = 0.001,
+    failure_probability: Annotated[
+        float, Option(help="Failure probability of each certificate (--alpha in the log).")
+    ] = 0.001,
     radii: options.Radii = None,
     classes: options.ClassFile = None,
     class_counts: options.ReportClassCounts = False,

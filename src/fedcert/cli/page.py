@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from fedcert.cli import options
 from fedcert.cli.console import print_result, working
-from fedcert.cli.inputs import as_command, files_among, radii_of, words_of
+from fedcert.cli.inputs import as_command, files_among, radii_of, text_of, words_of
 from fedcert.report import check_writable
 from fedcert.show.page.rendering import SUFFIXES
 from fedcert.show.page.writing import page as write
@@ -34,7 +34,7 @@ def page(
     interval: options.IntervalName = "finite-sample",
     simultaneous: options.Simultaneous = False,
     target_examples: options.TargetExamples = None,
-    seed: Annotated[int, Option(help="Of the draws (ap, ga).")] = 0,
+    seed: options.EstimateSeed = 0,
     screen: options.Screen = False,
     all_classes: options.AllClasses = False,
     votes: options.OtherVotes = None,
@@ -45,7 +45,7 @@ def page(
     with working("reading and estimating"):
         as_command(
             write, files, out, target, method, title=words_of(title), unit=words_of(unit), context=words_of(context),
-            target_name=words_of(target_name), radius=radius, confidence=confidence,
+            target_name=None if target_name is None else text_of(target_name), radius=radius, confidence=confidence,
             interval=interval, simultaneous=simultaneous, target_examples=target_examples, seed=seed, screen=screen,
             all_classes=all_classes, votes=votes, radii=radii_of(radii),
         )  # fmt: skip

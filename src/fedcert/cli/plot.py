@@ -33,7 +33,7 @@ def _wrote(out: Path) -> None:
 def curve(
     estimates: Annotated[list[Path], Argument(metavar="ESTIMATE…", help="One, or several to compare (.json).")],
     out: Out,
-    band: Annotated[str | None, Option(help="Of several: the method whose interval is drawn.")] = None,
+    band: Annotated[str | None, Option(help="With several estimates: draw the interval of this method.")] = None,
     title: Annotated[str | None, Option(help="Above the figure; the target's name if not given.")] = None,
 ) -> None:
     """Draw certified accuracy against radius: one estimate with its interval, or methods side by side."""

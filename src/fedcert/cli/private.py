@@ -129,9 +129,9 @@ def release(
     report: Annotated[Path, Argument(help="This site's report (.json), with --class-counts; it stays here.")],
     out: Annotated[Path, Option(help="The noisy sums to write (.json); they may go to anybody.")],
     epsilon: Annotated[float, Option(help="Add noise, for differential privacy with this epsilon.")],
-    delta: Annotated[float, Option(help="Of differential privacy.")] = 1e-6,
+    delta: Annotated[float, Option(help="Delta of the (epsilon, delta) guarantee.")] = 1e-6,
     most_per_patient: Annotated[
-        int | None, Option(min=1, help="Protect patients with so many examples, not single examples.")
+        int | None, Option(min=1, help="Protect patients with up to this many examples each, not single examples.")
     ] = None,
     replace: Annotated[bool, Option(help="Protect what one holds, not only whether it is there.")] = False,
     policy: options.PolicyFile = None,

@@ -46,31 +46,37 @@ def request(
     ] = None,
     target: Annotated[str | None, Option(help="The target's class mix, to tell the sites.")] = None,
     roster: Annotated[Path | None, Option(help="File of the clients that are asked (.txt or .json).")] = None,
-    deadline: Annotated[str | None, Option(help="Such as 2026-12-01T12:00:00Z.")] = None,
-    class_counts: Annotated[bool, Option(help="Ask for counts per class too.")] = False,
+    deadline: Annotated[
+        str | None, Option(help="Time until which reports are taken, such as 2026-12-01T12:00:00Z.")
+    ] = None,
+    class_counts: Annotated[
+        bool, Option(help="Ask for per-class counts: tighter intervals, but they disclose per-class accuracy.")
+    ] = False,
     minimum_examples: Annotated[int, Option(help="Ask sites with fewer examples not to answer.")] = 0,
     private: Annotated[
         bool, Option(help="Ask for a private sum instead of reports; needs --roster, and --sign for the sites.")
     ] = False,
     threshold: Annotated[
         int | None,
-        Option(help="Private: the fewest sites that a sum may be over. [default: more than two thirds]"),
+        Option(help="Private: fewest sites in a sum. [default: more than two thirds]"),
     ] = None,
     moments: Annotated[bool, Option(help="Private: sum what BLUP needs too.")] = False,
     spread: Annotated[
         bool, Option(help="Private: a second sum, for intervals that allow for sites that differ.")
     ] = False,
     fewest_holders: Annotated[
-        int | None, Option(min=2, help="Private: leave classes out that fewer sites hold, by a sum before.")
+        int | None, Option(min=2, help="Private: leave out classes that fewer sites hold.")
     ] = None,
     epsilon: Annotated[
         float | None, Option(help="Private: noise in the sum, for differential privacy with this epsilon.")
     ] = None,
-    delta: Annotated[float, Option(help="Of that.")] = 1e-6,
+    delta: Annotated[float, Option(help="Private: delta of the (epsilon, delta) guarantee.")] = 1e-6,
     most_per_patient: Annotated[
-        int | None, Option(min=1, help="Of that: protect patients with up to so many examples.")
+        int | None, Option(min=1, help="Private: protect patients with up to this many examples each.")
     ] = None,
-    replace: Annotated[bool, Option(help="Of that: protect what one holds, not just whether it is there.")] = False,
+    replace: Annotated[
+        bool, Option(help="Private: protect what a patient's examples are, not only whether they are there.")
+    ] = False,
     sign: Annotated[Path | None, Option(help="Secret keys of whoever asks (.json), to sign the request.")] = None,
     as_json: options.AsJson = False,
 ) -> None:

@@ -67,7 +67,8 @@ def named_target(target: object, classes: Sequence[str], name: str | None = None
     try:
         return taken if name is None else replace(taken, name=name)
     except InvalidValue as error:
-        raise CallError(f"target name (--target-name): {error}") from None
+        sentence = str(error).removeprefix(error.field).strip()
+        raise CallError(f"target_name (--target-name) {sentence}") from None
 
 
 def _point_out(weights: Mapping[str, float], counts: bool) -> None:

@@ -236,7 +236,7 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
         in capsys.readouterr().err
     )
     assert run(["page", "reports", "--target-name", "", "--out", "x.html"]) == 2
-    assert "--target-name must be a text of 1 to 200 characters" in " ".join(capsys.readouterr().err.split())
+    assert "target_name (--target-name) must be a text of 1 to 200 characters" in " ".join(capsys.readouterr().err.split())
     assert not Path("x.html").exists()
 
 
