@@ -25,6 +25,8 @@ CLASSES = ["red", "green", "blue"]
 NAMED = ["--classes", "classes.txt"]
 HUGE = ["--procedure", "sequential", "--n", "100000000", "--time-budget", "2s"]
 OTHER = ["--client", "a", "--sigma", "0.25", "--out", "other.json"]
+SERVED = ["--sigma", "0.25", "--out", "labels.csv"]
+CERTIFIED = ["--request", "request.json", "--out", "labels.csv"]
 ASKED = ["--sigma", "0.25", "--classes", "classes.txt", "--out", "report.json"]
 
 REFUSED, WARNED = "error", "warning"
@@ -81,6 +83,21 @@ AT_A_SITE: list[Row] = [
      "other.json is the report of 'b', not of 'a'; give another --out, or remove it"),
     ("radii out of reach", ["request", *MODEL, *ASKED, "--procedure", "fixed", "--radii", "0,1,2"], WARNED,
      "2 of 3 radii are out of reach (from 1 on): use a larger sigma or smaller radii"),
+]  # fmt: skip
+
+IN_SERVICE: list[Row] = [
+    ("pixels from 0 to 255", ["predict", "ward:make", "pixels.npz", *MODEL, *SERVED], REFUSED,
+     "sigma is in the units of the inputs, and this one suits pixels from 0 to 1; divide x by 255"),
+    ("other units than were certified", ["predict", "ward:make", "normalised.npz", *MODEL, *CERTIFIED], REFUSED,
+     "the inputs must lie within the stated range, 0 to 1, and fill it"),
+    ("channels last", ["predict", "ward:make", "last.npz", *MODEL, *CERTIFIED], REFUSED,
+     "reorder the axes: np.transpose(x, (0, 3, 1, 2))"),
+    ("another model", ["predict", "model.onnx", "data.npz", *CERTIFIED], REFUSED,
+     "the request asks for the model bright, but this one is sha256:"),
+    ("another sigma", ["predict", "ward:make", "data.npz", *MODEL, *CERTIFIED, "--sigma", "1"], REFUSED,
+     "the request already says sigma: leave it out"),
+    ("no settings", ["predict", "ward:make", "data.npz", *MODEL, "--out", "labels.csv"], REFUSED,
+     "give --request FILE, or --sigma and the other settings that were certified"),
 ]  # fmt: skip
 
 AT_THE_COORDINATOR: list[Row] = [
@@ -196,6 +213,25 @@ def test_a_mistake_is_caught_where_it_happens(
     assert lines[0].startswith(f"fedcert: {how}: ")
     assert (code != 0) == (how == REFUSED)
     assert (site / "report.json").exists() == (how == WARNED)
+
+
+@pytest.mark.parametrize(
+    ("command", "how", "sentence"), [row[1:] for row in IN_SERVICE], ids=[row[0] for row in IN_SERVICE]
+)
+def test_a_mistake_is_caught_in_service(
+    site: Path, capsys: pytest.CaptureFixture[str], command: list[str], how: str, sentence: str
+) -> None:
+    assert how == REFUSED
+    assert run(["--quiet", *command]) != 0
+    assert sentence in capsys.readouterr().err
+    assert not (site / "labels.csv").exists()
+
+
+def test_what_was_certified_is_deployed_by_its_request(site: Path) -> None:
+    assert run(["predict", "ward:make", "data.npz", *MODEL, *CERTIFIED]) == 0
+    rows = (site / "labels.csv").read_text().splitlines()
+    assert rows[0] == "index,label,class_index,votes,share"
+    assert [row.split(",")[1] for row in rows[1:4]] == ["red", "green", "blue"]
 
 
 @pytest.fixture

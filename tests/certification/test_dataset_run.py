@@ -297,7 +297,7 @@ def test_a_time_budget_that_is_too_short_for_one_example_says_so() -> None:
     began = time.monotonic()
     with pytest.raises(
         CallError,
-        match=r"of less than a second is too short: at .* samples a second, 10 examples may need .*; give more",
+        match=r"of 0.5 s is too short: at .* samples a second, 10 examples may need .*; give more",
     ):
         certify(slow, X, Y, client="a", model_id="t", sigma=0.25, time_budget=0.5)
     with pytest.raises(
@@ -318,7 +318,7 @@ def test_no_report_is_about_fewer_examples_than_the_least(monkeypatch: pytest.Mo
     """However many later examples were finished."""
     few = [state(index, done=True) for index in range(done)]
     monkeypatch.setattr("fedcert.certification.example_loop._before_the_first_unfinished", lambda _order, _done: few)
-    words = rf"of less than a second is used up after {done} of .* examples, and a report needs at least 10 \(--minimum"
+    words = rf"of 0.5 s is used up after {done} of .* examples, and a report needs at least 10 \(--minimum"
     with pytest.raises(CallError, match=words):
         certify(_slow, np.tile(X, (50, 1)), np.tile(Y, 50), client="a", model_id="t", sigma=0.25, time_budget=0.5)
 

@@ -98,7 +98,7 @@ def swapped(old: str, new: str) -> list[str]:
 
 MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "even votes": ([*PREDICT, "--votes", "10"], 2, "--votes must be an odd number from 1 to 9999, but is 10"),
-    "no sigma": (PREDICT[:5] + PREDICT[7:], 2, "missing option '--sigma'"),
+    "no sigma": (PREDICT[:5] + PREDICT[7:], 2, "give --request FILE, or --sigma and the other settings that were certified"),
     "no out": (PREDICT[:-2], 2, "missing option '--out'"),
     "sigma of zero": (swapped("0.05", "0"), 2, "--sigma must be a finite number above 0 and of at most 1e+12, but is 0.0"),
     "both rules": ([*PREDICT, "--votes", "11", "--abstain", "0.1"], 2, "votes and abstain exclude one another: give"),

@@ -48,7 +48,7 @@ def test_an_estimate_without_an_interval(make_report: Callable[..., Report]) -> 
     assert "CI" not in str(plain)
     assert "bound" not in str(plain)
     assert "Verdict: ok (0 of 0 checks passed)." in str(plain)
-    assert str(plain.at(0.25)) == "0.700"
+    assert str(plain.at(0.25)) == "radius 0.25: 0.700"
 
 
 def test_a_vote_is_named() -> None:

@@ -66,7 +66,7 @@ def test_certify_by_the_command_it_suggests_agrees(folder: Path, tmp_path: Path)
     assert again.model == recorded.model
     assert (again.label_counts, again.radii) == (recorded.label_counts, recorded.radii)
     assert again.class_correct_counts is not None, "the request asks for counts per class"
-    assert own_curve(again) == pytest.approx(own_curve(recorded), abs=0.06), "other noise, the same model"
+    assert own_curve(again) == pytest.approx(own_curve(recorded), abs=0.15), "other noise, the same model"
 
 
 def test_grouping_beats_the_volume_weighted_mean_on_its_shifted_target(folder: Path) -> None:

@@ -88,7 +88,7 @@ class ExampleLoop:
         finished = _before_the_first_unfinished(begun, self._done)
         if len(finished) < self._fewest:
             raise CallError(
-                f"the time budget (--time-budget) of {duration(self.plan.time_budget or 0)} is used up after "
+                f"the time budget (--time-budget) of {_seconds(self.plan.time_budget or 0)} is used up after "
                 f"{len(finished)} of {wanted:,} examples, and a report needs at least {self._fewest} "
                 f"(--minimum-examples){self._kept()}; give more time"
             )
@@ -122,8 +122,8 @@ class ExampleLoop:
             return
         count = "one example" if examples == 1 else f"{examples} examples"
         raise CallError(
-            f"the time budget (--time-budget) of {duration(self.plan.time_budget)} is too short: at "
-            f"{scheduler.rate:,.0f} samples a second, {count} may need {_up_to(examples * longest)}; give "
+            f"the time budget (--time-budget) of {_seconds(self.plan.time_budget)} is too short: at "
+            f"{scheduler.rate:,.0f} samples a second, {count} may need up to {_seconds(examples * longest)}; give "
             "more time, or a smaller n; nothing was certified"
         )
 
@@ -189,8 +189,8 @@ class ExampleLoop:
         return CertificationScheduler(self.sampler, procedure, rate, self.journal, self.progress.advance)
 
 
-def _up_to(seconds: float) -> str:
-    return duration(seconds) if seconds < 1 else f"up to {duration(seconds)}"
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2g} s" if seconds < _LONG else duration(seconds)
 
 
 def _before_the_first_unfinished(begun: Sequence[int], done: Sequence[ExampleState]) -> list[ExampleState]:

@@ -123,6 +123,19 @@ def plan_certification(client: str, request: Request | None, given: dict[str, An
     return CertificationPlan(client, smoothing, radii or smoothing.default_radii, classes, **rest)
 
 
+def check_model(request: Request, model: str) -> None:
+    """Check that a model is the one that a request is about.
+
+    Raises:
+        ModelProblem: it is another.
+    """
+    if model != request.model:
+        raise ModelProblem(
+            f"the request asks for the model {request.model}, but this one is {model}; get the right weights, in the "
+            "format of the request: an ONNX file and a safetensors file of the same weights have different digests"
+        )
+
+
 def check_request(request: Request, client: str, model: str, examples: int, now: datetime) -> None:
     """Check, before hours of work, that the coordinator would take the answer.
 
@@ -137,11 +150,7 @@ def check_request(request: Request, client: str, model: str, examples: int, now:
         )
     if request.late(now):
         raise CallError(f"the request's deadline {request.deadline} has passed; ask the coordinator for a new request")
-    if model != request.model:
-        raise ModelProblem(
-            f"the request asks for the model {request.model}, but this one is {model}; get the right weights, in the "
-            "format of the request: an ONNX file and a safetensors file of the same weights have different digests"
-        )
+    check_model(request, model)
     least = request.release.minimum_examples
     if examples < least:
         raise DataProblem(

@@ -22,7 +22,7 @@ from fedcert.certification.progress import approximately, duration
 from fedcert.certification.progress_bar import BarListener, typical_sentence
 from fedcert.certification.seeds import SEED_SUFFIX, keep_seed
 from fedcert.cli import options
-from fedcert.cli.console import print_json, print_note, print_result, print_status, print_warning, progress
+from fedcert.cli.console import is_quiet, print_json, print_note, print_result, print_status, print_warning, progress
 from fedcert.cli.inputs import files_among, names_in, option, radii_of, range_of, seconds_of, wrong_option
 from fedcert.cli.signing import check_asker, keys_in, signed_by
 from fedcert.errors import CallError, FedcertError, InvalidValue, preview, require
@@ -111,6 +111,16 @@ def certify(
         print_warning(
             f"no --weights are given, so the weights that {model} makes are certified, random unless it loads "
             "them itself; give --weights FILE.safetensors"
+        )
+    if weights is None and isinstance(classifier, TorchClassifier) and site.asks_for_another(classifier.identity):
+        raise CallError(
+            f"no --weights are given, and the weights that {model} makes are not those of the request; give --weights "
+            "FILE.safetensors"
+        )
+    if site.request is not None and site.request.smoothing.lattice is None and local.lattice is not None:
+        print_note(
+            "the request names no lattice, so noise on these 8-bit images is not exact; the coordinator may ask for "
+            f"--lattice {local.lattice}"
         )
     site.check_before(classifier.identity, -(-len(local) // every), bool(plan.class_counts))
     listener = progress_bar(site.request)
@@ -217,6 +227,10 @@ class _Site:
         """Whether the report stays here and enters a private sum."""
         return self.request is not None and self.request.private is not None
 
+    def asks_for_another(self, model: str) -> bool:
+        """Whether the request is about another model."""
+        return self.request is not None and self.request.model != model
+
     def class_counts(self, given: bool | None) -> bool:
         """Whether the report is to have counts per class: as given, else as the request asks and the policy allows."""
         asked = self.request is not None and self.request.release.class_counts
@@ -268,10 +282,13 @@ def _summary(report: Report, out: Path, stays: bool, clean: str | None) -> None:
     if not report.examples:
         print_result(f"{report.client} has no examples; its report says so. Wrote {out}.")
         return
-    for line in report_lines(report):
+    lines = report_lines(report)
+    for line in lines[:1] if is_quiet() else lines:
         print_result(line)
     if clean is not None:
         print_result(clean)
+    if is_quiet():
+        return
     if stays:
         print_result(f"Wrote {out}, which stays here. Next: fedcert private join {out} …")
     else:

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
 from fedcert._files.atomic import whole_file
+from fedcert.certification.data.inputs import RangeSeen, check_range, check_shape
+from fedcert.certification.data.local_data import LocalData
 from fedcert.certification.models.loading import load_classifier
+from fedcert.certification.plan import check_model
 from fedcert.cli import options
-from fedcert.cli.console import print_result, progress
+from fedcert.cli.console import print_result, print_warning, progress
 from fedcert.cli.inputs import files_among, from_options, names_in
+from fedcert.errors import CallError
 from fedcert.prediction.settings import PredictionSettings
 from fedcert.prediction.smoothed import smoothed_classifier
 from fedcert.prediction.unlabelled import load_inputs
 from fedcert.prediction.vote import ABSTAIN, Vote
-from fedcert.report import check_writable
+from fedcert.report import Request, check_writable, read_record
 from fedcert.report.fields import CLASSES
 from fedcert.report.noises import noise_choices
 
@@ -33,9 +37,15 @@ def predict(
         str,
         Argument(metavar="DATA", help="data.npz, a .csv, a CIFAR folder, or package.module:function; labels or none."),
     ],
-    sigma: options.Sigma,
     out: Annotated[Path, Option(help="The labels to write, a row for each input (.csv).")],
-    votes: Annotated[int | None, Option(help="Noisy copies that vote on each input; odd. [default: 11]")] = None,
+    request: Annotated[
+        Path | None,
+        Option(help="The request that was certified (.json): its model, noise, lattice, votes and classes."),
+    ] = None,
+    sigma: Annotated[float | None, Option(help="Standard deviation of the noise, as certified.")] = None,
+    votes: Annotated[
+        int | None, Option(help="Noisy copies that vote on each input; odd. [default: the request's, or 11]")
+    ] = None,
     abstain: Annotated[
         float | None, Option(help="PREDICT at this level in place of votes: unclear inputs have no answer.")
     ] = None,
@@ -60,13 +70,22 @@ def predict(
     """Classify inputs as the smoothed classifier that was certified does: by votes over fresh, secret noise."""
     tables = [Path(data)] if data.endswith(".csv") else []
     check_writable(out, (".csv",), [*files_among(model, data, weights, classes), *tables])
-    settings = from_options(
-        PredictionSettings, sigma=sigma, votes=votes, abstain=abstain, n=n, noise=noise, lattice=lattice,
-        precision=precision, classes=None if classes is None else names_in(classes, CLASSES, "classes"),
-        batch_size=batch_size,
-    )  # fmt: skip
+    given = {
+        "sigma": sigma, "noise": noise, "lattice": lattice, "precision": precision,
+        "classes": None if classes is None else names_in(classes, CLASSES, "classes"),
+    }  # fmt: skip
+    asked: Request | None = None if request is None else read_record(request, Request)
+    if asked is not None:
+        given |= _certified(asked, given)
+        votes = votes if votes is not None or abstain is not None else asked.smoothing.votes
+    elif sigma is None:
+        raise CallError("give --request FILE, or --sigma and the other settings that were certified")
+    settings = from_options(PredictionSettings, **given, votes=votes, abstain=abstain, n=n, batch_size=batch_size)
     inputs = load_inputs(data)
     loaded = load_classifier(model, weights=weights, model_id=model_id, device=device)
+    _check_inputs(inputs, asked, settings.sigma)
+    if asked is not None:
+        check_model(asked, loaded.identity)
     classifier = smoothed_classifier(loaded, settings)
     summary = _Summary(settings)
     with progress() as bar, whole_file(out) as file:
@@ -79,6 +98,36 @@ def predict(
             bar.update(task, advance=len(vote))
         text.detach()
     print_result(f"{summary.sentence} Wrote {out}.")
+
+
+def _certified(request: Request, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a request was certified with.
+
+    Raises:
+        CallError: one of them is given too, or the request is about no vote.
+    """
+    if twice := [name for name, value in given.items() if value is not None]:
+        raise CallError(f"the request already says {', '.join(twice)}: leave {'it' if len(twice) == 1 else 'them'} out")
+    smoothing = request.smoothing
+    return {
+        "sigma": smoothing.sigma, "noise": smoothing.noise, "lattice": smoothing.lattice or 0,
+        "precision": smoothing.precision, "classes": request.classes,
+    }  # fmt: skip
+
+
+def _check_inputs(inputs: LocalData, request: Request | None, sigma: float) -> None:
+    """Check shape and range as certification does: a certificate says nothing of inputs in other units.
+
+    Raises:
+        DataProblem: they are not what the request states, or look like pixels from 0 to 255.
+    """
+    if not len(inputs):
+        return
+    check_shape(inputs.shape, None if request is None else request.input_shape)
+    seen = RangeSeen()
+    for _, images in inputs.pieces():
+        seen.add(images)
+    check_range(seen.bounds, None if request is None else request.input_range, sigma, inputs.shape, print_warning)
 
 
 def _rows(vote: Vote, first: int, classes: Sequence[str] | None) -> Iterator[tuple[object, ...]]:

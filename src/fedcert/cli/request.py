@@ -100,10 +100,10 @@ def request(
     if as_json:
         print_json(written)
     else:
-        _show(written, out)
+        _show(written, out, onnx=model is not None and model.suffix == ".onnx")
 
 
-def _show(written: Request, out: Path) -> None:
+def _show(written: Request, out: Path, *, onnx: bool) -> None:
     """Say what the request asks, and what to run next."""
     recipients = "anyone who has the file" if written.roster is None else f"{len(written.roster)} clients"
     model = written.model if len(written.model) <= 20 else f"{written.model[:19]}…"
@@ -119,7 +119,8 @@ def _show(written: Request, out: Path) -> None:
         print_result(f"Inputs must lie within {worded(written.input_range)}; sites check that.")
     else:
         print_note("the request states no range of the inputs: --input-range 0,1 has every site check its data")
-    print_result(precision_sentence(smoothing.precision))
+    if not onnx:  # which runs in float32
+        print_result(precision_sentence(smoothing.precision))
     certify = f"fedcert certify MODEL DATA --request {out.name} --client NAME --out report.json"
     if written.private is None:
         certify += " --class-counts" if written.release.class_counts else ""

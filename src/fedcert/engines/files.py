@@ -45,15 +45,18 @@ def take_files(
     """
     refused: dict[str, str] = {}
     waiting = set(replace)
+    why: dict[str, str] = {}
     for path in paths:
         in_folder = kind_of_path(path) == "a folder"
         for file in files_in(path, may_be_empty=may_be_empty):
             for place, piece in _pieces(file):
-                reason = _refusal(round_, place, piece, in_folder, waiting)
+                reason = _refusal(round_, place, piece, in_folder, waiting, why)
                 if reason is not None:
                     refused[place] = reason
     if waiting:
-        names = ", ".join(preview(client) for client in sorted(waiting))
+        names = ", ".join(
+            f"{preview(client)}{f' ({why[client]})' if client in why else ''}" for client in sorted(waiting)
+        )
         raise CallError(f"the files hold no report of {names} that could replace the kept one")
     return refused
 
@@ -70,10 +73,13 @@ def _pieces(file: Path) -> Iterator[tuple[str, Report | bytes | FedcertError]]:
         yield display_path(file), error
 
 
-def _refusal(round_: CertificationRound, place: str, piece: Any, in_folder: bool, waiting: set[str]) -> str | None:
+def _refusal(
+    round_: CertificationRound, place: str, piece: Any, in_folder: bool, waiting: set[str], why: dict[str, str]
+) -> str | None:
     """Offer a round what a file holds: why it does not take it; None where it does, or where that is no answer.
 
-    A client whose report is taken in place of another is removed from those that are waiting for that.
+    A client whose report is taken in place of another is removed from those that are waiting for that; `why` has the
+    reason by client where it is not.
     """
     if isinstance(piece, FedcertError):
         round_.doubt(None, f"{place}: {piece}")
@@ -92,6 +98,7 @@ def _refusal(round_: CertificationRound, place: str, piece: Any, in_folder: bool
     try:
         round_.take(piece, arrived=arrived, place=place, replacing=piece.client in waiting)
     except Refused as error:
+        why[piece.client] = str(error)
         return str(error)
     waiting.discard(piece.client)
     return None

@@ -25,7 +25,7 @@ class AccuracyAtRadius:
     Examples:
         >>> point = AccuracyAtRadius(0.25, 0.846, 0.774, 0.917, 0.95)
         >>> print(point)
-        0.846 (95% CI 0.774 to 0.917)
+        radius 0.25: 0.846 (95% CI 0.774 to 0.917)
         >>> f"{point:.1%}"
         '84.6% (95% CI 77.4% to 91.7%)'
         >>> float(point), point.lower
@@ -50,7 +50,7 @@ class AccuracyAtRadius:
         return f"{self.certified_accuracy:{how}} ({100 * self.confidence:.10g}% CI {between})"
 
     def __str__(self) -> str:
-        return format(self)
+        return f"radius {self.radius:g}: {self:.3f}"
 
 
 def index_at(radii: Sequence[float], radius: float) -> int:

@@ -214,6 +214,8 @@ def _checks(
     if interval is not None and interval.contradicted:
         passed.append(checks.consistency())
     passed.append(_radii_check(prepared, method, [evaluation]))
+    if interval is not None and (margin := checks.margin_of_error(interval.lower, interval.upper)) is not None:
+        passed.append(margin)
     if (flat := checks.flat_curve(clients.smoothing, clients.radii, evaluation.curve)) is not None:
         passed.append(flat)
     if (seeds := checks.secret_seeds(whole)) is not None:
@@ -236,7 +238,9 @@ def _radii_check(prepared: PreparedClients, method: Method, evaluations: Sequenc
         estimator(above, each.mix, prepared.settings).certified_accuracy - each.point.certified_accuracy
         for each in evaluations
     ]
-    return checks.enough_passes(clients.smoothing, readings.votes, readings.radii, np.max(gaps, axis=0))
+    radii, quoted = readings.radii, prepared.settings.radius
+    headline = radii[0] + (radii[-1] - radii[0]) / 4 if quoted is None else quoted
+    return checks.enough_passes(clients.smoothing, readings.votes, radii, np.max(gaps, axis=0), headline)
 
 
 @dataclass(frozen=True)

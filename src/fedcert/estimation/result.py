@@ -93,7 +93,7 @@ class Estimate(SavedRecord):
         >>> result.at(0.5).certified_accuracy, result.largest_radius > 0.5, result.checks[0].verdict
         (0.4, True, 'ok')
         >>> print(result.at(0.5))
-        0.400 (95% CI 0.302 to 0.503)
+        radius 0.5: 0.400 (95% CI 0.302 to 0.503)
     """
 
     SCHEMA: ClassVar[str] = "fedcert/estimate/1"

@@ -151,7 +151,8 @@ def relied_on(checks: Sequence[Check]) -> tuple[str, str]:
     if wrong:
         return UNRELIABLE, f"Unreliable: {_first(wrong[0].sentence)}"
     if odd:
-        return WARNING, f"{len(odd)} warning{'s' if len(odd) > 1 else ''}: {_first(odd[0].sentence)}"
+        count = "1 warning" if len(odd) == 1 else f"{len(odd)} warnings, the first"
+        return WARNING, f"{count}: {_first(odd[0].sentence)}"
     return OK, "All checks passed."
 
 

@@ -65,7 +65,7 @@ def request_lines(request: Request) -> list[str]:
     farthest = farthest_ratio(smoothing.noise, smoothing.n, smoothing.votes) * smoothing.sigma
     return [
         f"{smoothing.n} noisy passes per example certify {copies_of(smoothing.votes)}, on average over the population, "
-        f"up to about radius {farthest:.3g}.",
+        f"with little loss up to about radius {farthest:.3g} for typical models.",
     ]
 
 

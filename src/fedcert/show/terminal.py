@@ -124,15 +124,16 @@ def client_table(estimate: Estimate, clients: ReportedClients, index: int) -> Ta
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("client", overflow="fold", max_width=_LONGEST_NAME)
     columns = dict.fromkeys((0, index))
-    for title in ("examples", *(f"own accuracy at {clients.radii[each]:g}" for each in columns), "weight"):
+    titles = ("examples", *(f"own accuracy at {clients.radii[each]:g}" for each in columns))
+    for title in (*titles, "weight") if weights else titles:
         table.add_column(title, justify="right")
     for row in shown:
         name = clients.clients[row]
         accuracies = (f"{min(max(own[row, each], 0.0), 1.0):.3f}" for each in columns)
-        weight = f"{weights[name]:.4f}" if name in weights else "–"
-        table.add_row(printable(name), f"{sizes[row]:,.0f}", *accuracies, weight)
+        weight = [f"{weights[name]:.4f}" if name in weights else "–"] if weights else []
+        table.add_row(printable(name), f"{sizes[row]:,.0f}", *accuracies, *weight)
     if clients.count > len(shown):
-        table.add_row(f"{clients.count - len(shown)} more", *[""] * (len(columns) + 2))
+        table.add_row(f"{clients.count - len(shown)} more", *[""] * (len(table.columns) - 1))
     return table
 
 
@@ -198,7 +199,8 @@ def check_lines(checks: Sequence[Check], verbose: bool = False) -> list[Renderab
 
 def report_lines(report: Report) -> list[str | Fitting]:
     """A client's own curve, and what it means, line by line."""
-    curve, smoothing = own_curve(report), report.smoothing
+    # What is proven cannot rise with the radius; an unbiased estimate from few examples may.
+    curve, smoothing = np.minimum.accumulate(own_curve(report)).tolist(), report.smoothing
     examples = f"{report.examples} example{'s' if report.examples != 1 else ''}"
     table = own_table(report, curve)
     if smoothing.votes is not None:

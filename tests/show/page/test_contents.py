@@ -196,7 +196,7 @@ def test_estimates_on_one_page_belong_together() -> None:
 
 @pytest.mark.parametrize(
     ("verdicts", "begins"),
-    [([], "All checks passed."), (["warning"], "1 warning: a sentence."), (["warning", "warning"], "2 warnings: a sentence."),
+    [([], "All checks passed."), (["warning"], "1 warning: a sentence."), (["warning", "warning"], "2 warnings, the first: a sentence."),
      (["warning", "unreliable"], "Unreliable: a sentence.")],
 )  # fmt: skip
 def test_the_gravest_check_decides(verdicts: list[str], begins: str) -> None:
@@ -236,7 +236,9 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
         in capsys.readouterr().err
     )
     assert run(["page", "reports", "--target-name", "", "--out", "x.html"]) == 2
-    assert "target_name (--target-name) must be a text of 1 to 200 characters" in " ".join(capsys.readouterr().err.split())
+    assert "target_name (--target-name) must be a text of 1 to 200 characters" in " ".join(
+        capsys.readouterr().err.split()
+    )
     assert not Path("x.html").exists()
 
 

@@ -135,7 +135,7 @@ def _check_stated(bounds: InputRange, expected: InputRange, shape: tuple[int, ..
     if 200 <= factor <= 260:  # 255, some pixels missing
         remedy = "divide x by 255"
     elif 1 / 260 <= factor <= 1 / 200:
-        remedy = "multiply x by 255"
+        remedy = "multiply x by 255 (8-bit images, uint8, are divided by 255 when they are read: their range is 0 to 1)"
     else:
         remedy = "scale x as the model was trained, and leave normalisation to the model"
     raise DataProblem(

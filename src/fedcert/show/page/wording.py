@@ -18,6 +18,7 @@ TITLES = {"ok": "OK", "warning": "Warning", "unreliable": "Unreliable"}
 """Verdicts, as the banner names them."""
 MIX_CHECKS = frozenset({
     "class coverage", "examples per class", "class-mix match", "effective sample size", "dominance", "consistency",
+    "margin of error",
 })  # fmt: skip
 """Checks that depend on the target's class mix; the others hold for every mix."""
 _UNNAMED = "custom"
