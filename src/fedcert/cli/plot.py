@@ -79,7 +79,8 @@ def partition(
         clients = clients_of(load(reports))
     if not isinstance(clients, ReportedClients):
         raise CallError("sums do not tell who holds what; give the clients' reports")
-    plot_partition(clients.label_counts, clients.classes, out, title=None if title is None else text_of(title))
+    named = None if title is None else text_of(title)
+    plot_partition(clients.label_counts, clients.classes, out, title=named, clients=clients.clients)
     _wrote(out)
 
 

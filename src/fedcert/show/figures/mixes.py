@@ -78,7 +78,12 @@ def plot_mixes(
 
 
 def plot_partition(
-    counts: npt.ArrayLike, classes: Sequence[str], path: str | Path | None = None, *, title: str | None = None
+    counts: npt.ArrayLike,
+    classes: Sequence[str],
+    path: str | Path | None = None,
+    *,
+    title: str | None = None,
+    clients: Sequence[str] | None = None,
 ) -> Any:
     """Draw each client's examples of each class: clients by size, the area of a dot says how many.
 
@@ -87,6 +92,7 @@ def plot_partition(
         classes: their names.
         path: a .png, .svg or .pdf file to write.
         title: text above the figure.
+        clients: their names, which are shown where there are at most 30; numbers where None.
 
     Returns:
         The matplotlib figure.
@@ -104,7 +110,8 @@ def plot_partition(
     held = np.asarray(counts, dtype=np.float64)
     if held.ndim != 2 or held.shape[1] != len(classes) or not held.size or held.min() < 0:
         raise CallError(f"counts must be clients x {len(classes)} classes, from 0 up, but have the shape {held.shape}")
-    held = held[np.argsort(-held.sum(axis=1), kind="stable")]
+    order = np.argsort(-held.sum(axis=1), kind="stable")
+    held = held[order]
     figure = new_figure(9, 4.5)
     dots, bars = figure.subplots(2, 1, height_ratios=(3, 1), sharex=True)
     client, label = np.nonzero(held)
@@ -115,6 +122,10 @@ def plot_partition(
     style_axes(dots, title or "Who holds what", ylabel="class")
     bars.bar(range(1, len(held) + 1), held.sum(axis=1), color=COLOURS[5], width=1)
     bars.set_xlim(0.5, len(held) + 0.5)
-    bars.xaxis.get_major_locator().set_params(integer=True)
+    if clients is not None and len(held) <= _MOST_NAMED:
+        names = [shortened(clients[index]) for index in order]
+        bars.set_xticks(range(1, len(held) + 1), names, rotation=45, ha="right", fontsize=8)
+    else:
+        bars.xaxis.get_major_locator().set_params(integer=True)
     style_axes(bars, ylabel="examples", xlabel="clients, the largest first")
     return save_figure(figure, path)
