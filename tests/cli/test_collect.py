@@ -37,7 +37,7 @@ def test_it_estimates_and_names_who_is_missing(desk: Request, capsys: pytest.Cap
 
 def test_a_run_folder_goes_on_as_more_arrives(desk: Request, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["collect", "back/site-a.json", "--request", "request.json", "--run", "run"]) == 1
-    assert "error: 1 clients of the 3 that were asked answered, and at least 2 are needed: there is no estimate" in (
+    assert "error: 1 of the 3 clients that were asked answered, and at least 2 are needed: there is no estimate" in (
         capsys.readouterr().err
     )
     assert not Path("run/estimate.json").exists()
@@ -126,7 +126,7 @@ def test_a_worst_case_on_request(desk: Request, capsys: pytest.CaptureFixture[st
         (["back", "--request", "request.json", "--method", "best"], 2, "method"),
         (["back", "--request", "request.json", "--out", "back/site-a.json"], 2, "it is one of the files to read"),
         (["back", "--request", "request.json", "--target", "cow=1"], 2, "cow"),
-        (["--request", "request.json"], 1, "0 clients of the 3 that were asked answered"),
+        (["--request", "request.json"], 1, "0 of the 3 clients that were asked answered"),
     ],
 )
 def test_calls_that_are_wrong(
@@ -209,7 +209,7 @@ def test_collect_has_every_option_of_estimate() -> None:
 
 def test_a_quorum_in_percent(desk: Request, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["collect", "back", "--request", "request.json", "--quorum", "100%"]) == 1
-    assert "2 clients of the 3 that were asked answered, and at least 3 are needed" in capsys.readouterr().err
+    assert "2 of the 3 clients that were asked answered, and at least 3 are needed" in capsys.readouterr().err
     assert run(["collect", "back", "--request", "request.json", "--quorum", "60%"]) == 0
 
 

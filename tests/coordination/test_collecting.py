@@ -10,6 +10,7 @@ import pytest
 
 import fedcert
 from factories import answer, request
+from fedcert.cli.main import run
 
 ASKED = request(seconds=None, now=None)
 CLIENTS = ("site-a", "site-b", "site-c")
@@ -111,3 +112,28 @@ def test_an_unknown_setting_is_refused_before_anything_is_kept(tmp_path: Path) -
     with pytest.raises(TypeError, match="unexpected keyword argument 'konfidence'"):
         fedcert.collect(ANSWERS, request=ASKED, run=tmp_path / "run", konfidence=0.9)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.filterwarnings("default::fedcert.FedcertWarning")
+def test_reports_in_the_folder_of_an_earlier_version_never_make_a_wrong_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Digests of requests have changed since: each report is named, and there is no estimate."""
+    asked = fedcert.request("demo", 0.25, ["cat", "dog"], procedure="fixed", radii=[0, 0.5])
+    report = fedcert.Report(
+        client="a", model="demo", request=asked.digest, smoothing=asked.smoothing, radii=asked.radii,
+        classes=asked.classes, label_counts=[80, 20], certified_counts=[90, 50],
+    )  # fmt: skip
+    fedcert.collect(report, request=asked, run=tmp_path)
+    (file,) = (tmp_path / "reports").glob("*.json")
+    file.write_text(file.read_text().replace(asked.digest, "sha256:" + "ab" * 32))
+    assert run(["collect", "--run", str(tmp_path)]) == 1
+    said = capsys.readouterr()
+    assert "a report in" in said.err
+    assert (
+        "does not count: the report of 'a' answers another request (sha256:abababababab…), perhaps an older one"
+        in said.err
+    )
+    assert "error: 0 clients answered, and at least 1 is needed: there is no estimate" in said.err
+    assert said.out == ""
+    assert not (tmp_path / "estimate.json").exists()

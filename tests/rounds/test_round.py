@@ -156,7 +156,7 @@ def test_below_the_quorum_there_is_no_number() -> None:
     with pytest.raises(QuorumMissed) as caught:
         one.conclude()
     assert str(caught.value) == (
-        "1 clients of the 3 that were asked answered, and at least 2 are needed: there is no estimate; "
+        "1 of the 3 clients that were asked answered, and at least 2 are needed: there is no estimate; "
         "missing: 'site-b' (out of memory), 'site-c' (it has not answered)"
     )
     assert one.conclude(quorum=1).clients == 1
@@ -338,7 +338,7 @@ def test_a_client_without_examples_does_not_make_a_quorum() -> None:
     one.take(answer(one.request))
     nothing = {"label_counts": (0, 0), "certified_counts": (0, 0), "class_certified_counts": ((0, 0), (0, 0))}
     one.take(answer(one.request, "site-b", **nothing))
-    with pytest.raises(QuorumMissed, match="1 clients of the 3 that were asked answered, and at least 2 are needed"):
+    with pytest.raises(QuorumMissed, match="1 of the 3 clients that were asked answered, and at least 2 are needed"):
         one.conclude()
 
 

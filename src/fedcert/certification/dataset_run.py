@@ -258,9 +258,9 @@ def _classes(plan: CertificationPlan, classifier: Classifier, data: LocalData) -
 def _check_labels(data: LocalData, classes: int) -> None:
     wrong = np.flatnonzero(data.labels >= classes)
     if len(wrong):
-        from_one = data.labels.min() == 1 and data.labels.max() == classes
+        shifted_labels = data.labels.min() == 1 and data.labels.max() == classes
         remedy = "name all classes, in the order of the model's outputs"
         raise DataProblem(
             f"y[{wrong[0]}] must be a class index from 0 to {classes - 1}, but is {data.labels[wrong[0]]}; "
-            f"{'labels seem to start at 1: give y - 1' if from_one else remedy}"
+            f"{'labels seem to start at 1: give y - 1' if shifted_labels else remedy}"
         )

@@ -51,10 +51,11 @@ def check_quorum(answered: int, missing: Mapping[str, str], request: Request, qu
     least = needed(quorum, asked)
     if answered >= least:
         return
-    of = "" if asked is None else f" of the {asked} that were asked"
+    who = f"{answered} client{'' if answered == 1 else 's'}"
+    who = who if asked is None else f"{answered} of the {asked} clients that were asked"
     named = ", ".join(f"{preview(client)} ({why})" for client, why in list(missing.items())[:5])
     more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-    sentence = f"{answered} clients{of} answered, and at least {least} are needed: there is no estimate"
+    sentence = f"{who} answered, and at least {least} {'is' if least == 1 else 'are'} needed: there is no estimate"
     raise QuorumMissed(f"{sentence}; missing: {named}{more}" if missing else sentence)
 
 

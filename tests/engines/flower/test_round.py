@@ -115,7 +115,7 @@ def test_a_node_that_comes_late_is_asked() -> None:
 
 def test_below_the_quorum_there_is_no_number() -> None:
     grid = FunctionGrid({100: honest})
-    with pytest.raises(QuorumMissed, match="1 clients of the 3 that were asked answered, and at least 2 are needed"):
+    with pytest.raises(QuorumMissed, match="1 of the 3 clients that were asked answered, and at least 2 are needed"):
         round_of(grid, roster=sorted(DATA), quorum=0.5, seconds=1.0)
     with pytest.raises(QuorumMissed, match="1 clients were there within 1 s, but 3 are wanted"):
         round_of(grid, roster=3, seconds=1.0)

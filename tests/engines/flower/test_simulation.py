@@ -75,7 +75,7 @@ def test_below_the_quorum_the_run_fails_with_one_sentence(simulation: Flower, tm
     roster = "client-0,client-1,elsewhere-0,elsewhere-1,elsewhere-2"
     settings = {"rounds": 0, "roster": roster, "n": 100, "seconds": 30, "run": str(tmp_path / "run")}
     said = simulation.run(app_in(tmp_path), settings, nodes=2)
-    assert "error: 2 clients of the 5 that were asked answered, and at least 3 are needed: there is no estimate" in said
+    assert "error: 2 of the 5 clients that were asked answered, and at least 3 are needed: there is no estimate" in said
     assert "'elsewhere-0' (it was never there)" in said
     assert "certified accuracy at" not in said
     assert not (tmp_path / "run" / "estimate.json").exists()

@@ -127,7 +127,7 @@ def test_below_the_quorum_there_is_no_number(tmp_path: Path) -> None:
     trained_weights(tmp_path)
     roster = ["site-1", "site-7", "site-8", "site-9"]
     said = certification(tmp_path, roster=roster, seconds=40.0)
-    assert "1 clients of the 4 that were asked answered, and at least 2 are needed: there is no estimate" in said
+    assert "1 of the 4 clients that were asked answered, and at least 2 are needed: there is no estimate" in said
     assert not (tmp_path / "run" / "estimate.json").exists()
 
 
