@@ -1,4 +1,4 @@
-"""What differential privacy costs: RMSE and half-lengths of post-stratified estimates from noisy sums, beside GA
+"""What differential privacy costs: RMSE and half-widths of post-stratified estimates from noisy sums, beside GA
 without any privacy, in one run.
 
     python benchmarks/noise.py [--seeds 40] [--epsilon 0.5 1 4] [--out benchmarks/results/noise.json]
@@ -56,7 +56,7 @@ def noisy(cells: np.ndarray, shares: NoiseShares, budget: PrivacyBudget) -> Aggr
 
 
 def errors(classes: int, distance: float | None, seed: int, epsilons: list[float]) -> dict[str, tuple[float, float]]:
-    """Mean squared error and half-length of each way, in one made-up federation."""
+    """Mean squared error and half-width of each way, in one made-up federation."""
     generator = np.random.default_rng([seed, classes, int((distance or 0) * 10)])
     world, labels = ordinary(classes, generator), dirichlet(0.3)(classes, generator)
     rows = world.draw(labels, generator)
@@ -106,10 +106,10 @@ def main() -> None:
                 row = {
                     "classes": classes, "distance": distance, "way": name,
                     "rmse": float(np.sqrt(np.mean([run[name][0] for run in runs]))),
-                    "half_length": float(np.mean([run[name][1] for run in runs])),
+                    "half_width": float(np.mean([run[name][1] for run in runs])),
                 }  # fmt: skip
                 rows.append(row)
-                figures = f"RMSE {row['rmse']:.4f}  ± {row['half_length']:.3f}"
+                figures = f"RMSE {row['rmse']:.4f}  ± {row['half_width']:.3f}"
                 print(f"M={classes:<4} distance {distance}: {name:<26} {figures}", flush=True)
     if options.out is not None:
         result = {"machine": describe_machine("numpy", "opendp"), "seeds": options.seeds, "rows": rows}

@@ -9,7 +9,7 @@ import pytest
 
 from fedcert import EstimationProblem, InvalidValue, Report, Sums, estimate, what_if
 from fedcert.estimation.clients.statistics import SufficientStatistics
-from fedcert.estimation.intervals.half_lengths import hoeffding_deviations
+from fedcert.estimation.intervals.half_widths import hoeffding_deviations
 from fedcert.estimation.methods.linear_weights import ridge_rules
 from fedcert.estimation.methods.minimax_solver import shortest
 
@@ -98,7 +98,7 @@ def test_ridge_rules_are_never_better_than_the_best() -> None:
         squares = float(np.sum(weights**2 / sizes))
         assert rule.sum_squared_weights(evidence) == pytest.approx(squares, rel=1e-4)
         half = np.abs(mix - weights @ (labels / sizes[:, None])).sum() / 2 + z * np.sqrt(squares)
-        assert half >= shortest(evidence.labels_labels, mix, z).half_length - 1e-6
+        assert half >= shortest(evidence.labels_labels, mix, z).half_width - 1e-6
 
 
 @pytest.mark.parametrize("size", [10**4, 10**6, 10**9, 10**11])

@@ -9,7 +9,7 @@ from factories import dirichlet, reports_of
 from fedcert import CallError, EstimationProblem, Sums, estimate, what_if
 from fedcert.estimation.clients.reported import ReportedClients
 from fedcert.estimation.clients.statistics import SufficientStatistics
-from fedcert.estimation.intervals.half_lengths import hoeffding_deviations
+from fedcert.estimation.intervals.half_widths import hoeffding_deviations
 from fedcert.estimation.methods.linear_weights import ridge_rules
 from fedcert.estimation.methods.minimax_solver import shortest
 
@@ -69,7 +69,7 @@ def test_ridge_rules_never_beat_the_exact_weights_and_come_close_with_many_clien
             assert rule.mix(curves) == pytest.approx(weights @ (labels / sizes), abs=1e-9)
             assert rule.sum_squared_weights(curves) == pytest.approx(np.sum(weights**2 / sizes[:, 0]), rel=1e-6)
             half = np.abs(mix - rule.mix(curves)).sum() / 2 + z * np.sqrt(rule.sum_squared_weights(curves))
-            best = shortest(curves.labels_labels, mix, z).half_length
+            best = shortest(curves.labels_labels, mix, z).half_width
             assert best - 1e-9 <= half <= most * best
 
 

@@ -215,7 +215,7 @@ def plan_precision(
     settings = Settings(confidence=confidence)
     clients = _expected(counts[held], tuple(names), classes, ACCURACIES)
     curves, totals = _of_curves(clients, target, settings), _of_totals(clients, target, settings)
-    halves, class_halves = (_half_lengths(of, target, settings) for of in (curves, totals))
+    halves, class_halves = (_half_widths(of, target, settings) for of in (curves, totals))
     labels = clients.labels
     assert curves.weights is not None  # noqa: S101
     missing = {name: float(share) for name, share, has in zip(classes, target, labels > 0, strict=True) if not has}
@@ -271,7 +271,7 @@ def _of_totals(clients: ReportedClients, target: Floats, settings: Settings) -> 
     return uncertainty
 
 
-def _half_lengths(of: Uncertainty, target: Floats, settings: Settings) -> Floats:
+def _half_widths(of: Uncertainty, target: Floats, settings: Settings) -> Floats:
     lower, upper = finite_sample(of, target, settings.confidence, simultaneous=False, target_examples=None)
     return np.asarray((np.clip(upper, 0.0, 1.0) - np.clip(lower, 0.0, 1.0)) / 2, dtype=np.float64)
 
@@ -302,7 +302,7 @@ def _growth(
             certified_counts=clients.certified_counts * factor,
             class_rows=clients.class_rows * factor,
         )
-        return float(_half_lengths(function(grown, target, settings), target, settings)[0]) <= wanted
+        return float(_half_widths(function(grown, target, settings), target, settings)[0]) <= wanted
 
     low, high = 1 / _LARGEST_GROWTH, _LARGEST_GROWTH
     if not reached(high):

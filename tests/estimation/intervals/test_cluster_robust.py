@@ -11,7 +11,7 @@ from scipy import special, stats
 from factories import RADII, World, dirichlet, federation, limited, ordinary, pareto, reports_of
 from fedcert import Report, estimate, what_if
 from fedcert.estimation.intervals.cluster_robust import effects_of
-from fedcert.estimation.intervals.half_lengths import folded_quantile
+from fedcert.estimation.intervals.half_widths import folded_quantile
 from fedcert.estimation.intervals.statement import make_interval
 from fedcert.estimation.methods.registry import estimator
 from fedcert.estimation.settings import Settings

@@ -10,7 +10,7 @@ from scipy import stats
 
 from factories import RADII, dirichlet, federation, ordinary
 from fedcert.estimation.clients import ReportedClients
-from fedcert.estimation.intervals.half_lengths import asymptotic
+from fedcert.estimation.intervals.half_widths import asymptotic
 from fedcert.estimation.intervals.ingredients import CLOSEST_TO_CERTAIN, Uncertainty
 from fedcert.estimation.intervals.statement import make_interval
 from fedcert.estimation.methods.registry import estimator

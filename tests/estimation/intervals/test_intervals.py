@@ -14,7 +14,7 @@ from scipy import stats
 
 from factories import RADII, World, dirichlet, federation, limited, ordinary
 from fedcert import EstimationProblem, Report, estimate
-from fedcert.estimation.intervals.half_lengths import allowed_ends, asymptotic, folded_quantile, hoeffding
+from fedcert.estimation.intervals.half_widths import allowed_ends, asymptotic, folded_quantile, hoeffding
 from fedcert.estimation.intervals.ingredients import Uncertainty, of_weights
 from fedcert.estimation.intervals.statement import make_interval
 from fedcert.estimation.methods.linear_model import fit
@@ -36,7 +36,7 @@ def simple(bias: float = 0.0, squares: float = 0.01, accuracy: float = 0.5, radi
     )
 
 
-def test_hoeffdings_half_length_is_chance_plus_the_bias() -> None:
+def test_hoeffdings_half_width_is_chance_plus_the_bias() -> None:
     half = hoeffding(simple(0.1), np.ones(1), 0.95, False, None)
     assert half == pytest.approx(0.1 + np.sqrt(np.log(2 / 0.05) / 2 * 0.01))
     assert hoeffding(simple(0.1), np.ones(1), 0.95, True, None) == pytest.approx(
@@ -51,7 +51,7 @@ def with_few_examples(variance: Any, lean: Any, squares: float, confidence: floa
     return np.sqrt(variance * (1 + z**2 * squares) + z**2 * np.square(lean) / 2)
 
 
-def test_the_asymptotic_half_length_without_and_with_bias() -> None:
+def test_the_asymptotic_half_width_without_and_with_bias() -> None:
     target = np.ones(1)
     se = with_few_examples(0.25 * 0.01, 0.0, 0.01)
     assert asymptotic(simple(), target, 0.95, False, None) == pytest.approx(1.959964 * se, rel=1e-5)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from factories import dirichlet, federation, ordinary
-from fedcert.estimation.intervals.half_lengths import hoeffding_deviations
+from fedcert.estimation.intervals.half_widths import hoeffding_deviations
 from fedcert.estimation.methods import minimax_solver
 from fedcert.estimation.methods.minimax_solver import shortest, shortest_convex
 from fedcert.estimation.methods.registry import estimator
@@ -18,7 +18,7 @@ from fedcert.estimation.settings import Settings
 Z = hoeffding_deviations(0.95)
 
 
-def half_length(weights: np.ndarray, mixes: np.ndarray, sizes: np.ndarray, target: np.ndarray) -> float:
+def half_width(weights: np.ndarray, mixes: np.ndarray, sizes: np.ndarray, target: np.ndarray) -> float:
     return float(np.abs(target - weights @ mixes).sum() / 2 + Z * np.sqrt(np.sum(weights**2 / sizes)))
 
 
@@ -45,14 +45,14 @@ def test_no_weights_have_a_shorter_interval(classes: int, clients: int) -> None:
         found = shortest(mixes.T @ (sizes[:, None] * mixes), target, Z)
         weights = sizes * (mixes @ found.coefficients)
         assert weights.sum() == pytest.approx(1, abs=1e-9)
-        assert half_length(weights, mixes, sizes, target) == pytest.approx(
+        assert half_width(weights, mixes, sizes, target) == pytest.approx(
             reference(mixes, sizes, target, False), abs=1e-8
         )
-        assert found.half_length == pytest.approx(half_length(weights, mixes, sizes, target), abs=1e-9)
+        assert found.half_width == pytest.approx(half_width(weights, mixes, sizes, target), abs=1e-9)
         convex = shortest_convex(mixes, sizes, target, Z)
         weights = sizes * np.maximum(mixes @ convex.coefficients, 0)
         assert weights.sum() == pytest.approx(1, abs=1e-9)
-        assert half_length(weights, mixes, sizes, target) == pytest.approx(
+        assert half_width(weights, mixes, sizes, target) == pytest.approx(
             reference(mixes, sizes, target, True), abs=1e-8
         )
 
@@ -85,6 +85,6 @@ def test_the_path_ends_where_the_barrier_does(classes: int, clients: int, monkey
         with monkeypatch.context() as patch:
             patch.setattr(minimax_solver, "_by_path", lambda *_: None)
             slow = shortest(matrix, target, Z)
-        assert fast.half_length == pytest.approx(slow.half_length, abs=1e-9)
+        assert fast.half_width == pytest.approx(slow.half_width, abs=1e-9)
         assert matrix @ fast.coefficients == pytest.approx(matrix @ slow.coefficients, abs=1e-6)
     assert followed >= 8

@@ -19,7 +19,7 @@ import numpy as np
 
 from fedcert._arrays import Floats, Integers
 from fedcert.estimation.clients import ReportedClients
-from fedcert.estimation.intervals.half_lengths import LEAST_VARIANCE, folded_quantile, largest_deviations
+from fedcert.estimation.intervals.half_widths import LEAST_VARIANCE, folded_quantile, largest_deviations
 from fedcert.estimation.intervals.ingredients import away_from_certain
 from fedcert.estimation.methods.linear_model import fit
 from fedcert.estimation.reml import CLASS_VARIANCES, RestrictedLikelihood
@@ -89,10 +89,10 @@ def effects_of(federation: ReportedClients, by_class: bool, seed: int = 0) -> Cl
     return ClassEffects.of(federation) if by_class else CurveEffects.of(federation, seed)
 
 
-def half_lengths(
+def half_widths(
     scores: ClusterScores, bias: float, confidence: float, simultaneous: bool, extra_variance: Floats
 ) -> Floats:
-    """Half-lengths of an interval around the estimate, for clients that differ.
+    """Half-widths of an interval around the estimate, for clients that differ.
 
     Guarantee: approximate. For client effects drawn alike at random, the interval covers p(S)·L, L the classes' mean
     accuracies over such clients, at each radius (or at all of them at once) with about the stated confidence.

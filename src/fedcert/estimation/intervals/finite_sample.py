@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedcert._arrays import Floats
-from fedcert.estimation.intervals.half_lengths import hoeffding
+from fedcert.estimation.intervals.half_widths import hoeffding
 from fedcert.estimation.intervals.ingredients import Uncertainty
 from fedcert.estimation.intervals.least_favourable.ends import critical_value, least_favourable_ends
 

@@ -9,7 +9,7 @@ from fedcert._arrays import Floats
 from fedcert._schema.field_types import Enumerated
 from fedcert.errors import CallError, preview
 from fedcert.estimation.intervals.finite_sample import finite_sample
-from fedcert.estimation.intervals.half_lengths import asymptotic, hoeffding, hoeffding_deviations, normal_deviations
+from fedcert.estimation.intervals.half_widths import asymptotic, hoeffding, hoeffding_deviations, normal_deviations
 from fedcert.estimation.intervals.ingredients import Uncertainty
 
 Ends = Callable[[Uncertainty, Floats, float, bool, int | None], tuple[Floats, Floats]]
@@ -62,13 +62,13 @@ class IntervalKind:
                 raise CallError(f"the interval {preview(self.name)} must have a function {part}, but has {given}")
 
 
-def around_centre(half_lengths: HalfLengths) -> Ends:
+def around_centre(half_widths: HalfLengths) -> Ends:
     """Ends as far below the centre as above it."""
 
     def ends(
         of: Uncertainty, target: Floats, confidence: float, simultaneous: bool, target_examples: int | None
     ) -> tuple[Floats, Floats]:
-        half = half_lengths(of, target, confidence, simultaneous, target_examples)
+        half = half_widths(of, target, confidence, simultaneous, target_examples)
         return of.centre - half, of.centre + half
 
     return ends

@@ -9,8 +9,8 @@ import numpy as np
 from fedcert._arrays import Floats
 from fedcert.estimation.clients import Clients
 from fedcert.estimation.clients.readings import FARTHEST_OFFERED, MOST_VOTES_OFFERED, VoteReadings
-from fedcert.estimation.intervals.cluster_robust import ClientEffects, half_lengths
-from fedcert.estimation.intervals.half_lengths import allowed_ends, contradicted
+from fedcert.estimation.intervals.cluster_robust import ClientEffects, half_widths
+from fedcert.estimation.intervals.half_widths import allowed_ends, contradicted
 from fedcert.estimation.intervals.ingredients import Uncertainty
 from fedcert.estimation.intervals.noisy_sums import noisy_interval
 from fedcert.estimation.intervals.registry import interval_kind
@@ -110,7 +110,7 @@ def interval_ends(
     if effects is not None:
         scores = effects.scores(target, uncertainty.weights)
         extra = _variance_of_target(uncertainty, target, settings)
-        half = half_lengths(scores, uncertainty.bias, settings.confidence, at_once, extra)
+        half = half_widths(scores, uncertainty.bias, settings.confidence, at_once, extra)
         lower, upper = np.minimum(lower, uncertainty.centre - half), np.maximum(upper, uncertainty.centre + half)
     return lower, upper
 

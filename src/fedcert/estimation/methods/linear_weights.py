@@ -46,8 +46,8 @@ class LinearWeights:
         """The weighted mean of the clients' curves, Σ a c."""
         return np.asarray(self.coefficients @ statistics.labels_certified, dtype=np.float64)
 
-    def half_length(self, statistics: SufficientStatistics, target: Floats, deviations: float) -> float:
-        """The honest half-length: ½‖mismatch‖₁ + z·sqrt(Σ a²/n), with what rounding can cost."""
+    def half_width(self, statistics: SufficientStatistics, target: Floats, deviations: float) -> float:
+        """The honest half-width: ½‖mismatch‖₁ + z·sqrt(Σ a²/n), with what rounding can cost."""
         missed = float(np.abs(target - self.mix(statistics)).sum() / 2) + self.slack(statistics)
         return missed + deviations * float(np.sqrt(self.sum_squared_weights(statistics)))
 
@@ -62,7 +62,7 @@ def by_volume(classes: int, examples: float) -> LinearWeights:
 
 
 def ridge_rules(statistics: SufficientStatistics, mixes: Floats, deviations: float) -> list[LinearWeights]:
-    """For each mix, of the weights that minimise Σ a²/n + penalty·‖mismatch‖², those of least honest half-length."""
+    """For each mix, of the weights that minimise Σ a²/n + penalty·‖mismatch‖², those of least honest half-width."""
     vectors, values = statistics.eigenbasis.vectors, statistics.eigenbasis.values
     best = np.full(len(mixes), np.inf)
     rows = np.zeros((len(mixes), len(values)))

@@ -86,14 +86,14 @@ def minimax_rule(statistics: SufficientStatistics, target: Floats, deviations: f
     """The same weights by formula, of any sign.
 
     What is known of the clients is rounded, and the solver would exploit that: its weights are held against those of
-    the ridge family by the half-length with what rounding can cost.
+    the ridge family by the half-width with what rounding can cost.
     """
     if statistics.clients < 2:
         return by_volume(len(target), statistics.examples)
     direction = shortest(statistics.labels_labels, target, deviations, statistics.eigenbasis.projected)
     (ridge,) = ridge_rules(statistics, target[None, :], deviations)
     candidates = (LinearWeights(direction.coefficients), ridge)
-    return min(candidates, key=lambda rule: rule.half_length(statistics, target, deviations))
+    return min(candidates, key=lambda rule: rule.half_width(statistics, target, deviations))
 
 
 def deviations_for(settings: Settings, radii: int) -> float:

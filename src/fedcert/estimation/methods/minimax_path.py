@@ -32,9 +32,9 @@ FREE, LOWER, UPPER = 0, 1, 2
 
 
 def path_direction(matrix: Floats, target: Floats, deviations: float) -> Floats | None:
-    """Coefficients β, up to their scale, of the weights of least half-length; None where rounding gets in the way.
+    """Coefficients β, up to their scale, of the weights of least half-width; None where rounding gets in the way.
 
-    Guarantee: none by itself; `minimax_solver` checks the half-length against its lower bound.
+    Guarantee: none by itself; `minimax_solver` checks the half-width against its lower bound.
 
     Args:
         matrix: A = Σ l lᵀ/n, classes x classes.

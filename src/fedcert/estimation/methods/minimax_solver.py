@@ -1,6 +1,6 @@
 """Weights whose honest interval is shortest, chosen without looking at the accuracies.
 
-For weights a that add up to 1 and d = p(S) - Pᵀa, the half-length is ½‖d‖₁ + z·sqrt(Σ a²/n): the first part is
+For weights a that add up to 1 and d = p(S) - Pᵀa, the half-width is ½‖d‖₁ + z·sqrt(Σ a²/n): the first part is
 what accuracies in [0, 1] can make of the mismatch, the second what chance can. The least one is a problem in as
 many variables as classes. Its dual reads: how far can two sets of class accuracies be apart on the target, that is
 p(S)·u with u their difference, if no class differs by more than 1 from any other, and the clients could hardly
@@ -18,9 +18,9 @@ from fedcert._arrays import Floats
 from fedcert.estimation.methods.minimax_path import path_direction
 
 _GAP = 1e-10
-"""Half-lengths this close to their lower bound are the least: a tenth of what is guaranteed."""
+"""Half-widths this close to their lower bound are the least: a tenth of what is guaranteed."""
 _COST_OF_PROJECTION = 1e-6
-"""What leaving out directions within rounding may cost of the path's half-length, before the barrier is tried too."""
+"""What leaving out directions within rounding may cost of the path's half-width, before the barrier is tried too."""
 _GROWTH = 20.0
 """Factor of the barrier's sharpness from round to round: between 10 and 50 the number of steps hardly changes."""
 _MOST_ROUNDS = 14
@@ -49,17 +49,17 @@ class Direction:
 
     Attributes:
         coefficients: β = κu; a client of n examples and mix p has weight n (p·β), or its positive part.
-        half_length: the least ½‖d‖₁ + z·sqrt(Σ a²/n).
+        half_width: the least ½‖d‖₁ + z·sqrt(Σ a²/n).
     """
 
     coefficients: Floats
-    half_length: float
+    half_width: float
 
 
 def shortest(labels_labels: Floats, target: Floats, deviations: float, projected: Projection = None) -> Direction:
     """The best weights of any sign, from A = Σ l lᵀ/n alone.
 
-    Guarantee: no weights that add up to 1 have a smaller half-length, up to 1e-9.
+    Guarantee: no weights that add up to 1 have a smaller half-width, up to 1e-9.
 
     Args:
         labels_labels: A, classes x classes.
@@ -79,7 +79,7 @@ def shortest(labels_labels: Floats, target: Floats, deviations: float, projected
 
 
 def _by_path(labels_labels: Floats, target: Floats, deviations: float, projected: Projection) -> Direction | None:
-    """The same by `minimax_path`, several times faster; None where its half-length is not shown to be the least."""
+    """The same by `minimax_path`, several times faster; None where its half-width is not shown to be the least."""
     direction = path_direction(labels_labels, target, deviations)
     if direction is None or not np.isfinite(direction).all():
         return None
@@ -87,7 +87,7 @@ def _by_path(labels_labels: Floats, target: Floats, deviations: float, projected
     total = float(image.sum())
     if not total > 0:
         return None
-    # u = v/κ, brought within its limits, is feasible in the dual: p(S)·u is a lower bound of the half-length.
+    # u = v/κ, brought within its limits, is feasible in the dual: p(S)·u is a lower bound of the half-width.
     kappa = float(np.sqrt(max(float(direction @ image), 0.0))) / deviations
     low = (direction.max() + direction.min() - kappa) / 2
     feasible = np.clip(direction, low, low + kappa)
@@ -111,7 +111,7 @@ def _length(labels_labels: Floats, target: Floats, deviations: float, coefficien
 def shortest_convex(mixes: Floats, examples: Floats, target: Floats, deviations: float) -> Direction:
     """The best non-negative weights: the same dual with (p·u)⁺ in place of p·u.
 
-    Guarantee: no non-negative weights that add up to 1 have a smaller half-length, up to 1e-9.
+    Guarantee: no non-negative weights that add up to 1 have a smaller half-width, up to 1e-9.
     """
 
     def curvature(u: Floats) -> tuple[float, Floats, Floats]:
@@ -144,10 +144,10 @@ def _solve(
             value, reached, _ = curvature(coefficients)
             chance = deviations * float(np.sqrt(max(2 * value, 0.0)))
             length = 0.5 * float(np.abs(target - reached).sum()) + chance
-            if best is None or length < best.half_length:
+            if best is None or length < best.half_width:
                 best = Direction(coefficients, length)
-        # target·u is a lower bound of the half-length once u is feasible: the difference is what is left to gain.
-        if best is not None and best.half_length - float(target @ point[:-1]) < _GAP:
+        # target·u is a lower bound of the half-width once u is feasible: the difference is what is left to gain.
+        if best is not None and best.half_width - float(target @ point[:-1]) < _GAP:
             break
         sharpness *= _GROWTH
     assert best is not None  # noqa: S101  the first round gives one

@@ -7,7 +7,7 @@ import numpy as np
 from fedcert._arrays import Floats
 from fedcert.estimation.clients import Clients
 from fedcert.estimation.clients.noisy_totals import NoisyTotals
-from fedcert.estimation.intervals.half_lengths import LEAST_VARIANCE
+from fedcert.estimation.intervals.half_widths import LEAST_VARIANCE
 from fedcert.estimation.intervals.ingredients import Uncertainty, at_all_radii, away_from_certain, class_inflation
 from fedcert.estimation.methods.linear_model import decreasing
 from fedcert.estimation.methods.point_estimate import PointEstimate

@@ -3,7 +3,7 @@
 
 const CLOSEST_TO_CERTAIN = 0.01;  // intervals/ingredients.py
 const FEWEST_FREEDOM = 2;  // intervals/cluster_robust.py
-const LEAST_VARIANCE = 1e-300, CROSSED = 1e-12;  // intervals/half_lengths.py
+const LEAST_VARIANCE = 1e-300, CROSSED = 1e-12;  // intervals/half_widths.py
 // methods/linear_weights.py
 const PENALTIES = Array.from({ length: 29 }, (_, i) => Math.exp(Math.log(1e-6) + i * Math.log(1e14) / 28));
 
@@ -156,7 +156,7 @@ function worstBias(mix, reached) {
 }
 
 function ruleFor(given, mix) {
-  // The shortest honest weights, held against the ridge family's by the half-length with what rounding can cost.
+  // The shortest honest weights, held against the ridge family's by the half-width with what rounding can cost.
   const size = mix.length;
   if (given.clients < 2) return new Float64Array(size).fill(1 / given.examples);
   const along = given.values.map((value, k) => value * given.ones[k]);

@@ -1,4 +1,4 @@
-"""Half-lengths of intervals around linear estimates: what chance and a mismatch of class mixes can do to them.
+"""Half-widths of intervals around linear estimates: what chance and a mismatch of class mixes can do to them.
 
 For weights a that add up to 1 and any accuracies L in [0, 1], the bias is at most ½‖d‖₁ with d the difference between
 the target's mix and the one that the weights reach, and that is sharp. What is left is chance: each client's count is
@@ -32,7 +32,7 @@ _BISECTIONS = 60
 
 
 def hoeffding_deviations(confidence: float, radii: int = 1) -> float:
-    """z with half-length z·sqrt(Σ a²/n): two-sided, for so many radii at once."""
+    """z with half-width z·sqrt(Σ a²/n): two-sided, for so many radii at once."""
     return float(np.sqrt(np.log(2 * radii / (1 - confidence)) / 2))
 
 
@@ -47,10 +47,10 @@ def normal_deviations(confidence: float, radii: int = 1) -> float:  # noqa: ARG0
 def hoeffding(
     of: Uncertainty, _target: Floats, confidence: float, simultaneous: bool, target_examples: int | None
 ) -> Floats:
-    """Half-lengths by Hoeffding's inequality plus the bias.
+    """Half-widths by Hoeffding's inequality plus the bias.
 
     Guarantee: conditional on the labels, for any accuracies in [0, 1] and any number of examples, the interval
-    centre ± half-length covers with at least the stated confidence, at each radius or at all of them at once. It
+    centre ± half-width covers with at least the stated confidence, at each radius or at all of them at once. It
     needs weights that were chosen without looking at the accuracies, and independent examples and noise.
 
     Args:
@@ -68,7 +68,7 @@ def hoeffding(
 def asymptotic(
     of: Uncertainty, target: Floats, confidence: float, simultaneous: bool, target_examples: int | None
 ) -> Floats:
-    """Half-lengths from estimated standard errors, aware of the bias: shorter, and right for many examples.
+    """Half-widths from estimated standard errors, aware of the bias: shorter, and right for many examples.
 
     At one radius it is the quantile of |N(bias/se, 1)|, times se. For all radii at once, the bias plus the quantile of
     the largest of the radii's deviations, which are correlated: an example certified to a radius is certified to all
@@ -102,7 +102,7 @@ def asymptotic(
 
 
 def _around(of: Uncertainty, variance: Floats, lean: Floats, squares: Floats, confidence: float) -> Floats:
-    """Half-lengths of an estimate of this variance and of the bias, at each radius by itself."""
+    """Half-widths of an estimate of this variance and of the bias, at each radius by itself."""
     quantile = float(special.ndtri(0.5 + min(confidence, _SUREST) / 2))
     errors = _for_few_examples(variance, lean, squares, quantile)
     return np.asarray(folded_quantile(of.bias / errors, confidence) * errors, dtype=np.float64)
