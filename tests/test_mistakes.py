@@ -39,9 +39,9 @@ AT_A_SITE: list[Row] = [
      "pixels from 0 to 1; divide x by 255, or, where the model takes inputs like these, state their range: "
      "--input-range 0,255"),
     ("pixels from 0 to 255, 0 to 1 requested", ["certify", "ward:make", "pixels.npz", *MODEL, *ANSWER], REFUSED,
-     "the inputs must lie within the stated range, 0 to 1, and fill it, but x ranges from 0 to 255; divide x by 255"),
+     "the inputs must lie within the stated range, 0 to 1, and use most of it, but x ranges from 0 to 255; divide x by 255"),
     ("pixels divided by 255 twice", ["certify", "ward:make", "tiny.npz", *MODEL, *ANSWER], REFUSED,
-     "and fill it, but x ranges from 0 to 0.00392; multiply x by 255"),
+     "and use most of it, but x ranges from 0 to 0.00392; multiply x by 255"),
     ("channels last", ["certify", "ward:make", "last.npz", *MODEL, *ANSWER], REFUSED,
      "the request states inputs of shape 3x4x4, but each example of x has shape 4x4x3; reorder the axes: "
      "np.transpose(x, (0, 3, 1, 2))"),
@@ -53,6 +53,14 @@ AT_A_SITE: list[Row] = [
     ("labels off by one", ["certify", "ward:make", "shifted.npz", *MODEL, *SITE], WARNED,
      "labels look shifted by one: without noise the model predicts 0% of the labels here, but the class before it for "
      "100%; check that y counts classes from 0, in the order of --classes"),
+    ("two classes swapped", ["certify", "ward:make", "swapped.npz", *MODEL, *SITE, *NAMED], WARNED,
+     "labels 'green' and 'blue' look swapped: without noise the model predicts 'blue' for most examples labelled "
+     "'green', and 'green' for most labelled 'blue'; check y and the order of --classes"),
+    ("sigma in other units than the stated range", ["certify", "ward:make", "pixels.npz", *MODEL, *SITE,
+     "--input-range", "0,255"], WARNED,
+     "sigma 0.25 is tiny beside inputs from 0 to 255: it is in their units, and 63.75 would be 0.25 times that range"),
+    ("a module with its ending", ["certify", "ward.py:make", "data.npz", *MODEL, *SITE], REFUSED,
+     "; write it as ward:make"),
     ("a model that guesses", ["certify", "ward:constant", "data.npz", *MODEL, *SITE], WARNED,
      "no more than chance (33.3%); check the weights, the order of the classes, and how the data is normalised"),
     ("a model not trained with noise", ["certify", "ward:make", "data.npz", *MODEL, *SITE, "--sigma", "8"], WARNED,
@@ -81,6 +89,12 @@ AT_A_SITE: list[Row] = [
      "of 2 s is too short: at "),
     ("another client's report in the way", ["certify", "ward:make", "data.npz", *MODEL, *OTHER], REFUSED,
      "other.json is the report of 'b', not of 'a'; give another --out, or remove it"),
+    ("a request over another one", ["request", *MODEL, "--sigma", "0.5", "--classes", "classes.txt", "--out",
+     "request.json"], REFUSED,
+     "request.json holds another request, which sites may have, and answers to it would no longer count; give another "
+     "--out, or remove it"),
+    ("a request whose sigma is in other units", ["request", *MODEL, *ASKED, "--input-range", "0,255"], WARNED,
+     "sigma 0.25 is tiny beside inputs from 0 to 255"),
     ("radii out of reach", ["request", *MODEL, *ASKED, "--procedure", "fixed", "--radii", "0,1,2"], WARNED,
      "2 of 3 radii are out of reach (from 1 on): use a larger sigma or smaller radii"),
 ]  # fmt: skip
@@ -89,13 +103,15 @@ IN_SERVICE: list[Row] = [
     ("pixels from 0 to 255", ["predict", "ward:make", "pixels.npz", *MODEL, *SERVED], REFUSED,
      "sigma is in the units of the inputs, and this one suits pixels from 0 to 1; divide x by 255"),
     ("other units than were certified", ["predict", "ward:make", "normalised.npz", *MODEL, *CERTIFIED], REFUSED,
-     "the inputs must lie within the stated range, 0 to 1, and fill it"),
+     "the inputs must lie within the stated range, 0 to 1, and use most of it"),
     ("channels last", ["predict", "ward:make", "last.npz", *MODEL, *CERTIFIED], REFUSED,
      "reorder the axes: np.transpose(x, (0, 3, 1, 2))"),
     ("another model", ["predict", "model.onnx", "data.npz", *CERTIFIED], REFUSED,
      "the request asks for the model bright, but this one is sha256:"),
     ("another sigma", ["predict", "ward:make", "data.npz", *MODEL, *CERTIFIED, "--sigma", "1"], REFUSED,
      "the request already says sigma: leave it out"),
+    ("a decimal comma in a list", ["predict", "ward:make", "data.npz", *MODEL, "--sigma", "0,25", "--out",
+     "labels.csv"], REFUSED, "use a decimal point: 0.25"),
     ("no settings", ["predict", "ward:make", "data.npz", *MODEL, "--out", "labels.csv"], REFUSED,
      "give --request FILE, or --sigma and the other settings that were certified"),
 ]  # fmt: skip
@@ -103,6 +119,14 @@ IN_SERVICE: list[Row] = [
 AT_THE_COORDINATOR: list[Row] = [
     ("a class that is spelt otherwise", ["estimate", "reports", "--target", "Red=0.5,blue=0.5"], REFUSED,
      "unknown class 'Red' in the target; did you mean 'red'? Known classes: 'red', 'green', 'blue'"),
+    ("decimal commas in weights", ["estimate", "reports", "--target", "red=0,5,blue=0,5"], REFUSED,
+     "with a decimal point: '5' in it has no class"),
+    ("several clients in one option", ["collect", "--run", "run", "--withdraw", "site-1,site-2"], REFUSED,
+     "there is no report of 'site-1,site-2' to withdraw; give --withdraw once for each client"),
+    ("too much withdrawn", ["collect", "--run", "run", "--withdraw", "site-1", "--quorum", "7"], REFUSED,
+     "each withdrawn report stays out until its file is collected again with --replace CLIENT"),
+    ("a run folder that is not there", ["collect", "--run", "rnu"], REFUSED,
+     "there is no folder rnu of an earlier run; check the name, or give --request"),
     ("weights that add up to 1.4", ["estimate", "reports", "--target", "red=0.7,blue=0.7"], WARNED,
      "the target's weights add up to 1.4, not to 1 or 100%; they are scaled to red 50.0%, blue 50.0%"),
     ("one bad site of eight", ["estimate", "reports"], WARNED,
@@ -187,6 +211,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     save("normalised", (x - 0.4) / 0.2)
     save("table", table)
     save("shifted", x, (y + 1) % 3)
+    save("swapped", x, np.array([0, 2, 1])[y])
     save("right", x, np.array(["red", "green", "blue"])[y])
     save("named", x, np.array(["red", "Green", "blue"])[y])
     (tmp_path / "model.onnx").write_bytes(brightest_channel())
@@ -262,6 +287,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     good = {f"site_{number}": report(f"site-{number}", 0.9) for number in range(1, 8)}
     save("reports", **good, site_8=report("site-8", 0.05))
+    fedcert.collect(list(good.values()), request=asked, run="run")
     save("pixels", **{name: replace(made, input_range=(0.0, 500.0)) for name, made in good.items()})
     flat = {}
     for name, made in good.items():
@@ -299,6 +325,39 @@ def test_what_is_right_is_not_warned_of(site: Path, capsys: pytest.CaptureFixtur
         said.out.split()
     )
     assert '"input_range": [0.0, 1.0]' in (site / "report.json").read_text()
+
+
+def test_a_request_that_asks_the_same_stays(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever repeats a command keeps the request that the sites have."""
+    before = (site / "request.json").read_bytes()
+    asked = ["request", *MODEL, "--sigma", "0.25", "--classes", "classes.txt", "--out", "request.json"]
+    assert run([*asked, "--input-range", "0,1", "--input-shape", "3,4,4"]) == 0
+    assert "request.json stays as it is, since it asked the same before" in " ".join(capsys.readouterr().out.split())
+    assert (site / "request.json").read_bytes() == before
+
+
+def test_other_votes_than_were_certified_are_warned_of(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--quiet", "predict", "ward:make", "data.npz", *MODEL, *CERTIFIED, "--votes", "1"]) == 0
+    said = capsys.readouterr()
+    assert (
+        "fedcert: warning: the request certified a vote of 11, so its numbers are not about one noisy copy: estimate "
+        "with --votes 1, or leave --votes out here"
+    ) in said.err
+    assert "30 inputs, one noisy copy each." in said.out
+    assert run(["--quiet", "predict", "ward:make", "data.npz", *MODEL, *CERTIFIED, "--votes", "11"]) == 0
+    assert "warning" not in capsys.readouterr().err
+
+
+def test_a_site_sees_its_labels_by_name(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["certify", "ward:make", "data.npz", *MODEL, *ANSWER]) == 0
+    assert "Labels: red 10, green 10, blue 10." in " ".join(capsys.readouterr().out.split())
+
+
+def test_weights_in_percent(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["estimate", "reports", "--target", "red=70%,blue=30%"]) == 0
+    said = capsys.readouterr()
+    assert "red 70%, blue 30%" in said.out
+    assert "scaled" not in said.err
 
 
 def test_labels_may_be_names(site: Path) -> None:

@@ -1,4 +1,4 @@
-"""Names, held by tests: one name for one thing, and none of the words that the glossary retires."""
+"""Names, held by tests: one name for one thing, and none of the words that are retired."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 import fedcert
 
 SOURCE = Path(fedcert.__file__).parent
-GLOSSARY = SOURCE.parents[1] / "docs" / "glossary.md"
+RETIRED = SOURCE.parents[1] / "CONTRIBUTING.md"
 ROOMS = sorted(path.name for path in SOURCE.iterdir() if path.name != "__pycache__" and not path.name.startswith("."))
 DECLARED = {"required", "defaulting", "optional"}
 COMMANDS_OF_FUNCTIONS = {"certify", "collect", "estimate", "page", "plan", "request", "what_if"}
@@ -55,7 +55,7 @@ def test_no_public_function_name_occurs_twice() -> None:
 
 @cache
 def retired(heading: str) -> frozenset[str]:
-    (table,) = re.findall(rf"^\| {heading} \|.*\n\|[-|]+\n((?:\|.*\n)+)", GLOSSARY.read_text(), flags=re.MULTILINE)
+    (table,) = re.findall(rf"^\| {heading} \|.*\n\|[-|]+\n((?:\|.*\n)+)", RETIRED.read_text(), flags=re.MULTILINE)
     return frozenset(word for row in table.splitlines() for word in re.findall(r"\w+", row.split("|")[1]))
 
 

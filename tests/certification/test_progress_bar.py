@@ -88,3 +88,12 @@ def test_a_listener_is_called_instead(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CallError, match="^progress must be True, False, None or a fedcert.ProgressListener, but is 7$"):
         shown(monkeypatch, Terminal(), progress=7)
+
+
+def test_the_accuracy_without_noise_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = int(np.sum((X[:, 0] > 0.5) == Y))
+    said = " ".join(shown(monkeypatch, io.StringIO(), progress=True).split())
+    assert (
+        f"Accuracy without noise: {right / 20:.1%} of 20 examples (shown here only; it is not in the report)." in said
+    )
+    assert "without noise:" not in shown(monkeypatch, io.StringIO(), progress=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,15 @@ def request(**changes: Any) -> Request:
     """A request for the threshold."""
     values = {"model": "threshold", "smoothing": {"sigma": 0.25, "n": 200}, "classes": ["a", "b"], "nonce": "0" * 32}
     return Request(**{**values, **changes})
+
+
+def test_a_request_may_be_a_file(tmp_path: Path) -> None:
+    asked = request(radii=[0, 0.1])
+    asked.save(tmp_path / "request.json")
+    for file in (tmp_path / "request.json", str(tmp_path / "request.json")):
+        assert run(sigma=None, n=None, request=file).request == asked.digest
+    with pytest.raises(CallError, match="^request must be a path, but is 7"):
+        run(sigma=None, n=None, request=7)
 
 
 def test_a_request_says_it_all() -> None:

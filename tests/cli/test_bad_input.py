@@ -533,7 +533,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "estimate a client twice": (
         ["estimate", "report.json", "again.json"],
         1,
-        "each client may report once, but there are several reports of 'a'; keep one of each",
+        "each client may report once, but there are several reports of 'a'; keep one report of each",
     ),
     "estimate other models": (
         ["estimate", "report.json", "other.json"],

@@ -112,7 +112,7 @@ def test_a_worst_case_on_request(desk: Request, capsys: pytest.CaptureFixture[st
     ("arguments", "code", "why"),
     [
         (["back"], 2, "give the request (--request), or the folder of a run that has it (--run)"),
-        (["back", "--run", "new"], 2, "holds no request to go on with"),
+        (["back", "--run", "new"], 2, "there is no folder new of an earlier run; check the name, or give --request"),
         (["back", "--request", "gone.json"], 2, "gone.json"),
         (["gone", "--request", "request.json"], 2, "gone"),
         (["back", "--request", "back/site-a.json"], 1, "schema"),
@@ -176,7 +176,10 @@ def test_a_run_remembers_its_target_and_settings(desk: Request, capsys: pytest.C
     assert run(["collect", "--run", "run"]) == 0
     again = Estimate.from_json(json.loads(Path("run/estimate.json").read_text()))
     assert (again.target, again.lower, again.method, again.confidence) == (first.target, first.lower, "vw", 0.9)
-    assert "target as in the last estimate of run: the clinic (cat 90%, dog 10%)" in capsys.readouterr().err
+    assert (
+        "as in the last estimate of run: target the clinic (cat 90%, dog 10%), confidence 0.9, interval hoeffding, "
+        "method vw\n"
+    ) in capsys.readouterr().err
     assert not Path("run/estimates").exists()  # it says the same
     assert run(["collect", "--run", "run", "--target", "uniform"]) == 0
     other = Estimate.from_json(json.loads(Path("run/estimate.json").read_text()))

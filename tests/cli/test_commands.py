@@ -165,7 +165,7 @@ def test_a_request_without_options_asks_for_right_answers(site: Path, capsys: py
     command = ["request", "--model-id", "threshold", "--sigma", "0.25", "--classes", "classes.txt"]
     assert run([*command, "--out", "request.json"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "32 noisy passes per example certify the majority vote of 11 noisy copies" in shown
+    assert "32 noisy passes per example, for the majority vote of 11 noisy copies" in shown
     asked = Request.from_json(json.loads((site / "request.json").read_text()))
     assert (asked.smoothing.procedure, asked.smoothing.n, asked.smoothing.votes) == ("population", 32, 11)
     assert asked.radii == tuple(round(0.025 * step, 9) for step in range(21))

@@ -52,6 +52,20 @@ def test_a_run_goes_on(tmp_path: Path) -> None:
     assert "site-b" in without.excluded
 
 
+def test_a_run_does_not_remember_questions(tmp_path: Path) -> None:
+    """Radius, radii and votes ask one thing of the same counts: the next estimate is for what the request names."""
+    asked = fedcert.request("demo", 0.25, ["cat", "dog"])
+    report = fedcert.Report(
+        client="a", model="demo", request=asked.digest, smoothing=asked.smoothing, radii=asked.radii,
+        classes=asked.classes, label_counts=[80, 20], correct_counts=[*[0] * 32, 100],
+    )  # fmt: skip
+    plain = fedcert.collect(report, request=asked, run=tmp_path)
+    other = fedcert.collect(run=tmp_path, radii=(0, 0.3), votes=31, radius=0.3)
+    assert (other.radii, other.votes, other.headline_radius) == ((0, 0.3), 31, 0.3)
+    again = fedcert.collect(run=tmp_path)
+    assert (again.radii, again.votes, again.headline_radius) == (plain.radii, 11, None)
+
+
 def test_what_is_not_taken_is_warned_of(tmp_path: Path) -> None:
     (tmp_path / "torn.json").write_text("{")
     odd = answer(ASKED, "site-x")

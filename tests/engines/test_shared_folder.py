@@ -180,7 +180,7 @@ def test_squares_are_over_five_sites_where_nobody_says_otherwise(capsys: pytest.
     capsys.readouterr()
     assert ask("six.json", "--moments").private.threshold == 5  # type: ignore[union-attr]
     assert "sums of squares" not in told(capsys)
-    assert ask("six.json", "--moments", "--threshold", "4").private.threshold == 4  # type: ignore[union-attr]
+    assert ask("four.json", "--moments", "--threshold", "4").private.threshold == 4  # type: ignore[union-attr]
     assert "warning: sums of squares over 4 sites disclose much of each" in told(capsys)
 
 

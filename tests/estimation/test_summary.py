@@ -29,7 +29,7 @@ def test_an_estimate_says_the_answer_the_verdict_the_curve_and_what_failed(make_
     assert " ".join(answer.split()) == (
         f"On unchanged inputs (radius 0), an estimated {point.certified_accuracy:.1%} of target examples {interval} are "
         "certifiably classified correctly. Verdict: warning (2 of 3 checks passed). "
-        f"Target: uniform. Method: BLUP. 2 clients, 210 test examples. {result.classifier}"
+        f"Target: uniform (class 0 50%, class 1 50%). Method: BLUP. 2 clients, 210 test examples. {result.classifier}"
     )
     assert table.splitlines() == [
         "radius                  0   0.25    0.5",

@@ -44,7 +44,8 @@ def test_all_odd_ones_are_named_together(make_report: Callable[..., Report]) -> 
 def test_a_client_that_appears_twice_is_named(make_report: Callable[..., Report]) -> None:
     made = [make_report("a", [3, 4], [5, 2]), make_report("b", [3, 4], [5, 2]), make_report("a", [1, 1], [1, 1])]
     with pytest.raises(
-        CannotCombine, match=r"^each client may report once, but there are several reports of 'a'; keep one of each$"
+        CannotCombine,
+        match=r"^each client may report once, but there are several reports of 'a'; keep one report of each$",
     ):
         check_together(made)
 

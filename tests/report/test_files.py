@@ -77,7 +77,7 @@ def test_what_is_not_json_is_named(tmp_path: Path, content: bytes, reason: str) 
     with pytest.raises(FileProblem) as caught:
         list(read_documents(path))
     assert str(caught.value).startswith(f"{path} is not valid JSON: {reason}")
-    assert str(caught.value).endswith("it may be cut off or edited: get it again")
+    assert str(caught.value).endswith("it may be cut off, or edited by hand: correct it, or get it again")
 
 
 def test_the_line_of_a_broken_document_is_named(tmp_path: Path) -> None:

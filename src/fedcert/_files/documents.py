@@ -143,7 +143,11 @@ def parse(text: str | bytes, place: str) -> Any:
     except ValueError as error:
         reason = str(error)
     in_line = ", line " in place
-    remedy = "each line must hold one whole document" if in_line else "it may be cut off or edited: get it again"
+    remedy = (
+        "each line must hold one whole document"
+        if in_line
+        else "it may be cut off, or edited by hand: correct it, or get it again"
+    )
     raise FileProblem(f"{place} is not valid JSON: {reason}; {remedy}") from None
 
 

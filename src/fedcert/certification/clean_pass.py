@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from fedcert._arrays import Integers
 from fedcert.certification.certificate import CorrectTable, ExampleTable
 from fedcert.certification.data.local_data import LocalData
 from fedcert.certification.samplers.protocol import Sampler
+from fedcert.errors import preview
 
 _MOST = 1000
 """Examples of the pass: the standard error of an accuracy is then at most 1.6 points."""
@@ -21,6 +22,8 @@ _SHIFTED = 0.3
 """How much more often a label's neighbour is predicted than the label: more than confusions of neighbours explain."""
 _SURE = 3.0
 """Standard errors of that difference: a model that guesses rarely looks shifted by chance."""
+_SWAPPED = 0.6
+"""Share of a class's examples that are predicted as one other class, which in turn is mostly predicted as this one."""
 _COLLAPSED = 0.6
 """Share of an accuracy that the other keeps at least: models that are trained with noise keep nine tenths."""
 
@@ -40,6 +43,11 @@ class CleanPass:
     classes: int
 
     @property
+    def right(self) -> int:
+        """Number of examples that are predicted right."""
+        return int(np.sum(self.predicted == self.labels))
+
+    @property
     def accuracy(self) -> float:
         """Share that is predicted right."""
         return self.shifted(0)
@@ -52,10 +60,23 @@ class CleanPass:
         return len(self.labels)
 
 
-def accuracy_sentence(clean: CleanPass) -> str:
-    """The accuracy without noise, for the site alone."""
-    examples = f"{len(clean):,} example{'s' if len(clean) != 1 else ''}"
-    return f"Accuracy without noise: {clean.accuracy:.1%} of {examples} (shown here only; it is not in the report)."
+def accuracy_sentence(right: int, examples: int, of: int) -> str:
+    """The accuracy without noise, for the site alone.
+
+    Args:
+        right: predictions that are right.
+        examples: that were predicted.
+        of: examples that there are.
+
+    Examples:
+        >>> accuracy_sentence(9, 10, 10)
+        'Accuracy without noise: 90.0% of 10 examples (shown here only; it is not in the report).'
+        >>> accuracy_sentence(900, 1000, 3000)
+        'Accuracy without noise: 90.0% of 1,000 of the 3,000 examples (shown here only; it is not in the report).'
+    """
+    among = f" of the {of:,}" if of != examples else ""
+    counted = f"{examples:,}{among} example{'s' if of != 1 else ''}"
+    return f"Accuracy without noise: {right / examples:.1%} of {counted} (shown here only; it is not in the report)."
 
 
 def clean_pass(sampler: Sampler, data: LocalData, lattice: int | None, classes: int) -> CleanPass | None:
@@ -83,13 +104,20 @@ def noisy_accuracy(certificates: ExampleTable, labels: Integers) -> float | None
     return float(np.mean(certificates.selected == labels[certificates.index]))
 
 
-def warnings_before(clean: CleanPass) -> Iterator[str]:
-    """What an accuracy without noise points to, in a sentence each, before hours of work."""
+def warnings_before(clean: CleanPass, classes: Sequence[str]) -> Iterator[str]:
+    """What an accuracy without noise points to, in a sentence each, before hours of work.
+
+    Args:
+        clean: the pass.
+        classes: their names.
+    """
     if len(clean) < _FEWEST:
         return
     shift = max((1, -1), key=clean.shifted)
     chance = 1 / clean.classes
-    if clean.shifted(shift) - clean.accuracy >= max(_SHIFTED, _SURE * _deviation(clean, shift)):
+    much = clean.shifted(shift) - clean.accuracy >= max(_SHIFTED, _SURE * _deviation(clean, shift))
+    shifted = _most_classes_shifted(clean, shift)
+    if much and shifted:
         how = "swapped" if clean.classes == 2 else "shifted by one"
         other = "the other class" if clean.classes == 2 else f"the class {'after' if shift > 0 else 'before'} it"
         yield (
@@ -101,6 +129,36 @@ def warnings_before(clean: CleanPass) -> Iterator[str]:
             f"without noise the model predicts {clean.accuracy:.1%} of {len(clean)} examples right, no more than "
             f"chance ({chance:.1%}); check the weights, the order of the classes, and how the data is normalised"
         )
+    if clean.classes > 2 and not (much and shifted) and (pair := _swapped_classes(clean)) is not None:
+        first, second = (preview(classes[label]) for label in pair)
+        yield (
+            f"labels {first} and {second} look swapped: without noise the model predicts {second} for most examples "
+            f"labelled {first}, and {first} for most labelled {second}; check y and the order of --classes"
+        )
+
+
+def _most_classes_shifted(clean: CleanPass, shift: int) -> bool:
+    """Whether of each of most classes more examples are predicted as the neighbour than right.
+
+    A model that always gives one answer, or confuses one pair of classes, shifts no more than one or two of them.
+    """
+    moved = [
+        np.mean(clean.predicted[own] == (label + shift) % clean.classes) > np.mean(clean.predicted[own] == label)
+        for label, own in ((label, clean.labels == label) for label in np.unique(clean.labels))
+    ]
+    return sum(moved) > len(moved) / 2 and (sum(moved) > 1 or clean.classes == 2)
+
+
+def _swapped_classes(clean: CleanPass) -> tuple[int, int] | None:
+    """Two classes each of which is predicted for most examples of the other; None where no two are."""
+    confusion = np.zeros((clean.classes, clean.classes), dtype=np.int64)
+    np.add.at(confusion, (clean.labels, clean.predicted), 1)
+    sizes, answers = confusion.sum(axis=1), confusion.argmax(axis=1)
+    for label in np.flatnonzero((sizes >= _FEWEST) & (confusion.max(axis=1) > _SWAPPED * sizes)):
+        other = answers[label]
+        if other != label and sizes[other] and confusion[other, label] > sizes[other] / 2:
+            return int(label), int(other)
+    return None
 
 
 def _deviation(clean: CleanPass, shift: int) -> float:

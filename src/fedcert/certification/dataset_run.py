@@ -120,8 +120,10 @@ def certify_dataset(
         if only is not None:
             keys = {index: key for index, key in keys.items() if index in only}
         clean = clean_pass(sampler, data, plan.smoothing.lattice, len(classes))
-        for sentence in warnings_before(clean) if clean is not None else ():
-            progress.warn(sentence)
+        if clean is not None:
+            progress.without_noise(clean.right, len(clean), len(data))
+            for sentence in warnings_before(clean, classes):
+                progress.warn(sentence)
         states = ExampleLoop(plan, sampler, data, keys, progress, records, deadline).states()
         if records is not None and len(states) == len(keys):
             records.finish()

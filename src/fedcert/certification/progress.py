@@ -28,6 +28,9 @@ class ProgressListener:
     def slower_by_request(self, asked: str, faster: str) -> None:
         """Before it starts: the request asks for a precision, and the model's device is much faster in another."""
 
+    def without_noise(self, right: int, examples: int, of: int) -> None:
+        """Before it starts: so many predictions without noise are right, of so many examples, out of all of them."""
+
     def forecast(self, samples: int, rate: float) -> None:
         """Before it starts: samples to draw, and samples per second that were measured."""
 

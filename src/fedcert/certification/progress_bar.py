@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from fedcert.certification.clean_pass import accuracy_sentence
 from fedcert.certification.progress import ProgressListener, approximately, duration
 from fedcert.errors import CallError, preview
 
@@ -53,7 +54,11 @@ class BarListener(ProgressListener):
 
 
 class ProgressBar(BarListener):
-    """What `certify` shows: a forecast, and a bar with the time that is left."""
+    """What `certify` shows: the accuracy without noise, a forecast, and a bar with the time that is left."""
+
+    def without_noise(self, right: int, examples: int, of: int) -> None:
+        """See `ProgressListener.without_noise`."""
+        self.bar.console.print(accuracy_sentence(right, examples, of))
 
     def forecast(self, samples: int, rate: float) -> None:
         """See `ProgressListener.forecast`."""

@@ -50,7 +50,10 @@ def imported(name: str, what: str) -> Any:
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
                 raise ModelProblem(f"{what} {name}: its import needs {error.name!r}, which is not installed") from None
-            raise CallError(f"{what} {name}: there is no module {module_name!r} here or on the Python path") from None
+            hint = f"; write it as {module_name[:-3]}:{attribute}" if module_name.endswith(".py") else ""
+            raise CallError(
+                f"{what} {name}: there is no module {module_name!r} here or on the Python path{hint}"
+            ) from None
     if not hasattr(module, attribute):
         raise CallError(f"{what} {name}: the module {module_name} has no {attribute!r}")
     return getattr(module, attribute)

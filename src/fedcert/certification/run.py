@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from fedcert._files.saved import path_of
 from fedcert.certification.data.batches import examples_in, holds_labels
 from fedcert.certification.data.local_data import LocalData, data_of
 from fedcert.certification.dataset_run import certify_dataset
@@ -17,7 +18,7 @@ from fedcert.certification.models.loading import onnx_classifier
 from fedcert.certification.plan import MINIMUM_EXAMPLES, check_request, plan_certification
 from fedcert.certification.progress import ProgressListener
 from fedcert.certification.progress_bar import listening
-from fedcert.errors import CallError
+from fedcert.errors import CallError, preview
 from fedcert.report import Report, Request
 
 
@@ -29,7 +30,7 @@ def certify(
     groups: npt.ArrayLike | None = None,
     client: str,
     sigma: float | None = None,
-    request: Request | None = None,
+    request: Request | str | Path | None = None,
     n0: int | None = None,
     n: int | None = None,
     failure_probability: float | None = None,
@@ -76,7 +77,7 @@ def certify(
             then count each group as what it is. Nothing but one figure, the design effect, leaves.
         client: the client's name, unique in its federation; it also separates the clients' noise.
         sigma: standard deviation of the noise.
-        request: a coordinator's request to answer; it then says sigma, n0, n, failure probability,
+        request: a coordinator's request to answer, or its file; it then says sigma, n0, n, failure probability,
             radii and classes, and which model.
         n0: CERTIFY: samples that select a class (100 where None).
         n: noisy passes of each example with population certificates (32 where None); with CERTIFY samples that bound
@@ -131,6 +132,8 @@ def certify(
     """
     if isinstance(model, (str, Path)):
         model, device = onnx_classifier(model, device or "auto"), None
+    if request is not None and not isinstance(request, Request):
+        request = Request.load(path_of(request, "request"))
     names = classes if request is None else request.classes
     classifier = classifier_of(model, model_id=model_id, device=device, classes=names)
     settings = {
@@ -162,6 +165,11 @@ def _local_data(x: Any, y: Any, groups: Any, classes: Sequence[str] | None) -> L
         if not hasattr(x, "shape") and hasattr(x, "dataset"):
             raise CallError("a DataLoader gives the labels too: leave y out")
         return data_of(x, y, groups, classes)
+    if isinstance(x, (str, Path)):
+        raise CallError(
+            f"x must be the examples themselves, but is the path {preview(str(x))}: load them, such as by "
+            "data = numpy.load(path), and give x=data['x'] and y=data['y']"
+        )
     if not holds_labels(x):
         raise CallError(
             "y is missing: give the class index of each example as y, or a DataLoader or data set that gives both"

@@ -35,11 +35,14 @@ from fedcert.show.terminal import report_lines
 if TYPE_CHECKING:
     from fedcert.privacy.keys.identity import Identity
 
+_LABELS = 20
+"""Classes whose labels are counted on the screen: two lines or so."""
+
 
 def certify(
     model: Annotated[str, Argument(metavar="MODEL", help="model.onnx, or package.module:factory.")],
     data: Annotated[
-        str, Argument(metavar="DATA", help="data.npz, images.csv, a CIFAR folder, or package.module:function.")
+        str, Argument(metavar="DATA", help="data.npz, a .csv, a CIFAR folder, or package.module:function.")
     ],
     client: options.Client,
     out: Annotated[Path | None, Option(help="The report file to write (.json).")] = None,
@@ -145,7 +148,7 @@ def certify(
         raise
     if journal is not None and not result.complete:
         print_note(f"what was done is kept in {journal}; run the same command again for more examples")
-    clean = None if result.clean is None else accuracy_sentence(result.clean)
+    clean = None if result.clean is None else accuracy_sentence(result.clean.right, len(result.clean), len(local))
     _show(report, written, site, clean, as_json, journal)
 
 
@@ -289,6 +292,7 @@ def _summary(report: Report, out: Path, stays: bool, clean: str | None) -> None:
         print_result(clean)
     if is_quiet():
         return
+    print_result(f"Labels: {_labels(report)}.")
     if stays:
         print_result(f"Wrote {out}, which stays here. Next: fedcert private join {out} …")
     else:
@@ -298,6 +302,13 @@ def _summary(report: Report, out: Path, stays: bool, clean: str | None) -> None:
                 f"Keep here: {out.with_suffix(SEED_SUFFIX)}, the secret seed of the noise, for an audit; "
                 f"{out.name}.journal, the results of single examples, to make this report anew with other disclosures."
             )
+
+
+def _labels(report: Report) -> str:
+    """How many examples have which label: a wrong order of classes shows here, and nowhere else."""
+    held = [(count, name) for name, count in zip(report.classes, report.label_counts, strict=True) if count]
+    named = ", ".join(f"{name} {count:,}" for count, name in held[:_LABELS])
+    return named + (f", {len(held) - _LABELS} more" if len(held) > _LABELS else "")
 
 
 def progress_bar(request: Request | None) -> _ProgressBar:

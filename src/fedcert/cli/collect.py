@@ -108,8 +108,8 @@ def collect(
     result, true = compared(collected.estimate, target_report, list(collected.round.reports.values()))
     for client, what in collected.round.corrections.items():
         print_note(f"{client}: {what}")
-    if "target" in collected.recalled and target is None:
-        print_note(f"target as in the last estimate of {run}: {result.target.name} ({mix_of(result.target)})")
+    if collected.recalled:
+        print_note(f"as in the last estimate of {run}: {_recalled(collected.recalled, result)}")
     written = list(collected.kept) + (write_estimate(result, out) if out is not None else [])
     written += draw_outputs(result, true, figure, page, collected.contents, words_of(unit), words_of(context))
     if as_json:
@@ -127,6 +127,13 @@ def _show_refused(run: Path | None, refused: Mapping[str, str]) -> None:
     if len(refused) > _SHOWN:
         where = f"; all are in {run / 'log.ndjson'}" if run is not None else "; --run keeps a log of all"
         print_warning(f"not taken: {len(refused) - _SHOWN} more{where}")
+
+
+def _recalled(settings: Mapping[str, object], result: Estimate) -> str:
+    """Settings of an earlier estimate, in words."""
+    words = [f"target {result.target.name} ({mix_of(result.target)})"] if "target" in settings else []
+    others = {name: value for name, value in settings.items() if name not in ("target", "target_name")}
+    return ", ".join([*words, *(f"{name.replace('_', '-')} {value}" for name, value in others.items())])
 
 
 def _show_worst_case(result: Estimate) -> None:

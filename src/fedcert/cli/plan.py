@@ -53,7 +53,7 @@ def _finite(value: Any) -> Any:
 def _show_accuracies(rows: tuple[AccuracyPlan, ...]) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in (
-        "if so much is certified",
+        "if this share is certified",
         "without counts per class",
         "information bound",
         "with them",
@@ -66,9 +66,9 @@ def _show_accuracies(rows: tuple[AccuracyPlan, ...]) -> None:
     print_result(table)
     longest = rows[0]
     print_result(
-        f"That is {longest.margin / max(longest.least_margin, _TINY):.1f} and "
-        f"{longest.class_margin / max(longest.class_least_margin, _TINY):.1f} times the information bound at "
-        f"{longest.accuracy:.0%}: with many examples, no valid interval is shorter than that on average."
+        "The information bound is what no valid interval is below on average, with many examples: at "
+        f"{longest.accuracy:.0%} these margins are {longest.margin / max(longest.least_margin, _TINY):.1f} and "
+        f"{longest.class_margin / max(longest.class_least_margin, _TINY):.1f} times as long."
     )
 
 

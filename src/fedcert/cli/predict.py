@@ -77,7 +77,13 @@ def predict(
     asked: Request | None = None if request is None else read_record(request, Request)
     if asked is not None:
         given |= _certified(asked, given)
-        votes = votes if votes is not None or abstain is not None else asked.smoothing.votes
+        certified = asked.smoothing.votes
+        if votes is not None and certified is not None and votes != certified:
+            print_warning(
+                f"the request certified {_copies(certified)}, so its numbers are not about {_copies(votes)}: estimate "
+                f"with --votes {votes}, or leave --votes out here"
+            )
+        votes = votes if votes is not None or abstain is not None else certified
     elif sigma is None:
         raise CallError("give --request FILE, or --sigma and the other settings that were certified")
     settings = from_options(PredictionSettings, **given, votes=votes, abstain=abstain, n=n, batch_size=batch_size)
@@ -167,7 +173,14 @@ class _Summary:
                 f"PREDICT answers {answered:,} of {self.inputs:,} inputs at level {self.settings.abstain:g}, from "
                 f"{samples:,} noisy samples each, and abstains on {self.abstained:,}."
             )
+        inputs = f"{self.inputs:,} input{'s' if self.inputs != 1 else ''}"
+        if samples == 1:
+            return f"{inputs}, one noisy copy each."
         return (
-            f"{self.inputs:,} inputs, {samples:,} votes each: {self.unanimous:,} are unanimous, and the least clear "
-            f"has {self.least_votes:,} of {samples:,}."
+            f"{inputs}, {samples:,} votes each: {self.unanimous:,} are unanimous, and the least clear has "
+            f"{self.least_votes:,} of {samples:,}."
         )
+
+
+def _copies(votes: int) -> str:
+    return "one noisy copy" if votes == 1 else f"a vote of {votes}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
@@ -13,12 +13,15 @@ from fedcert.cli import options
 from fedcert.cli.console import print_json, print_note, print_result, print_warning
 from fedcert.cli.inputs import as_command, files_among, names_in, option, radii_of, range_of, shape_of
 from fedcert.coordination.requesting import request as make
-from fedcert.errors import CallError
-from fedcert.report import Request, check_writable, write_whole
+from fedcert.errors import CallError, FedcertError
+from fedcert.report import Request, check_writable, read_record, write_whole
 from fedcert.report.fields import CLASSES, ROSTER
 from fedcert.report.input_range import worded
 from fedcert.report.noises import noise_choices
 from fedcert.show.sentences import request_lines, request_warnings
+
+_EVERY_TIME = ("nonce", "software", "created", "signature")
+"""Fields of a request that differ although it asks the same."""
 
 
 def request(
@@ -96,19 +99,48 @@ def request(
         delta=delta, most_per_patient=most_per_patient, replace=replace, sign=sign,
         input_range=range_of(input_range), input_shape=shape_of(input_shape),
     )  # fmt: skip
-    write_whole(out, written.dumps())
+    kept = _kept(out, written)
+    if kept is None:
+        write_whole(out, written.dumps())
+        what = f"Wrote {out}: asks"
+    else:
+        what, written = f"{out} stays as it is, since it asked the same before: it asks", kept
     if as_json:
         print_json(written)
     else:
-        _show(written, out, onnx=model is not None and model.suffix == ".onnx")
+        _show(written, out, what, onnx=model is not None and model.suffix == ".onnx")
 
 
-def _show(written: Request, out: Path, *, onnx: bool) -> None:
+def _kept(out: Path, written: Request) -> Request | None:
+    """The request that the file holds already, if it asks the same; None where there is none.
+
+    Raises:
+        CallError: it asks something else. Sites may have it, and answers to it would no longer count.
+    """
+    try:
+        there: Request = read_record(out, Request)
+    except FedcertError:  # nothing is there, or no request
+        return None
+    if _asked(there) == _asked(written):
+        return there
+    raise CallError(
+        f"{out} holds another request, which sites may have, and answers to it would no longer count; give another "
+        "--out, or remove it"
+    )
+
+
+def _asked(request: Request) -> dict[str, Any]:
+    """What a request asks, and who signed it: all but what is new every time."""
+    asked = {name: value for name, value in request.to_json().items() if name not in _EVERY_TIME}
+    return {**asked, "signature": None if request.signature is None else request.signature.key}
+
+
+def _show(written: Request, out: Path, what: str, *, onnx: bool) -> None:
     """Say what the request asks, and what to run next."""
     recipients = "anyone who has the file" if written.roster is None else f"{len(written.roster)} clients"
     model = written.model if len(written.model) <= 20 else f"{written.model[:19]}…"
     smoothing = written.smoothing
-    print_result(f"Wrote {out}: asks {recipients} to certify {model} with sigma {smoothing.sigma:g}.")
+    print_result(f"{what} {recipients} to certify {model} with sigma {smoothing.sigma:g}.")
     for line in request_lines(written):
         print_result(line)
     for sentence in request_warnings(written):
@@ -123,8 +155,11 @@ def _show(written: Request, out: Path, *, onnx: bool) -> None:
         print_result(precision_sentence(smoothing.precision))
     certify = f"fedcert certify MODEL DATA --request {out.name} --client NAME --out report.json"
     if written.private is None:
-        certify += " --class-counts" if written.release.class_counts else ""
         print_result(f"Each site runs: {certify}")
+        if written.release.class_counts:
+            print_result(
+                "Reports will have counts per class, where a site's policy allows (--no-class-counts omits them)."
+            )
         print_result(f"Then run: fedcert collect REPORTS --request {out.name} --out estimate.json")
         return
     common = f"--request {out.name} --trusted KEYRING --folder SHARED"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedcert._files.atomic import check_writable
+from fedcert._files.paths import display_path, kind_of_path
 from fedcert._files.saved import path_of
 from fedcert.engines.figure import draw_estimate
 from fedcert.engines.files import take_files
-from fedcert.errors import CallError, FedcertWarning, InvalidValue, Refused, preview
+from fedcert.errors import CallError, EstimationProblem, FedcertWarning, InvalidValue, Refused, preview
 from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.settings import RECORDED, Settings
@@ -35,6 +36,10 @@ _OWN = ("target", "method", "quorum", "worst_case")
 _SETTINGS = {each.name for each in fields(Settings)} - {"screen", "trusted"} | {"target_name"}
 """Further settings of an estimate."""
 _DEFAULTS: Mapping[str, Any] = {"method": "auto", "quorum": 0.5}
+_DEFAULT_VALUES: Mapping[str, Any] = {**asdict(Settings()), **_DEFAULTS}
+"""The same with those of `Settings`: what need not be said again."""
+_QUESTIONS = ("radius", "radii", "votes")
+"""Settings that ask one thing of the same counts; the next estimate is for what the request names again."""
 _SHOWN = 10
 """Refused reports that are warned of: more would hide the rest."""
 
@@ -48,7 +53,8 @@ class CollectedReports:
         round: the request, the reports that count, and who is missing.
         refused: place -> why a report was not taken.
         kept: files that were written to the run's folder.
-        recalled: settings of the run's last estimate that were not given now.
+        recalled: settings of the run's last estimate that were not given now and are not the defaults, by name; the
+            target among them where it was not given.
     """
 
     estimate: Estimate
@@ -93,7 +99,7 @@ def collect(
     A report that cannot be taken does not hide the others: a warning (`FedcertWarning`) names it with the reason. Of
     two different reports of one client in files the newer one counts, by the times at which they were created. A run's
     folder keeps all that arrives, the target and the settings: what is not given again is as it was in its last
-    estimate. Earlier estimates are kept.
+    estimate, but for radius, radii and votes, which ask one thing of the same counts. Earlier estimates are kept.
 
     Args:
         reports: reports, or paths of files and folders that hold them (.json, .ndjson, .parquet).
@@ -188,18 +194,26 @@ def collect_reports(
         (on_refused or _warn)(refused)
         recalled = {} if folder is None else _recalled(folder, given)
         wanted = {**_DEFAULTS, **recalled, **{name: value for name, value in given.items() if value is not None}}
-        with working("estimating"):
-            estimate = collection.conclude(
-                _target(collection.request, wanted), wanted["method"], quorum=wanted["quorum"],
-                missing_examples=wanted.get("worst_case"), screen=wanted.get("screen"),
-                **{name: value for name, value in wanted.items() if name not in (*_OWN, "screen", "target_name")},
-            )  # fmt: skip
+        try:
+            with working("estimating"):
+                estimate = collection.conclude(
+                    _target(collection.request, wanted), wanted["method"], quorum=wanted["quorum"],
+                    missing_examples=wanted.get("worst_case"), screen=wanted.get("screen"),
+                    **{name: value for name, value in wanted.items() if name not in (*_OWN, "screen", "target_name")},
+                )  # fmt: skip
+        except EstimationProblem as error:
+            if not withdraw:
+                raise
+            undo = "each withdrawn report stays out until its file is collected again with --replace CLIENT"
+            raise type(error)(f"{error}; {undo}") from None
         kept: list[Path] = []
         if folder is not None:
             kept = folder.keep_estimate(estimate)
-            folder.keep_settings({**wanted, "target": estimate.target.to_json()})
+            remembered = {name: value for name, value in wanted.items() if name not in _QUESTIONS}
+            folder.keep_settings({**remembered, "target": estimate.target.to_json()})
             draw_estimate(estimate, folder.path)
-    return CollectedReports(estimate, collection, refused, tuple(kept), recalled)
+    special = {name: value for name, value in recalled.items() if value != _DEFAULT_VALUES.get(name)}
+    return CollectedReports(estimate, collection, refused, tuple(kept), special)
 
 
 def _check(
@@ -214,6 +228,8 @@ def _check(
         raise CallError("give the request (--request), or the folder of a run that has it (--run)")
     if request is not None and request.private is not None:
         raise CallError("the request asks for a private sum, not for reports: use fedcert private sum")
+    if run is not None and request is None and kind_of_path(run) is None:
+        raise CallError(f"there is no folder {display_path(run)} of an earlier run; check the name, or give --request")
     for path in paths:
         if run is not None and path.resolve() == run.resolve():
             raise CallError(f"{path} is the folder of --run, which has what it took already; name the reports' folder")
@@ -236,7 +252,8 @@ def _recalled(folder: RunFolder, given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         CallError: the folder's settings are of another fedcert, or were changed.
     """
-    recalled = {name: value for name, value in folder.settings().items() if given.get(name) is None}
+    kept = folder.settings().items()
+    recalled = {name: value for name, value in kept if name not in _QUESTIONS and given.get(name) is None}
     if given.get("target") is not None:  # a new target has a name of its own
         recalled.pop("target_name", None)
     try:
@@ -244,8 +261,6 @@ def _recalled(folder: RunFolder, given: Mapping[str, Any]) -> dict[str, Any]:
             raise CallError(f"there is no setting {preview(unknown[0])}")
         if "target" in recalled:
             recalled["target"] = Target.from_json(recalled["target"])
-        if recalled.get("radii") is not None:
-            recalled["radii"] = tuple(recalled["radii"])
         own = (*_OWN, "target_name")
         Settings(**{name: value for name, value in recalled.items() if name not in own and value is not None})
     except (CallError, InvalidValue, TypeError) as error:

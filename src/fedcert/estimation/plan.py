@@ -114,7 +114,7 @@ class Plan:
             words = (_needed(self.needed), _needed(self.class_needed))
             sentences.append(f"To reach ±{self.wanted:g}: {words[0]} without per-class counts, {words[1]} with them.")
         problems = tuple(f"no client holds {name}, {share:.1%} of the target" for name, share in self.missing.items())
-        rows = [("if so much is certified", "without per-class counts", "with them")]
+        rows = [("if this share is certified", "without per-class counts", "with them")]
         rows += [(f"{row.accuracy:.0%}", f"±{row.margin:.3f}", f"±{row.class_margin:.3f}") for row in self.accuracies]
         return Summary(tuple(sentences), tuple(rows), problems)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fedcert._schema.summary import Summary, spread
 from fedcert.estimation.diagnostics.checks import OK, UNRELIABLE, WARNING, Check
+from fedcert.report import Target
 
 if TYPE_CHECKING:
     from fedcert.estimation.result import Estimate, WhatIf
@@ -15,6 +16,10 @@ _SHOWN_RADII = 5
 """Columns of the table: they fit a line beside the longest name of a row."""
 _SHOWN_TARGETS = 10
 """Rows of a what-if's table: one screen."""
+_MOST_SHARES = 8
+"""Classes of a mix that a line names."""
+_EQUAL = 1e-9
+"""Shares this close are equal up to rounding."""
 _SHOWN_PROBLEMS = 5
 """Failing checks that are listed: more belong in the checks themselves."""
 
@@ -26,7 +31,8 @@ def summary_of_estimate(estimate: Estimate) -> Summary:
     sentences = (
         at_radius(estimate, index),
         verdict_sentence(estimate.checks),
-        f"Target: {estimate.target.name}. Method: {by}. {_sizes(estimate.clients, estimate.examples)}.",
+        f"Target: {estimate.target.name} ({mix_of(estimate.target)}). Method: {by}. "
+        f"{_sizes(estimate.clients, estimate.examples)}.",
         *((estimate.classifier,) if estimate.classifier is not None else ()),
     )
     shown = spread(len(estimate.radii), _SHOWN_RADII, including=index)
@@ -59,6 +65,22 @@ def summary_of_what_if(result: WhatIf) -> Summary:
     if more > 0:
         table.append((f"{more} more", *("" for _ in shown)))
     return Summary(sentences, tuple(table), problems_of(result.checks))
+
+
+def mix_of(target: Target) -> str:
+    """A class mix in words: the largest shares, and how many classes have the rest.
+
+    Examples:
+        >>> mix_of(Target(name="ward", distribution={"ill": 0.1, "healthy": 0.9, "other": 0}))
+        'healthy 90%, ill 10%'
+    """
+    shares = sorted(((part, name) for name, part in target.distribution.items() if part > 0), key=lambda each: -each[0])
+    if len(shares) > _MOST_SHARES and shares[0][0] - shares[-1][0] < _EQUAL:
+        return f"{len(shares)} classes, {100 * shares[0][0]:.3g}% each"
+    shown = _MOST_SHARES + (len(shares) == _MOST_SHARES + 1)  # a single other class is named too
+    named = ", ".join(f"{name} {100 * part:.3g}%" for part, name in shares[:shown])
+    rest = shares[shown:]
+    return named + (f", {len(rest)} other classes {100 * sum(part for part, _ in rest):.3g}%" if rest else "")
 
 
 def verdict_sentence(checks: Sequence[Check]) -> str:

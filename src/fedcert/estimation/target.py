@@ -110,10 +110,13 @@ def _named(text: str, classes: Sequence[str]) -> Target:
     weights: dict[str, Any] = {}
     for part in text.split(","):
         name, _, weight = part.rpartition("=")
+        if not name and weight.strip().isdigit():
+            raise CallError(f"target must be {KINDS}, with a decimal point: {preview(part)} in it has no class")
         if name.strip() in weights:
             raise CallError(f"target names the class {preview(name.strip())} twice")
         try:
-            weights[name.strip()] = float(weight)
+            percent = weight.strip().endswith("%")
+            weights[name.strip()] = float(weight.strip().removesuffix("%")) / (100 if percent else 1)
         except ValueError:
             raise CallError(f"target must be {KINDS}, but {preview(part)} in it is not class=weight") from None
     try:

@@ -146,7 +146,7 @@ def check_once(clients: Sequence[str]) -> None:
     named = ", ".join(preview(client) for client in twice[:_MOST_NAMED])
     more = f" and {len(twice) - _MOST_NAMED} more" if len(twice) > _MOST_NAMED else ""
     several = f"there are several reports of {named}{more}"
-    raise CannotCombine(f"each client may report once, but {several}; keep one of each")
+    raise CannotCombine(f"each client may report once, but {several}; keep one report of each")
 
 
 def _name(value: Combinable, index: int) -> str:

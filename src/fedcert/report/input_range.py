@@ -12,6 +12,8 @@ INPUT_RANGE = ListOf(Number(), "numbers, the least and the largest input", least
 INPUT_SHAPE = ListOf(Whole(least=1), "sizes, of the axes of one example", most=8)
 """Eight axes: twice those of a coloured film, (channels, frames, height, width)."""
 
+FEWEST_SIGMAS, MOST_SIGMAS = 0.5, 100.0
+"""Ordinary extents of inputs, in sigmas: pixels from 0 to 1 with sigma from 0.01 to 2."""
 ROUNDING = 0.01
 """Share of a range by which inputs may exceed it: what resizing and arithmetic in 8 bits add to pixels."""
 _STEPS = (1.0, 2.0, 5.0, 10.0)
@@ -37,6 +39,23 @@ def _above(value: float) -> float:
     exponent = math.floor(math.log10(wanted))
     step = next((step for step in _STEPS if step * 10.0**exponent >= wanted), _STEPS[-1])
     return float(f"{step * 10.0**exponent:.6g}")
+
+
+def units_warning(bounds: InputRange, sigma: float) -> str | None:
+    """What is odd about a sigma beside a stated range of inputs, in a sentence; None where nothing is.
+
+    Examples:
+        >>> units_warning((0, 1), 0.25) is None
+        True
+        >>> units_warning((0, 255), 0.5)
+        'sigma 0.5 is tiny beside inputs from 0 to 255: it is in their units, and 127.5 would be 0.5 times that range'
+    """
+    extent = bounds[1] - bounds[0]
+    if extent / MOST_SIGMAS <= sigma <= extent / FEWEST_SIGMAS:
+        return None
+    size = "tiny" if sigma * MOST_SIGMAS < extent else "huge"
+    scaled = f", and {sigma * extent:g} would be {sigma:g} times that range" if extent != 1 else ""
+    return f"sigma {sigma:g} is {size} beside inputs from {worded(bounds)}: it is in their units{scaled}"
 
 
 def worded(bounds: InputRange) -> str:

@@ -123,7 +123,9 @@ class Report(TableRow, SavedRecord):
             AttributeError: the report has population certificates, of which `fedcert.estimate` makes a curve.
         """
         if self.certified_counts is None:
-            raise AttributeError("population certificates have no certified counts: fedcert.estimate makes the curve")
+            raise AttributeError(
+                "population certificates have no certified counts; fedcert.estimate(report) gives the proven accuracy"
+            )
         examples = max(self.examples, 1)
         return tuple(count / examples for count in self.certified_counts)
 

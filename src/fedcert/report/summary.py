@@ -27,6 +27,7 @@ def summary_of_report(report: Report) -> Summary:
         f"Report of {report.client}: {_count(report.examples, 'test example')} of {_named(report.classes)}.",
         f"Certified {_model(report.model)}: {_settings(report.smoothing)}.",
         "Per-class counts: " + ("included." if report.class_procedure_counts is not None else "not included."),
+        *_right_copies(report),
     )
     return Summary(sentences, _certified(report.radii, report.certified_counts, report.examples))
 
@@ -56,6 +57,17 @@ def summary_of_request(request: Request) -> Summary:
         sentences.append(f"Deadline: {request.deadline}.")
     sentences.append("Not signed." if request.signature is None else "Signed.")
     return Summary(tuple(sentences))
+
+
+def _right_copies(report: Report) -> tuple[str, ...]:
+    """Population certificates: the share of right answers among all noisy copies."""
+    if report.correct_counts is None or not report.examples:
+        return ()
+    right = sum(count * examples for count, examples in enumerate(report.correct_counts))
+    share = right / (report.smoothing.n * report.examples)
+    return (
+        f"{share:.1%} of all noisy copies are predicted right; fedcert.estimate(report) gives the proven accuracy.",
+    )
 
 
 def _certified(radii: Sequence[float], counts: Sequence[int] | None, examples: int) -> tuple[tuple[str, ...], ...]:

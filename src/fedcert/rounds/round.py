@@ -169,7 +169,8 @@ class CertificationRound:
         """
         report = self.reports.pop(client, None)
         if report is None:
-            raise CallError(f"there is no report of {preview(client)} to withdraw")
+            several = "; give --withdraw once for each client" if "," in client else ""
+            raise CallError(f"there is no report of {preview(client)} to withdraw{several}")
         self.withdrawn[client] = report
         if self.folder is not None:
             self.folder.withdraw(report)

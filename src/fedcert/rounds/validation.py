@@ -10,6 +10,9 @@ from fedcert.errors import Refused, preview
 from fedcert.report import Report, Request
 from fedcert.report.table.layout import fields_at
 
+_DIGEST = 19
+"""Characters of a digest: "sha256:" and twelve digits distinguish any two models that people compare."""
+
 
 class AnswerValidator:
     """Decides whether a report answers a request; made once for it, since a roster may be long.
@@ -41,12 +44,12 @@ class AnswerValidator:
         if arrived is not None and request.late(arrived):
             raise Refused(f"the report of {client} came after the deadline, {request.deadline}")
         if report.model != request.model:
-            raise Refused(f"{client} certified the model {report.model}, but {request.model} was asked for")
+            raise Refused(f"{client} certified the model {_short(report.model)}, not {_short(request.model)}")
         if report.request is None:
             raise Refused(f"the report of {client} does not say which request it answers: it may be an old one")
         if report.request != self.digest:
             raise Refused(
-                f"the report of {client} answers another request ({report.request[:19]}…), perhaps an older one"
+                f"the report of {client} answers another request ({report.request[:_DIGEST]}…), perhaps an older one"
             )
         for name in ("task", "smoothing", "radii", "classes"):
             if getattr(report, name) != getattr(request, name):
@@ -58,6 +61,10 @@ class AnswerValidator:
             )
         if len(report.dumps()) > LARGEST_DOCUMENT:
             raise Refused(f"the report of {client} is larger than {LARGEST_DOCUMENT // 2**20} MiB")
+
+
+def _short(model: str) -> str:
+    return model if len(model) <= _DIGEST or not model.startswith("sha256:") else f"{model[:_DIGEST]}…"
 
 
 def same_counts(first: Report, second: Report) -> bool:

@@ -131,7 +131,8 @@ def client_table(estimate: Estimate, clients: ReportedClients, index: int) -> Ta
         name = clients.clients[row]
         accuracies = (f"{min(max(own[row, each], 0.0), 1.0):.3f}" for each in columns)
         weight = [f"{weights[name]:.4f}" if name in weights else "–"] if weights else []
-        table.add_row(printable(name), f"{sizes[row]:,.0f}", *accuracies, *weight)
+        lowest = " (lowest)" if row == weakest and row not in order[:_SHOWN_CLIENTS] else ""
+        table.add_row(printable(f"{name}{lowest}"), f"{sizes[row]:,.0f}", *accuracies, *weight)
     if clients.count > len(shown):
         table.add_row(f"{clients.count - len(shown)} more", *[""] * (len(table.columns) - 1))
     return table

@@ -93,6 +93,8 @@ def test_a_shuffled_loader_gives_the_same_counts() -> None:
 
 @pytest.mark.parametrize("x", [X.numpy(), X, X.tolist()])
 def test_labels_may_not_be_missing(x: Any) -> None:
+    with pytest.raises(CallError, match="^x must be the examples themselves, but is the path 'data.npz': load them"):
+        certified("data.npz")
     with pytest.raises(CallError, match="^y is missing: give the class index of each example as y, or a DataLoader"):
         certified(x)
 

@@ -199,7 +199,9 @@ def test_different_samples_may_stand_in_one_table(tmp_path: Path) -> None:
 def test_a_client_in_two_files_is_named(tmp_path: Path) -> None:
     in_parquet(tmp_path / "a.parquet", documents(10))
     in_lines(tmp_path / "b.ndjson", documents(3))
-    with pytest.raises(CannotCombine, match=r"several reports of 'site 000', 'site 001', 'site 002'; keep one of each"):
+    with pytest.raises(
+        CannotCombine, match=r"several reports of 'site 000', 'site 001', 'site 002'; keep one report of each"
+    ):
         load(tmp_path)
 
 

@@ -369,7 +369,8 @@ def test_an_interval_is_rounded_outwards(lower: float, upper: float, words: str)
     ],
 )  # fmt: skip
 def test_a_target_without_a_name_is_called_by_its_mix(name: str, mix: dict[str, float], heading: str) -> None:
-    assert heading_of(Target(name=name, distribution=mix), "abcde") == heading
+    assert heading_of(Target(name=name, distribution=mix), "abcde", None) == heading
+    assert heading_of(Target(name=name, distribution=mix), "abcde", 11) == heading.replace("Certified", "Proven")
 
 
 def test_the_banner_names_the_gravest_check() -> None:

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 from fedcert._arrays import Images
 from fedcert.errors import DataProblem
-from fedcert.report.input_range import ROUNDING, InputRange, worded
+from fedcert.report.input_range import FEWEST_SIGMAS, MOST_SIGMAS, ROUNDING, InputRange, units_warning, worded
 
-_FEWEST_SIGMAS, _MOST_SIGMAS = 0.5, 100.0
-"""Ordinary extents of inputs, in sigmas: pixels from 0 to 1 with sigma from 0.01 to 2."""
 _NOT_UNIT = 10.0
 """Pixels above it are neither from 0 to 1 nor standardised: most likely they are from 0 to 255."""
 _NOT_UNIT_SIGMAS = 25.0
@@ -85,8 +83,8 @@ def check_range(
 ) -> None:
     """Check the inputs' range before anything is certified.
 
-    Where none is stated, a range that is out of the ordinary is warned of, and pixels that are most likely from 0 to
-    255, with a sigma for pixels from 0 to 1, are refused.
+    A sigma that is out of proportion to the range is warned of. Where no range is stated, pixels that are most likely
+    from 0 to 255, with a sigma for pixels from 0 to 1, are refused.
 
     Args:
         bounds: of the inputs.
@@ -102,6 +100,8 @@ def check_range(
         return
     if expected is not None:
         _check_stated(bounds, expected, shape)
+        if (odd_units := units_warning(expected, sigma)) is not None:
+            warn(odd_units)
         return
     low, high = bounds
     extent, table = high - low, len(shape) == 1
@@ -113,7 +113,7 @@ def check_range(
             f"state their range: --input-range {low:.3g},{high:.3g}"
         )
     odd = not table and (low < -ROUNDING or high > 1 + ROUNDING)
-    if odd or not extent / _MOST_SIGMAS <= sigma <= max(extent, 1e-9) / _FEWEST_SIGMAS:
+    if odd or not extent / MOST_SIGMAS <= sigma <= max(extent, 1e-9) / FEWEST_SIGMAS:
         # A forgotten normalisation shows in the accuracy without noise; one outside the model changes the units.
         remedy = (
             "scale the columns beforehand, so that one sigma suits all of them"
@@ -139,6 +139,6 @@ def _check_stated(bounds: InputRange, expected: InputRange, shape: tuple[int, ..
     else:
         remedy = "scale x as the model was trained, and leave normalisation to the model"
     raise DataProblem(
-        f"the inputs must lie within the stated range, {worded(expected)}, and fill it, but x ranges from "
+        f"the inputs must lie within the stated range, {worded(expected)}, and use most of it, but x ranges from "
         f"{worded(bounds)}; {remedy}"
     )

@@ -32,6 +32,7 @@ from fedcert.show.page.wording import (
     heading_of,
     lasting,
     margin,
+    measure,
     mix_in_words,
     target_name,
 )
@@ -78,10 +79,10 @@ def rendered(
     script = "".join(_part(f"script/{name}") for name in _SCRIPTS)
     script = f"(() => {{\n'use strict';\n{script}\n}})();"
     style = _part("style.css")
-    heading = title or heading_of(main.target, main.classes)
+    heading = title or heading_of(main.target, main.classes, _votes(main))
     index = _radius_index(main, radius)
     number, interval, rest = answer_at(main, index, unit)
-    verdict = banner(main.checks)
+    verdict, (measured, meaning) = banner(main.checks), measure(_votes(main))
     values = {
         "policy": f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'",
@@ -94,6 +95,8 @@ def rendered(
         "rest": html.escape(rest),
         "margin": html.escape(margin(main, index)),
         "promise": html.escape(classifier_sentence(main.smoothing, _votes(main))),
+        "measure": html.escape(measured),
+        "meaning": html.escape(meaning),
         "context": html.escape(context or ""),
         "mix": html.escape(f"Class mix of the target: {mix_in_words(main.target, main.classes)}."),
         "software": html.escape(SOFTWARE),
@@ -153,6 +156,7 @@ def _data(contents: Contents, heading: str, radius: int) -> dict[str, Any]:
         "smoothing": main.smoothing.to_json(),
         "largest_radius": main.largest_radius,
         "votes": _votes(main),
+        "measure": measure(_votes(main))[0],
         "clients": main.clients,
         "examples": main.examples,
         "labels": contents.labels,

@@ -123,13 +123,31 @@ def margin(estimate: Estimate, index: int) -> str:
     return f"{between} is the {share(estimate.confidence)} confidence interval, a margin of error of up to {size}."
 
 
-def heading_of(target: Target, classes: Sequence[str]) -> str:
+def measure(votes: int | None) -> tuple[str, str]:
+    """What the page gives at each radius: its name, and what that means.
+
+    Args:
+        votes: noisy copies that vote on an answer; None for CERTIFY's certificates of single examples.
+    """
+    if votes is None:
+        return "certified accuracy", (
+            "The share of examples that are classified correctly, with a proof that no change within the radius can "
+            "alter that. The accuracy without a proof is at least as high."
+        )
+    return "proven accuracy", (
+        "A share of the answers that is proven to be correct on average, whatever is changed within the radius. It "
+        "does not say which ones. The accuracy under an actual attack is at least as high."
+    )
+
+
+def heading_of(target: Target, classes: Sequence[str], votes: int | None) -> str:
     """The heading of a page without a title of its own."""
+    what = measure(votes)[0].capitalize()
     if target.name == "uniform":
-        return "Certified accuracy with all classes equally frequent"
+        return f"{what} with all classes equally frequent"
     if target.name != _UNNAMED:
-        return f"Certified accuracy on “{target.name}”"
-    return f"Certified accuracy on {mix_in_words(target, classes, _CLASSES_IN_A_TITLE)}"
+        return f"{what} on “{target.name}”"
+    return f"{what} on {mix_in_words(target, classes, _CLASSES_IN_A_TITLE)}"
 
 
 def target_name(target: Target) -> str:

@@ -10,11 +10,11 @@ function cardOf(data, shown, index, mix, verdict) {
   const sure = shown.lower ? `${surely(main.confidence)} confidence interval` : "confidence interval";
   const target = shown.own ? data.target_name || "the class mix below" : shown.said;
   const lines = [
-    `### ${shown.own ? safe(data.title) : `Certified accuracy with ${safe(shown.said)}`}`, "",
+    `### ${shown.own ? safe(data.title) : `${asTitle(data.measure)} with ${safe(shown.said)}`}`, "",
     `**${safe(verdict.title)}:** ${safe(verdict.words)}`, "",
     safe(answerAt(data, shown, index).join("")), "",
     safe(data.promise), "",
-    `| ${smoothing.norm.toUpperCase()} radius | certified accuracy | ${sure} |`, "|---|---|---|",
+    `| ${smoothing.norm.toUpperCase()} radius | ${data.measure} | ${sure} |`, "|---|---|---|",
     ...rows.map((i) => `| ${short(data.radii[i])} | ${percent(shown.point[i])} | ${shown.lower ? `${percent(shown.lower[i])} to ${percent(shown.upper[i])}` : "–"} |`), "",
     ...(data.unit ? [`- Unit of the radii: ${safe(data.unit)}`] : []), ...(data.context ? [`- ${safe(data.context)}`] : []),
     `- Target: ${safe(target)}; method: ${safe(titleOf(shown.method))}`, `- Class mix: ${mixToTheDigit(data.classes, mix, safe)}`,

@@ -43,7 +43,7 @@ function showAnswer() {
   slide.value = index;
   slide.setAttribute("aria-valuetext", `radius ${short(data.radii[index])}`);
   byId("radius-value").textContent = short(data.radii[index]);
-  const label = `Certified accuracy falls from ${percent(shown.point[0])} at radius ${short(data.radii[0])} to ${percent(shown.point[shown.point.length - 1])} at radius ${short(data.radii[data.radii.length - 1])}.`;
+  const label = `${asTitle(data.measure)} falls from ${percent(shown.point[0])} at radius ${short(data.radii[0])} to ${percent(shown.point[shown.point.length - 1])} at radius ${short(data.radii[data.radii.length - 1])}.`;
   const place = byId("curve");
   place.setAttribute("aria-busy", String(Boolean(shown.pending)));
   replaced(place, chart(place, {
@@ -52,7 +52,7 @@ function showAnswer() {
   }), element("figcaption", {}, ...captionFor(shown)));
   const rows = data.radii.map((radius, i) => [short(radius), exactly(shown.point[i]), exactly(shown.lower ? shown.lower[i] : null), exactly(shown.upper ? shown.upper[i] : null)]);
   const details = byId("curve-table");
-  replaced(details, details.querySelector("summary"), table("Certified accuracy at each radius", ["radius", "certified accuracy", "lower bound", "upper bound"], rows));
+  replaced(details, details.querySelector("summary"), table(`${asTitle(data.measure)} at each radius`, ["radius", data.measure, "lower bound", "upper bound"], rows));
 }
 
 function captionFor(shown) {
@@ -102,14 +102,14 @@ function showClasses() {
   }
   const at = (name, j) => part[name][j * radii + index];
   const order = Array.from({ length: count }, (_, j) => j).sort((a, b) => at("certified_accuracy", a) - at("certified_accuracy", b) || a - b);
-  const mix = shownMix(), heads = ["class", "certified accuracy", "interval", "", "share of mix", "examples"];
+  const mix = shownMix(), heads = ["class", data.measure, "interval", "", "share of mix", "examples"];
   const cells = (i) => {
     const j = order[i], [point, lower, upper] = ["certified_accuracy", "lower", "upper"].map((name) => at(name, j));
     const known = !data.labels || data.labels[j] > 0;  // what a method assumes of a class that no client holds is not a result
     return [named(data.classes[j]), known ? exactly(point) : "unknown", `${percent(lower)} to ${percent(upper)}`, intervalBar(known ? point : null, lower, upper), percent(mix[j]), data.labels ? counted(data.labels[j]) : "–"];
   };
   redrawn(place, () => [element("p", { class: "soft" }, `At radius ${short(data.radii[index])}, the weakest class first. ${data.class_words}`),
-    ...longTable("Certified accuracy of each class", heads, count, cells, (i) => data.classes[order[i]])]);
+    ...longTable(`${asTitle(data.measure)} of each class`, heads, count, cells, (i) => data.classes[order[i]])]);
 }
 
 function showMethods() {
@@ -124,7 +124,7 @@ function showMethods() {
   const used = data.estimates.map((estimate) => (estimate.chosen ? estimate.chosen.method : estimate.method)), failed = Object.entries(data.failed);
   const explained = [...used, ...failed.map(([name]) => name)].filter((name) => Object.hasOwn(data.methods, name) && data.methods[name].description);
   redrawn(place, () => [element("p", { class: "soft" }, `For the target as estimated, at radius ${short(data.radii[index])}.`), holder,
-    table("Methods at this radius", ["method", "certified accuracy", "interval", "mismatch", "effective sample size"], rows),
+    table("Methods at this radius", ["method", data.measure, "interval", "mismatch", "effective sample size"], rows),
     definitions(explained.map((name) => [titleOf(name), data.methods[name].description])),
     ...failed.map(([name, why]) => element("p", { class: "soft" }, `No estimate by ${titleOf(name)}: ${why}.`))]);
   if (data.estimates.length > 1) {
@@ -133,7 +133,7 @@ function showMethods() {
 }
 
 function contributorRows() {
-  // The contributors in the order that the reader chose, with each one's own certified accuracy.
+  // The contributors in the order that the reader chose, with each one's own accuracy.
   const known = data.contributors, place = Math.max(known.own_radii.indexOf(view.radius), 0), width = known.own_radii.length;
   const own = known.names.map((_, i) => known.own_accuracy[i * width + place] / 1000);
   const weights = data.weights ? known.names.map((name) => (Object.hasOwn(data.weights, name) ? data.weights[name] : 0)) : null;
@@ -150,7 +150,7 @@ function showClients() {
     const { own, weights, order, radius } = contributorRows();
     if (known.count > known.names.length) parts.push(element("p", { class: "soft" }, `The ${counted(known.names.length)} largest are listed.`));
     const orders = [...(weights ? [["weight", "weight"]] : []), ["size", "examples"], ["accuracy", "own accuracy, lowest first"]];
-    parts.push(element("p", { class: "soft" }, `“Own accuracy” is the certified accuracy on the client's own test examples at radius ${short(radius)}, with its own class mix. A client far below the others may have wrong labels or inputs.`),
+    parts.push(element("p", { class: "soft" }, `“Own accuracy” is the ${data.measure} on the client's own test examples at radius ${short(radius)}, with its own class mix. A client far below the others may have wrong labels or inputs.`),
       element("p", { class: "sort" }, element("label", { for: "client-order" }, "Sort by "), element("select", { id: "client-order", onchange: (event) => { view.order = event.target.value; showClients(); } },
         ...orders.map(([value, words]) => element("option", { value, selected: value === view.order }, words)))),
       ...longTable("Clients", ["client", "own accuracy", "", "examples", ...(weights ? ["weight"] : []), "counts per class"], known.names.length, (i) => {

@@ -3,6 +3,10 @@
 const OK = "ok", WARNING = "warning", UNRELIABLE = "unreliable";  // estimation/diagnostics/checks.py
 const LEAST_PART = 1e-6, CLASSES_IN_A_LINE = 6;  // show/page/wording.py
 
+function asTitle(words) {
+  return words[0].toUpperCase() + words.slice(1);
+}
+
 function of100(value) {
   const count = 100 * value;
   if (count < 0.5) return count < LEAST_PART ? "None of 100" : "Fewer than 1 of 100";
