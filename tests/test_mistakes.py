@@ -50,6 +50,10 @@ AT_A_SITE: list[Row] = [
      "the normalisation as the model's first layer"),
     ("columns of unlike size", ["certify", "ward:make_table", "table.npz", *MODEL, *SITE], WARNED,
      "scale the columns beforehand, so that one sigma suits all of them"),
+    ("a column too many", ["certify", "ward:make_table", "table.npz", *MODEL, "--client", "a", "--request",
+     "columns.json", "--out", "report.json"], REFUSED,
+     "the request states inputs of shape 3, but each example of x has shape 2; give the columns that the model takes, "
+     "in its order, and no others"),
     ("labels off by one", ["certify", "ward:make", "shifted.npz", *MODEL, *SITE], WARNED,
      "labels look shifted by one: without noise the model predicts 0% of the labels here, but the class before it for "
      "100%; check that y counts classes from 0, in the order of --classes"),
@@ -68,7 +72,7 @@ AT_A_SITE: list[Row] = [
     ("a model that fails without noise", ["certify", "ward:spoilt", "data.npz", *MODEL, *SITE], WARNED,
      "the model fails without noise; check that the data is what the model was trained on"),
     ("no weights", ["certify", "ward:net", "data.npz", *SITE], WARNED,
-     "no --weights are given, so the weights that ward:net makes are certified, random unless it loads them itself; "
+     "no --weights are given, so the weights that ward:net makes are used, random unless it loads them itself; "
      "give --weights FILE.safetensors"),
     ("labels that are unknown names", ["certify", "ward:make", "named.npz", *MODEL, *SITE, *NAMED], REFUSED,
      "unknown class 'Green' in y[1]; did you mean 'green'? Known classes: 'red', 'green', 'blue'"),
@@ -112,6 +116,8 @@ IN_SERVICE: list[Row] = [
      "the request already says sigma: leave it out"),
     ("a decimal comma in a list", ["predict", "ward:make", "data.npz", *MODEL, "--sigma", "0,25", "--out",
      "labels.csv"], REFUSED, "use a decimal point: 0.25"),
+    ("no weights, with a request", ["predict", "ward:net", "data.npz", *CERTIFIED], REFUSED,
+     "no --weights are given, and the weights that ward:net makes are not those of the request"),
     ("no settings", ["predict", "ward:make", "data.npz", *MODEL, "--out", "labels.csv"], REFUSED,
      "give --request FILE, or --sigma and the other settings that were certified"),
 ]  # fmt: skip
@@ -221,6 +227,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     other.save(tmp_path / "other.json")
     asked = ["request", *MODEL, "--sigma", "0.25", "--classes", "classes.txt", "--out", "request.json"]
     assert run([*asked, "--input-range", "0,1", "--input-shape", "3,4,4"]) == 0
+    assert run([*asked[:-1], "columns.json", "--input-shape", "3"]) == 0
     return tmp_path
 
 
@@ -340,7 +347,7 @@ def test_other_votes_than_were_certified_are_warned_of(site: Path, capsys: pytes
     assert run(["--quiet", "predict", "ward:make", "data.npz", *MODEL, *CERTIFIED, "--votes", "1"]) == 0
     said = capsys.readouterr()
     assert (
-        "fedcert: warning: the request certified a vote of 11, so its numbers are not about one noisy copy: estimate "
+        "fedcert: warning: the request asks for a vote of 11, so its numbers are not about one noisy copy: estimate "
         "with --votes 1, or leave --votes out here"
     ) in said.err
     assert "30 inputs, one noisy copy each." in said.out
@@ -372,3 +379,18 @@ def test_a_forgotten_normalisation_shows_in_the_accuracy_at_the_site(
     assert run(["--quiet", "certify", "ward:wants_normalised", "data.npz", *MODEL, *SITE]) == 0
     assert "Accuracy without noise: 66.7% of 30 examples" in " ".join(capsys.readouterr().out.split())
     assert "66.7" not in (site / "report.json").read_text()
+
+
+def test_the_radius_of_the_headline_is_named_and_shown_everywhere(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert run(["certify", "ward:make", "data.npz", *MODEL, *ANSWER, "--radius", "0.325"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert " at radius 0.325, on average (30 examples" in said
+    for command in (["estimate", "report.json"], ["what-if", "report.json", "--target", "uniform"]):
+        assert run([*command, "--radius", "0.325"]) == 0
+        assert "0.325" in capsys.readouterr().out
+        assert run([*command, "--radius", "0.33"]) == 2
+        assert "radius (--radius) must be one of the estimate's radii" in capsys.readouterr().err
+    assert run(["certify", "ward:make", "data.npz", *MODEL, *ANSWER, "--radius", "0.33"]) == 2

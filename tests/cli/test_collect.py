@@ -30,7 +30,7 @@ def test_it_estimates_and_names_who_is_missing(desk: Request, capsys: pytest.Cap
     assert run(["collect", "back", "--request", "request.json", "--out", "estimate.json"]) == 0
     shown = capsys.readouterr().out
     assert "Excluded: site-c: it has not answered." in shown
-    assert "1 of the 3 clients that were asked are missing: 'site-c'." in " ".join(shown.split())
+    assert "1 of the 3 clients that were asked is missing: 'site-c'." in " ".join(shown.split())
     made = Estimate.from_json(json.loads(Path("estimate.json").read_text()))
     assert (made.clients, dict(made.excluded)) == (2, {"site-c": "it has not answered"})
 

@@ -52,6 +52,33 @@ def test_a_run_goes_on(tmp_path: Path) -> None:
     assert "site-b" in without.excluded
 
 
+def test_reports_in_memory_are_corrected_like_files(tmp_path: Path) -> None:
+    """The newer one counts, by its time; --replace takes the older one after all."""
+    early, late = "2026-11-01T10:00:00Z", "2026-11-02T10:00:00Z"
+    first = answer(ASKED, "site-a", created=early)
+    counts = (first.procedure_counts[0] - 1, *first.procedure_counts[1:])
+    second = answer(ASKED, "site-a", certified_counts=counts, class_certified_counts=None, created=late)
+    fedcert.collect([first, ANSWERS[1]], request=ASKED, run=tmp_path)
+    corrected = fedcert.collect(second, run=tmp_path)
+    named = {check.name: check.sentence for check in corrected.checks}["corrected reports"]
+    assert f"the report given now (created {late}) replaces the report in " in named
+    with pytest.warns(fedcert.FedcertWarning, match="'site-a' has a newer report, .*; the newer one counts"):
+        assert fedcert.collect(first, run=tmp_path).clients == 2
+    back = fedcert.collect(first, run=tmp_path, replace=["site-a"])
+    assert "corrected reports" in {check.name for check in back.checks}
+    with pytest.raises(fedcert.CallError, match="hold no report of 'site-b' that could replace the kept one"):
+        fedcert.collect(first, run=tmp_path, replace=["site-b"])
+
+
+def test_a_run_remembers_what_its_page_said(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    fedcert.collect(ANSWERS, request=ASKED, run=tmp_path / "run", page=page, unit="in pixels", context="A grey level.")
+    page.unlink()
+    fedcert.collect(run=tmp_path / "run", page=page)
+    assert "in pixels" in page.read_text()
+    assert "A grey level." in page.read_text()
+
+
 def test_a_run_does_not_remember_questions(tmp_path: Path) -> None:
     """Radius, radii and votes ask one thing of the same counts: the next estimate is for what the request names."""
     asked = fedcert.request("demo", 0.25, ["cat", "dog"])

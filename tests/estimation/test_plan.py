@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedcert import EstimationProblem, Report, estimate
+from fedcert import EstimationProblem, Report, estimate, plan
 from fedcert.cli.main import run
 from fedcert.estimation.plan import plan_precision
 
@@ -135,3 +135,18 @@ def test_wrong_calls_end_in_one_sentence(
     assert run(["plan", "labels.json", *options]) == code
     shown = capsys.readouterr()
     assert (shown.out, sentence in shown.err) == ("", True), shown.err
+
+
+def test_reports_are_planned_with_by_their_label_counts(tmp_path: Path) -> None:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    for name, counts in (("a", [80, 20]), ("b", [10, 90])):
+        report = Report(
+            client=name, model="demo", smoothing={"sigma": 0.25}, radii=[0], classes=CLASSES, label_counts=counts,
+            certified_counts=[50],
+        )  # fmt: skip
+        report.save(folder / f"{name}.json")
+    sites = {name: SITES[name] for name in ("a", "b")}
+    assert plan(folder) == plan(sites)
+    assert plan(folder / "a.json") == plan({"a": SITES["a"]})
+    assert run(["plan", str(folder)]) == 0

@@ -103,7 +103,7 @@ FILES: dict[str, tuple[str, type[Exception], str]] = {
     "short.csv": ("a,b\n1\n", DataProblem, "short.csv, line 2: must have 2 columns, as the first line has"),
     "text.csv": ("a,b\n1,x\n", DataProblem, "text.csv, line 2: 'b' must be a finite number, but is 'x'"),
     "path.csv": ("path,b\n,1\n", DataProblem, "path.csv, line 2: path must be given"),
-    "latin.csv": ("a\n\udcff\n", DataProblem, "latin.csv is not a CSV in UTF-8"),
+    "latin.csv": ("a\n\udcff\n", DataProblem, "latin.csv is not UTF-8 text; save it as CSV UTF-8"),
 }  # fmt: skip
 
 

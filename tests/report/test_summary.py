@@ -15,7 +15,7 @@ def test_a_report(make_report: Callable[..., Report]) -> None:
     report = make_report("site-a", [60, 40], [80, 70, 60])
     lines = str(report).splitlines()
     assert lines[0] == "Report of site-a: 100 test examples of 2 classes (class 0, class 1)."
-    assert lines[3] == "Per-class counts: not included."
+    assert lines[3] == "Counts per class: not included."
     assert lines[5:] == [
         "radius                  0   0.25    0.5",
         "certified              80     70     60",
@@ -28,7 +28,7 @@ def test_a_report_of_right_answers_has_no_curve_of_its_own() -> None:
     report = population_report("site-a", [[0, 1, 0, 20], [1, 1, 0, 10]])
     assert "radius " not in str(report)
     assert "3 noisy passes of each example, 11 votes." in str(report).replace("\n", " ")
-    assert "Per-class counts: included." in str(report)
+    assert "Counts per class: included." in str(report)
 
 
 def test_a_report_without_examples(make_report: Callable[..., Report]) -> None:
@@ -39,7 +39,7 @@ def test_a_request() -> None:
     asked = request()
     text = " ".join(str(asked).split())
     assert text.startswith(f"Request to {len(asked.roster or ())} clients for a report: certify model ")
-    assert "Per-class counts: not asked for." in text
+    assert "Counts per class: not asked for." in text
     assert "Not signed." in text
     assert "anyone who has it" in str(replace(asked, roster=None))
 

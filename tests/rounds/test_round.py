@@ -143,7 +143,7 @@ def test_missing_clients_are_excluded_with_their_reasons_and_a_check() -> None:
     check = made.checks[-1]
     assert (check.name, check.verdict) == ("missing clients", "warning")
     assert check.figure == pytest.approx(1 / 3)
-    assert check.sentence.startswith("1 of the 3 clients that were asked are missing: 'site-c'.")
+    assert check.sentence.startswith("1 of the 3 clients that were asked is missing: 'site-c'.")
     # A good answer after all: the trouble is forgotten.
     one.take(answer(one.request, "site-c"))
     assert dict(one.conclude().excluded) == {}

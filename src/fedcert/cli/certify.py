@@ -24,8 +24,10 @@ from fedcert.certification.seeds import SEED_SUFFIX, keep_seed
 from fedcert.cli import options
 from fedcert.cli.console import is_quiet, print_json, print_note, print_result, print_status, print_warning, progress
 from fedcert.cli.inputs import files_among, names_in, option, radii_of, range_of, seconds_of, wrong_option
+from fedcert.cli.model_files import check_weights_are_given
 from fedcert.cli.signing import check_asker, keys_in, signed_by
 from fedcert.errors import CallError, FedcertError, InvalidValue, preview, require
+from fedcert.estimation.accuracy import radius_among
 from fedcert.privacy.policy import Policy, read_policy
 from fedcert.report import Report, Request, check_writable, read_record, write_whole
 from fedcert.report.fields import CLASSES, FIXED_SEED
@@ -54,6 +56,7 @@ def certify(
     failure_probability: options.FailureProbability = None,
     radii: options.Radii = None,
     classes: options.ClassFile = None,
+    radius: Annotated[float | None, Option(help="Radius to show first, one of --radii. [default: the first]")] = None,
     class_counts: options.AnswerClassCounts = None,
     every: Annotated[int, Option(help="Certify only every K-th example, on average.")] = 1,
     lattice: options.Lattice = None,
@@ -108,18 +111,12 @@ def certify(
         )  # fmt: skip
     except InvalidValue as error:
         raise wrong_option(error) from None
+    shown = radius_among(plan.radii, radius)
     local = load_data(data, plan.classes)
     classifier = load_classifier(model, weights=weights, model_id=model_id, device=device)
-    if weights is None and site.request is None and isinstance(classifier, TorchClassifier):
-        print_warning(
-            f"no --weights are given, so the weights that {model} makes are certified, random unless it loads "
-            "them itself; give --weights FILE.safetensors"
-        )
-    if weights is None and isinstance(classifier, TorchClassifier) and site.asks_for_another(classifier.identity):
-        raise CallError(
-            f"no --weights are given, and the weights that {model} makes are not those of the request; give --weights "
-            "FILE.safetensors"
-        )
+    if weights is None and isinstance(classifier, TorchClassifier):
+        asked = None if site.request is None else site.request.model
+        check_weights_are_given(model, asked, classifier.identity)
     if site.request is not None and site.request.smoothing.lattice is None and local.lattice is not None:
         print_note(
             "the request names no lattice, so noise on these 8-bit images is not exact; the coordinator may ask for "
@@ -149,7 +146,7 @@ def certify(
     if journal is not None and not result.complete:
         print_note(f"what was done is kept in {journal}; run the same command again for more examples")
     clean = None if result.clean is None else accuracy_sentence(result.clean.right, len(result.clean), len(local))
-    _show(report, written, site, clean, as_json, journal)
+    _show(report, written, site, clean, as_json, journal, shown)
 
 
 def _check_outputs(out: Path | None, client: str, examples: Path | None, dry_run: bool, inputs: list[Path]) -> None:
@@ -230,10 +227,6 @@ class _Site:
         """Whether the report stays here and enters a private sum."""
         return self.request is not None and self.request.private is not None
 
-    def asks_for_another(self, model: str) -> bool:
-        """Whether the request is about another model."""
-        return self.request is not None and self.request.model != model
-
     def class_counts(self, given: bool | None) -> bool:
         """Whether the report is to have counts per class: as given, else as the request asks and the policy allows."""
         asked = self.request is not None and self.request.release.class_counts
@@ -263,7 +256,13 @@ class _Site:
 
 
 def _show(
-    report: Report, out: Path | None, site: _Site, clean: str | None, as_json: bool, journal: Path | None
+    report: Report,
+    out: Path | None,
+    site: _Site,
+    clean: str | None,
+    as_json: bool,
+    journal: Path | None,
+    radius: float | None,
 ) -> None:
     """Print the report or its summary; no report was written where there is no file."""
     if out is None or as_json:
@@ -271,7 +270,7 @@ def _show(
         if clean is not None:
             print_note(clean)
     if out is not None and not as_json:
-        _summary(report, out, site.private, clean)
+        _summary(report, out, site.private, clean, radius)
     elif out is None:
         stays = "this stays here, for a private sum" if site.private else "this is exactly what would leave"
         kept = "nothing was written" if journal is None else f"no report was written, and {journal} keeps the work"
@@ -281,11 +280,11 @@ def _show(
         print_note(f"the request's deadline, {deadline}, has passed: the coordinator will not take this report")
 
 
-def _summary(report: Report, out: Path, stays: bool, clean: str | None) -> None:
+def _summary(report: Report, out: Path, stays: bool, clean: str | None, radius: float | None) -> None:
     if not report.examples:
         print_result(f"{report.client} has no examples; its report says so. Wrote {out}.")
         return
-    lines = report_lines(report)
+    lines = report_lines(report, radius)
     for line in lines[:1] if is_quiet() else lines:
         print_result(line)
     if clean is not None:
@@ -300,7 +299,7 @@ def _summary(report: Report, out: Path, stays: bool, clean: str | None) -> None:
         if report.seed != FIXED_SEED:
             print_result(
                 f"Keep here: {out.with_suffix(SEED_SUFFIX)}, the secret seed of the noise, for an audit; "
-                f"{out.name}.journal, the results of single examples, to make this report anew with other disclosures."
+                f"{out}.journal, the results of single examples, to make this report anew with other disclosures."
             )
 
 

@@ -92,7 +92,8 @@ def collect(
         "worst_case": worst_case, "confidence": confidence, "interval": interval, "simultaneous": simultaneous,
         "target_examples": target_examples, "votes": votes, "radii": radii_of(radii), "radius": radius,
         "screen": screen, "all_classes": all_classes, "non_negative": non_negative, "subsets": subsets,
-        "subset_size": subset_size, "threshold": threshold, "seed": seed,
+        "subset_size": subset_size, "threshold": threshold, "seed": seed, "unit": words_of(unit),
+        "context": words_of(context),
     }  # fmt: skip
     target_report = truth_in(truth)
     asked: Request | None = read_record(request, Request) if request is not None else None
@@ -111,7 +112,7 @@ def collect(
     if collected.recalled:
         print_note(f"as in the last estimate of {run}: {_recalled(collected.recalled, result)}")
     written = list(collected.kept) + (write_estimate(result, out) if out is not None else [])
-    written += draw_outputs(result, true, figure, page, collected.contents, words_of(unit), words_of(context))
+    written += draw_outputs(result, true, figure, page, collected.contents, collected.unit, collected.context)
     if as_json:
         print_json(result)
         return

@@ -117,13 +117,13 @@ Radii = Annotated[
 ]
 ClassFile = Annotated[Path | None, Option(help="File of class names in index order (.txt or .json).")]
 ReportClassCounts = Annotated[
-    bool, Option(help="Include per-class counts: tighter intervals, but discloses per-class accuracy.")
+    bool, Option(help="Include counts per class: tighter intervals, but discloses per-class accuracy.")
 ]
 AnswerClassCounts = Annotated[
     bool | None,
     Option(
         "--class-counts/--no-class-counts",
-        help="Include per-class counts: tighter intervals, but discloses per-class accuracy. "
+        help="Include counts per class: tighter intervals, but discloses per-class accuracy. "
         "[default: as the request asks]",
     ),
 ]

@@ -27,7 +27,10 @@ _TINY = 1e-12
 
 
 def plan(
-    histograms: Annotated[Path, Argument(metavar="FILE", help="JSON object: client -> class -> test examples.")],
+    histograms: Annotated[
+        Path,
+        Argument(metavar="FILE", help="JSON object: client -> class -> test examples; or reports."),
+    ],
     target: options.TargetMix = "uniform",
     confidence: options.Confidence = 0.95,
     margin: Annotated[float | None, Option(help="Margin of error to reach: half of the interval's length.")] = None,
@@ -66,9 +69,9 @@ def _show_accuracies(rows: tuple[AccuracyPlan, ...]) -> None:
     print_result(table)
     longest = rows[0]
     print_result(
-        "The information bound is what no valid interval is below on average, with many examples: at "
-        f"{longest.accuracy:.0%} these margins are {longest.margin / max(longest.least_margin, _TINY):.1f} and "
-        f"{longest.class_margin / max(longest.class_least_margin, _TINY):.1f} times as long."
+        "With many examples, no valid interval is shorter than the information bound on average; at "
+        f"{longest.accuracy:.0%} these margins are {longest.margin / max(longest.least_margin, _TINY):.1f} times as "
+        f"long, and {longest.class_margin / max(longest.class_least_margin, _TINY):.1f} times with counts per class."
     )
 
 
@@ -95,8 +98,12 @@ def _show(precision: Plan, confidence: float, wanted: float | None) -> None:
     if wanted is not None:
         for words, needed in (("without counts per class", precision.needed), ("with them", precision.class_needed)):
             assert needed is not None  # noqa: S101  it was asked for
-            amount = "no number of examples of these mixes" if math.isinf(needed) else f"about {needed:,.0f} examples"
-            print_result(f"To reach ±{wanted:g} {words}: {amount}.")
+            amount = (
+                "no number of examples of these mixes"
+                if math.isinf(needed)
+                else f"about {needed:,.0f} examples of these mixes"
+            )
+            print_result(f"To reach ±{wanted:g} {words}: {amount} of these class mixes.")
     for title, gains in (
         ("client whose growth helps most", precision.clients),
         ("class, with counts per class", precision.classes),

@@ -13,11 +13,13 @@ from typer import Argument, Option
 from fedcert._files.atomic import whole_file
 from fedcert.certification.data.inputs import RangeSeen, check_range, check_shape
 from fedcert.certification.data.local_data import LocalData
+from fedcert.certification.models.classifiers import TorchClassifier
 from fedcert.certification.models.loading import load_classifier
 from fedcert.certification.plan import check_model
 from fedcert.cli import options
 from fedcert.cli.console import print_result, print_warning, progress
 from fedcert.cli.inputs import files_among, from_options, names_in
+from fedcert.cli.model_files import check_weights_are_given
 from fedcert.errors import CallError
 from fedcert.prediction.settings import PredictionSettings
 from fedcert.prediction.smoothed import smoothed_classifier
@@ -77,19 +79,16 @@ def predict(
     asked: Request | None = None if request is None else read_record(request, Request)
     if asked is not None:
         given |= _certified(asked, given)
-        certified = asked.smoothing.votes
-        if votes is not None and certified is not None and votes != certified:
-            print_warning(
-                f"the request certified {_copies(certified)}, so its numbers are not about {_copies(votes)}: estimate "
-                f"with --votes {votes}, or leave --votes out here"
-            )
-        votes = votes if votes is not None or abstain is not None else certified
+        votes = votes if votes is not None or abstain is not None else asked.smoothing.votes
     elif sigma is None:
         raise CallError("give --request FILE, or --sigma and the other settings that were certified")
     settings = from_options(PredictionSettings, **given, votes=votes, abstain=abstain, n=n, batch_size=batch_size)
+    _check_votes(asked, votes)
     inputs = load_inputs(data)
     loaded = load_classifier(model, weights=weights, model_id=model_id, device=device)
     _check_inputs(inputs, asked, settings.sigma)
+    if weights is None and isinstance(loaded, TorchClassifier):
+        check_weights_are_given(model, None if asked is None else asked.model, loaded.identity)
     if asked is not None:
         check_model(asked, loaded.identity)
     classifier = smoothed_classifier(loaded, settings)
@@ -119,6 +118,16 @@ def _certified(request: Request, given: Mapping[str, Any]) -> dict[str, Any]:
         "sigma": smoothing.sigma, "noise": smoothing.noise, "lattice": smoothing.lattice or 0,
         "precision": smoothing.precision, "classes": request.classes,
     }  # fmt: skip
+
+
+def _check_votes(request: Request | None, votes: int | None) -> None:
+    """Warn of a vote of another size than the request's: its numbers are not about it."""
+    asked = None if request is None else request.smoothing.votes
+    if votes is not None and asked is not None and votes != asked:
+        print_warning(
+            f"the request asks for {_copies(asked)}, so its numbers are not about {_copies(votes)}: estimate with "
+            f"--votes {votes}, or leave --votes out here"
+        )
 
 
 def _check_inputs(inputs: LocalData, request: Request | None, sigma: float) -> None:

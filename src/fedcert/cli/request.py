@@ -53,7 +53,7 @@ def request(
         str | None, Option(help="Time until which reports are taken, such as 2026-12-01T12:00:00Z.")
     ] = None,
     class_counts: Annotated[
-        bool, Option(help="Ask for per-class counts: tighter intervals, but they disclose per-class accuracy.")
+        bool, Option(help="Ask for counts per class: tighter intervals, but they disclose per-class accuracy.")
     ] = False,
     minimum_examples: Annotated[int, Option(help="Ask sites with fewer examples not to answer.")] = 0,
     private: Annotated[
@@ -150,7 +150,9 @@ def _show(written: Request, out: Path, what: str, *, onnx: bool) -> None:
     if written.input_range is not None:
         print_result(f"Inputs must lie within {worded(written.input_range)}; sites check that.")
     else:
-        print_note("the request states no range of the inputs: --input-range 0,1 has every site check its data")
+        print_note(
+            "the request states no range of the inputs; with one (--input-range 0,1 for pixels) sites check their data"
+        )
     if not onnx:  # which runs in float32
         print_result(precision_sentence(smoothing.precision))
     certify = f"fedcert certify MODEL DATA --request {out.name} --client NAME --out report.json"
@@ -160,7 +162,9 @@ def _show(written: Request, out: Path, what: str, *, onnx: bool) -> None:
             print_result(
                 "Reports will have counts per class, where a site's policy allows (--no-class-counts omits them)."
             )
-        print_result(f"Then run: fedcert collect REPORTS --request {out.name} --out estimate.json")
+        print_result(
+            f"Then run: fedcert collect REPORTS --request {out.name} --run FOLDER --target MIX --page page.html"
+        )
         return
     common = f"--request {out.name} --trusted KEYRING --folder SHARED"
     print_result(f"Each site runs: {certify} --class-counts")

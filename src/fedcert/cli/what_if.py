@@ -14,6 +14,7 @@ from fedcert.cli import options
 from fedcert.cli.console import print_json, print_result, working
 from fedcert.cli.inputs import files_among, from_options, radii_of
 from fedcert.errors import CallError, InvalidValue
+from fedcert.estimation.accuracy import radius_among
 from fedcert.estimation.estimate import what_if_of
 from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import WhatIf
@@ -41,6 +42,9 @@ def what_if(
     target_examples: options.TargetExamples = None,
     votes: options.OtherVotes = None,
     radii: options.OtherRadii = None,
+    radius: Annotated[
+        float | None, Option(help="A radius to show, one of the estimate's. [default: a quarter of the largest]")
+    ] = None,
     verbose: options.Verbose = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -60,6 +64,7 @@ def what_if(
     )  # fmt: skip
     with working("reading and estimating"):
         result = what_if_of(PreparedClients.of(clients_of(load(reports)), settings), wanted, method)
+    shown = radius_among(result.radii, radius)
     if out is not None:
         write_whole(out, _as_csv(result) if out.suffix == ".csv" else result.dumps())
     if as_json:
@@ -71,7 +76,7 @@ def what_if(
     )
     if result.classifier is not None:
         print_result(result.classifier)
-    print_result(target_table(result))
+    print_result(target_table(result, shown))
     for line in check_lines(result.checks, verbose):
         print_result(line)
     if out is not None:

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from fedcert.privacy.keys.keyring import Keyring
 
 Source = Report | str | Path
-_OWN = ("target", "method", "quorum", "worst_case")
+_OF_PAGES = ("unit", "context")
+"""Settings of pages: what a run's last page said of its radii."""
+_OWN = ("target", "method", "quorum", "worst_case", *_OF_PAGES)
 """Settings of a collection that `Settings` does not have."""
 _SETTINGS = {each.name for each in fields(Settings)} - {"screen", "trusted"} | {"target_name"}
 """Further settings of an estimate."""
@@ -55,6 +57,7 @@ class CollectedReports:
         kept: files that were written to the run's folder.
         recalled: settings of the run's last estimate that were not given now and are not the defaults, by name; the
             target among them where it was not given.
+        unit, context: of a page, as given or recalled.
     """
 
     estimate: Estimate
@@ -62,6 +65,8 @@ class CollectedReports:
     refused: Mapping[str, str]
     kept: tuple[Path, ...]
     recalled: Mapping[str, Any]
+    unit: str | None = None
+    context: str | None = None
 
     @cached_property
     def prepared(self) -> PreparedClients:
@@ -92,6 +97,8 @@ def collect(
     withdraw: Collection[str] = (),
     page: str | Path | None = None,
     title: str | None = None,
+    unit: str | None = None,
+    context: str | None = None,
     **settings: Any,
 ) -> Estimate:
     """Check the reports that answer a request, note who is missing, and estimate.
@@ -119,6 +126,8 @@ def collect(
         withdraw: clients whose report is taken back.
         page: also write a page for readers (.html).
         title: the page's heading.
+        unit: the page's unit of radii, in words.
+        context: the page's line on what a radius means.
         settings: further settings of `estimate`: confidence, interval, simultaneous, radius and the others.
 
     Raises:
@@ -148,12 +157,13 @@ def collect(
         request if request is None or isinstance(request, Request) else Request.load(path_of(request, "request")),
         None if run is None else path_of(run, "run"),
         {
-            "target": target, "method": method, "quorum": quorum, "worst_case": worst_case, "screen": screen, **settings
+            "target": target, "method": method, "quorum": quorum, "worst_case": worst_case, "screen": screen,
+            "unit": unit, "context": context, **settings,
         },
         trusted=None if trusted is None else given_keyring(trusted, "trusted"), replace=replace, withdraw=withdraw,
     )  # fmt: skip
     if file is not None:
-        write_page(collected.contents(), file, title)
+        write_page(collected.contents(), file, title, unit=collected.unit, context=collected.context)
     return collected.estimate
 
 
@@ -188,9 +198,9 @@ def collect_reports(
         for client in withdraw:
             collection.withdraw(client)
         with working("reading reports"):
-            refused = _take(collection, [source for source in reports if isinstance(source, Report)])
+            refused, waiting = _take(collection, [each for each in reports if isinstance(each, Report)], set(replace))
             may_be_empty = bool(collection.reports or collection.withdrawn)
-            refused |= take_files(collection, paths, may_be_empty=may_be_empty, replace=replace)
+            refused |= take_files(collection, paths, may_be_empty=may_be_empty, replace=waiting)
         (on_refused or _warn)(refused)
         recalled = {} if folder is None else _recalled(folder, given)
         wanted = {**_DEFAULTS, **recalled, **{name: value for name, value in given.items() if value is not None}}
@@ -213,7 +223,8 @@ def collect_reports(
             folder.keep_settings({**remembered, "target": estimate.target.to_json()})
             draw_estimate(estimate, folder.path)
     special = {name: value for name, value in recalled.items() if value != _DEFAULT_VALUES.get(name)}
-    return CollectedReports(estimate, collection, refused, tuple(kept), special)
+    pages = {name: wanted.get(name) for name in _OF_PAGES}
+    return CollectedReports(estimate, collection, refused, tuple(kept), special, **pages)
 
 
 def _check(
@@ -270,14 +281,19 @@ def _recalled(folder: RunFolder, given: Mapping[str, Any]) -> dict[str, Any]:
     return recalled
 
 
-def _take(collection: CertificationRound, reports: Iterable[Report]) -> dict[str, str]:
-    refused = {}
+def _take(
+    collection: CertificationRound, reports: Iterable[Report], replace: set[str]
+) -> tuple[dict[str, str], set[str]]:
+    """Offer reports that are in memory; what was not taken, and the clients that still wait for a replacement."""
+    refused, waiting = {}, set(replace)
     for report in reports:
         try:
-            collection.take(report)
+            collection.take(report, place="the report given now", replacing=report.client in waiting)
         except Refused as error:
             refused[f"the report of {preview(report.client)}"] = str(error)
-    return refused
+        else:
+            waiting.discard(report.client)
+    return refused, waiting
 
 
 def _warn(refused: Mapping[str, str]) -> None:

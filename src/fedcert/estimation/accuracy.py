@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from fedcert.errors import CallError, preview
 
+_MOST_LISTED = 25
+"""Radii that an error lists: more than the default has."""
 _ROUNDING = 1e-9
 """A radius this little above one of the curve is that one."""
 
@@ -74,3 +76,22 @@ def index_at(radii: Sequence[float], radius: float) -> int:
         f"radius must be at most {radii[-1]:g}, the largest of this curve, but is {wanted:g}; ask for larger radii "
         "when you certify"
     )
+
+
+def radius_among(radii: Sequence[float], wanted: float | None) -> float | None:
+    """The radius of a headline: one of the curve's, exactly; None where none is wanted.
+
+    Raises:
+        CallError: it is none of them.
+    """
+    if wanted is None:
+        return None
+    nearest = min(radii, key=lambda radius: abs(radius - wanted))
+    if abs(nearest - wanted) > _ROUNDING:
+        listed = ", ".join(f"{radius:g}" for radius in radii[:_MOST_LISTED])
+        listed += ", …" if len(radii) > _MOST_LISTED else ""
+        raise CallError(
+            f"radius (--radius) must be one of the estimate's radii ({listed}), but is {wanted:g}; the nearest is "
+            f"{nearest:g}"
+        )
+    return nearest

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from fedcert._arrays import Floats
-from fedcert.errors import CallError, EstimationProblem, preview
+from fedcert.errors import EstimationProblem, preview
+from fedcert.estimation.accuracy import radius_among
 from fedcert.estimation.clients import AggregatedClients, Clients, ReportedClients, examples, pooled_mix
 from fedcert.estimation.clients.readings import Reading
 from fedcert.estimation.diagnostics import checks
@@ -35,8 +36,6 @@ _ROUNDING = 1e-9
 """Weights that add up to 1 within this do so up to rounding, for millions of clients."""
 _MOST_NAMED = 1000
 """Clients reduced by screening that an estimate names: its file must stay readable."""
-_MOST_RADII = 25
-"""Radii that an error lists: the default list has 21."""
 _MOST_CLASSES = 200
 """Of more classes, the curves are left out of the estimate: `what_if` gives them."""
 
@@ -75,7 +74,7 @@ def assemble(prepared: PreparedClients, method: Method, target: Target) -> Estim
         largest_radius=None if prepared.vote is not None else clients.max_radius_range[1],
         votes=_votes(prepared),
         classifier=classifier_sentence(clients.smoothing, _votes(prepared)),
-        headline_radius=_headline(clients.radii, settings.radius),
+        headline_radius=radius_among(clients.radii, settings.radius),
         clients=clients.count,
         examples=examples(prepared.whole),
         excluded=dict(clients.excluded),
@@ -131,26 +130,6 @@ def assemble_what_if(prepared: PreparedClients, method: Method, targets: Sequenc
 def _votes(prepared: PreparedClients) -> int | None:
     """Noisy copies that vote on an answer; None for CERTIFY."""
     return None if prepared.vote is None else prepared.vote.readings.votes
-
-
-def _headline(radii: Sequence[float], wanted: float | None) -> float | None:
-    """The radius of the headline: one of the estimate's, exactly.
-
-    Raises:
-        CallError: it is none of them.
-    """
-    if wanted is None:
-        return None
-    nearest = min(radii, key=lambda radius: abs(radius - wanted))
-    if abs(nearest - wanted) > _ROUNDING:
-        listed = ", ".join(f"{radius:g}" for radius in radii[:_MOST_RADII]) + (
-            ", …" if len(radii) > _MOST_RADII else ""
-        )
-        raise CallError(
-            f"radius (--radius) must be one of the estimate's radii ({listed}), but is {wanted:g}; the nearest is "
-            f"{nearest:g}"
-        )
-    return nearest
 
 
 def _common_statement(evaluator: MixEvaluator, evaluations: Sequence[MixEstimate]) -> IntervalStatement:

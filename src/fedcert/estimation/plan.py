@@ -10,7 +10,7 @@ import numpy as np
 
 from fedcert._arrays import Floats
 from fedcert._files.documents import read_documents
-from fedcert._files.paths import check_readable
+from fedcert._files.paths import check_readable, display_path, kind_of_path
 from fedcert._files.saved import path_of
 from fedcert._schema.field_types import MappingOf, Number, Whole
 from fedcert._schema.summary import Summary
@@ -26,7 +26,7 @@ from fedcert.estimation.settings import Settings
 from fedcert.estimation.target import distribution_of, target_of
 from fedcert.population.passes import farthest_ratio
 from fedcert.population.tables import SHIPPED_PASSES
-from fedcert.report import Smoothing
+from fedcert.report import Smoothing, load
 from fedcert.report.smoothing import DEFAULT_VOTES, MOST_VOTES, Odd
 
 _HISTOGRAMS = MappingOf(
@@ -107,14 +107,14 @@ class Plan:
     def _summary(self) -> Summary:
         sentences = [
             f"With {self.examples:,} test examples, a {100 * self.confidence:.10g}% interval at one radius would have "
-            f"a margin of error of about ±{self.margin:.3f} without per-class counts, "
+            f"a margin of error of about ±{self.margin:.3f} without counts per class, "
             f"±{self.class_margin:.3f} with them."
         ]
         if self.wanted is not None:
             words = (_needed(self.needed), _needed(self.class_needed))
-            sentences.append(f"To reach ±{self.wanted:g}: {words[0]} without per-class counts, {words[1]} with them.")
+            sentences.append(f"To reach ±{self.wanted:g}: {words[0]} without counts per class, {words[1]} with them.")
         problems = tuple(f"no client holds {name}, {share:.1%} of the target" for name, share in self.missing.items())
-        rows = [("if this share is certified", "without per-class counts", "with them")]
+        rows = [("if this share is certified", "without counts per class", "with them")]
         rows += [(f"{row.accuracy:.0%}", f"±{row.margin:.3f}", f"±{row.class_margin:.3f}") for row in self.accuracies]
         return Summary(tuple(sentences), tuple(rows), problems)
 
@@ -122,7 +122,7 @@ class Plan:
         return self._summary().text()
 
     def __repr__(self) -> str:
-        return f"<Plan: ±{self.margin:.3f} without per-class counts, ±{self.class_margin:.3f} with them>"
+        return f"<Plan: ±{self.margin:.3f} without counts per class, ±{self.class_margin:.3f} with them>"
 
     def _repr_html_(self) -> str:
         return self._summary().html()
@@ -131,7 +131,7 @@ class Plan:
 def _needed(examples: float | None) -> str:
     if examples is None or np.isinf(examples):
         return "no number of examples of these mixes"
-    return f"about {examples:,.0f} examples"
+    return f"about {examples:,.0f} examples of these mixes"
 
 
 def plan(
@@ -145,7 +145,8 @@ def plan(
     """What an estimate could reach, from label histograms alone, before anyone certifies.
 
     Args:
-        histograms: client -> class -> number of test examples; or a JSON file that holds that.
+        histograms: client -> class -> number of test examples; or a JSON file that holds that; or reports, in files
+            or a folder, whose label counts are taken.
         target: the target's class mix, in a form that `estimate` takes.
         confidence: of the interval, at each radius.
         margin: a margin of error to reach; the plan then says how many examples that takes.
@@ -174,12 +175,31 @@ def plan(
 
 
 def _read(path: Path) -> Mapping[str, Mapping[str, int]]:
+    if kind_of_path(path) == "a folder" or path.suffix.lower() != ".json":
+        return _of_reports(path)
     check_readable(path, (".json",))
     ((place, document),) = read_documents(path)
+    if isinstance(document, Mapping) and str(document.get("schema", "")).startswith("fedcert/report/"):
+        return _of_reports(path)
     try:
         return _checked(document)
     except InvalidValue as error:
         raise error.at(place, "give an object such as {'site-01': {'cat': 10, 'dog': 20}}") from None
+
+
+def _of_reports(path: Path) -> Mapping[str, Mapping[str, int]]:
+    """The label counts of reports.
+
+    Raises:
+        EstimationProblem: there are sums, which have no clients.
+    """
+    table = load(path).reports
+    if table is None:
+        raise EstimationProblem(f"{display_path(path)} holds sums, which have no clients; give reports or histograms")
+    return {
+        client: dict(zip(table.classes, (int(count) for count in counts), strict=True))
+        for client, counts in zip(table.clients, table.label_counts, strict=True)
+    }
 
 
 def _checked(document: object) -> Mapping[str, Mapping[str, int]]:

@@ -12,6 +12,7 @@ from fedcert._arrays import Floats
 from fedcert.errors import EstimationProblem
 from fedcert.estimation.clients import AggregatedClients, Clients, ReportedClients
 from fedcert.estimation.clients.readings import VoteReadings, check_readable_again, named_readings, vote_readings
+from fedcert.estimation.diagnostics.class_outliers import suspected_by_class
 from fedcert.estimation.diagnostics.label_shift import ShiftTest, label_shift_test
 from fedcert.estimation.diagnostics.screening import Screened, suspected
 from fedcert.estimation.diagnostics.screening import screen as screen_clients
@@ -114,7 +115,9 @@ class PreparedClients:
             return self.tested_by.suspects
         if self.screened is not None or not self.clients_differ or not isinstance(self.clients, ReportedClients):
             return {}
-        return suspected(self.clients, self.settings.seed)
+        assert self.shift_test is not None  # noqa: S101 (it rejects)
+        by_class = suspected_by_class(self.clients, self.shift_test.radius)
+        return {**by_class, **suspected(self.clients, self.settings.seed)}
 
     @property
     def clients_differ(self) -> bool:

@@ -71,8 +71,10 @@ def _rows(path: Path) -> Rows:
             return Rows(path, names, tuple(lines), tuple(rows))
     except OSError as error:
         raise FileProblem(f"cannot read {place}: {error.strerror or error}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataProblem(f"{place} is not a CSV in UTF-8: {error}") from None
+    except UnicodeDecodeError:
+        raise DataProblem(f"{place} is not UTF-8 text; save it as CSV UTF-8") from None
+    except csv.Error as error:
+        raise DataProblem(f"{place} is not a CSV: {error}") from None
 
 
 def _check_names(place: str, names: tuple[str, ...]) -> None:

@@ -26,7 +26,7 @@ def summary_of_report(report: Report) -> Summary:
     sentences = (
         f"Report of {report.client}: {_count(report.examples, 'test example')} of {_named(report.classes)}.",
         f"Certified {_model(report.model)}: {_settings(report.smoothing)}.",
-        "Per-class counts: " + ("included." if report.class_procedure_counts is not None else "not included."),
+        "Counts per class: " + ("included." if report.class_procedure_counts is not None else "not included."),
         *_right_copies(report),
     )
     return Summary(sentences, _certified(report.radii, report.certified_counts, report.examples))
@@ -52,7 +52,7 @@ def summary_of_request(request: Request) -> Summary:
         f"{_settings(request.smoothing).capitalize()}; {_radii(request.radii)}.",
     ]
     if request.private is None:
-        sentences.append(f"Per-class counts: {'asked for' if request.release.class_counts else 'not asked for'}.")
+        sentences.append(f"Counts per class: {'asked for' if request.release.class_counts else 'not asked for'}.")
     if request.deadline is not None:
         sentences.append(f"Deadline: {request.deadline}.")
     sentences.append("Not signed." if request.signature is None else "Signed.")

@@ -68,9 +68,9 @@ def check_missing(missing: Mapping[str, str], answered: int, roster: Sequence[st
         sentence = f"All {len(roster)} clients that were asked answered."
         return Check(name="missing clients", verdict=OK, figure=0.0, sentence=sentence)
     sentence = (
-        f"{len(missing)} of the {len(roster)} clients that were asked are missing: {_listed(list(missing))}. If "
-        "clients differ in their class mix alone, the estimate does not depend on who is missing; if these differ "
-        "otherwise, nothing here shows it."
+        f"{len(missing)} of the {len(roster)} clients that were asked {'is' if len(missing) == 1 else 'are'} missing: "
+        f"{_listed(list(missing))}. If clients differ in their class mix alone, the estimate does not depend on who is "
+        "missing; if they differ in other ways, this estimate cannot show it."
     )
     return Check(name="missing clients", verdict=WARNING, figure=len(missing) / len(roster), sentence=sentence)
 

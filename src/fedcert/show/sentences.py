@@ -64,7 +64,7 @@ def request_lines(request: Request) -> list[str]:
     farthest = farthest_ratio(smoothing.noise, smoothing.n, smoothing.votes) * smoothing.sigma
     return [
         f"{smoothing.n} noisy passes per example, for {copies_of(smoothing.votes)}, on average over the population: "
-        f"for typical models enough up to about radius {farthest:.3g}.",
+        f"for typical models enough up to about radius {farthest:.3g}, which an estimate checks.",
     ]
 
 

@@ -12,6 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from fedcert._schema.summary import spread
 from fedcert.estimation.clients import ReportedClients
 from fedcert.estimation.clients.readings import own_curve
 from fedcert.estimation.compare import Comparison
@@ -20,7 +21,7 @@ from fedcert.estimation.result import Estimate, WhatIf
 from fedcert.estimation.weights import heaviest
 from fedcert.report import Report
 from fedcert.report.classifier import classifier_sentence
-from fedcert.show.sentences import copies_of, method_of
+from fedcert.show.sentences import copies_of, headline, method_of
 
 _SHOWN_RADII, _SHOWN_INTERVALS = 11, 5
 """Columns of curves and of intervals, which are wider: they fit a terminal of 100 characters."""
@@ -46,18 +47,21 @@ class Fitting:
         radii: how many there are.
         most: how many of them are shown where there is room.
         build: the table with the radii of these indices.
+        including: the index of a radius that is always shown.
     """
 
     radii: int
     most: int
     build: Callable[[Sequence[int]], Table]
+    including: int = 0
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The widest table that fits, of at least one radius."""
-        tables = (self.build(_spread(self.radii, count)) for count in range(min(self.most, self.radii), 1, -1))
+        counts = range(min(self.most, self.radii), 1, -1)
+        tables = (self.build(spread(self.radii, count, self.including)) for count in counts)
         unlimited = options.update(max_width=_ANY_WIDTH)
         fitting = (table for table in tables if Measurement.get(console, unlimited, table).maximum <= options.max_width)
-        yield next(fitting, self.build([0]))
+        yield next(fitting, self.build([self.including]))
 
 
 def _with_radii(first: str, radii: Sequence[float], shown: Sequence[int]) -> Table:
@@ -87,7 +91,7 @@ def curve_table(estimates: Sequence[Estimate], truth: Sequence[float] | None = N
             table.add_row(printable(name), *(f"{curve[index]:.3f}" for index in shown))
         return table
 
-    return Fitting(len(radii), _SHOWN_RADII, build)
+    return Fitting(len(radii), _SHOWN_RADII, build, headline(estimates[0]))
 
 
 def error_table(comparisons: Mapping[str, Comparison], estimates: Sequence[Estimate]) -> Table:
@@ -155,11 +159,17 @@ def weight_table(estimate: Estimate) -> Table | None:
     return table
 
 
-def target_table(what_if: WhatIf) -> Fitting:
-    """Curves with intervals, one row per target."""
+def target_table(what_if: WhatIf, radius: float | None = None) -> Fitting:
+    """Curves with intervals, one row per target.
+
+    Args:
+        what_if: the curves.
+        radius: one of theirs that is always shown; a quarter of the way to the last where None.
+    """
     names = [curve.target.name for curve in what_if.targets]
     curves = [(curve.certified_accuracy, curve.lower, curve.upper) for curve in what_if.targets]
-    return _interval_table("target", names, curves, what_if.radii)
+    index = (len(what_if.radii) - 1) // 4 if radius is None else what_if.radii.index(radius)
+    return _interval_table("target", names, curves, what_if.radii, index)
 
 
 def class_table(estimate: Estimate) -> Fitting | None:
@@ -168,11 +178,11 @@ def class_table(estimate: Estimate) -> Fitting | None:
     if part is None:
         return None
     curves = list(zip(part.certified_accuracy, part.lower, part.upper, strict=True))
-    return _interval_table("class", estimate.classes, curves, estimate.radii)
+    return _interval_table("class", estimate.classes, curves, estimate.radii, headline(estimate))
 
 
 def _interval_table(
-    what: str, names: Sequence[str], curves: Sequence[tuple[Sequence[float], ...]], radii: Sequence[float]
+    what: str, names: Sequence[str], curves: Sequence[tuple[Sequence[float], ...]], radii: Sequence[float], index: int
 ) -> Fitting:
     def build(shown: Sequence[int]) -> Table:
         table = _with_radii(f"{what}, at radius", radii, shown)
@@ -181,7 +191,7 @@ def _interval_table(
             table.add_row(printable(name), *cells)
         return table
 
-    return Fitting(len(radii), _SHOWN_INTERVALS, build)
+    return Fitting(len(radii), _SHOWN_INTERVALS, build, index)
 
 
 def check_lines(checks: Sequence[Check], verbose: bool = False) -> list[RenderableType]:
@@ -198,20 +208,28 @@ def check_lines(checks: Sequence[Check], verbose: bool = False) -> list[Renderab
     return lines
 
 
-def report_lines(report: Report) -> list[str | Fitting]:
-    """A client's own curve, and what it means, line by line."""
+def report_lines(report: Report, radius: float | None = None) -> list[str | Fitting]:
+    """A client's own curve, and what it means, line by line.
+
+    Args:
+        report: the client's.
+        radius: one of its radii, to begin with; the first where None.
+    """
+    index = 0 if radius is None else report.radii.index(radius)
     # What is proven cannot rise with the radius; an unbiased estimate from few examples may.
     curve, smoothing = np.minimum.accumulate(own_curve(report)).tolist(), report.smoothing
     examples = f"{report.examples} example{'s' if report.examples != 1 else ''}"
-    table = own_table(report, curve)
+    table = own_table(report, curve, index)
     if smoothing.votes is not None:
-        right = f"{copies_of(smoothing.votes)} is right on {curve[0]:.1%} at radius {report.radii[0]:g}, on average"
+        right = (
+            f"{copies_of(smoothing.votes)} is right on {curve[index]:.1%} at radius {report.radii[index]:g}, on average"
+        )
         return [
             f"{report.client}: {right} ({examples}, {smoothing.n} noisy passes each).",
             table,
             classifier_sentence(smoothing),
         ]
-    certified = f"{curve[0]:.1%} of {examples} certified correct at radius {report.radii[0]:g}"
+    certified = f"{curve[index]:.1%} of {examples} certified correct at radius {report.radii[index]:g}"
     lines: list[str | Fitting] = [f"{report.client}: {certified}.", table, classifier_sentence(smoothing)]
     cap = smoothing.largest_radius
     if cap is not None and cap < report.radii[-1]:
@@ -219,8 +237,8 @@ def report_lines(report: Report) -> list[str | Fitting]:
     return lines
 
 
-def own_table(report: Report, curve: Sequence[float]) -> Fitting:
-    """A client's own curve."""
+def own_table(report: Report, curve: Sequence[float], index: int = 0) -> Fitting:
+    """A client's own curve; the radius of the index is always shown."""
 
     def build(shown: Sequence[int]) -> Table:
         table = _with_radii("radius", report.radii, shown)
@@ -229,11 +247,4 @@ def own_table(report: Report, curve: Sequence[float]) -> Fitting:
         table.add_row("accuracy", *(f"{curve[index]:.3f}" for index in shown))
         return table
 
-    return Fitting(len(report.radii), _SHOWN_RADII, build)
-
-
-def _spread(length: int, most: int) -> list[int]:
-    """At most so many indices, spread evenly, the ends among them."""
-    if length <= most:
-        return list(range(length))
-    return sorted({round(step * (length - 1) / (most - 1)) for step in range(most)})
+    return Fitting(len(report.radii), _SHOWN_RADII, build, index)

@@ -204,6 +204,8 @@ def test_a_csv_of_images_is_read(tmp_path: Path, mode: str) -> None:
         ("path,label,path\n", "has the column 'path' more than once"),
         ("path,label,more\n0.png,0\n", "line 2: must have 3 columns"),
         ("age,label\n1,0,7\n", "line 2: must have 2 columns"),
+        ("age;label\n1;0\n", "but its first line has 'age;label'; separate the columns by commas, not semicolons"),
+        ('age,label\n"0,5",0\n', "line 2: 'age' must be a finite number, but is '0,5'; use a decimal point"),
         ("age,label\n1,0\nnan,1\n", "line 3: 'age' must be a finite number, but is 'nan'; noise needs numbers"),
         ("age,label\nold,0\n", "line 2: 'age' must be a finite number, but is 'old'"),
         ("age,label\n1e39,0\n", "line 2: 'age' must be a finite number, but is '1e39'"),

@@ -101,6 +101,47 @@ def test_some_who_tell_counts_per_class_are_tested_both_ways() -> None:
     assert probability(replace(plain, has_class_counts=half, class_rows=plain.class_rows[half])) > 0.03
 
 
+def banks(
+    odd: tuple[float, float, float], seed: int, others: tuple[float, float, float] = (0.82, 0.82, 0.88)
+) -> list[Report]:
+    """Five banks of 200 examples each, the first with accuracies of its own."""
+    generator = np.random.default_rng(seed)
+    reports = []
+    for name, accuracy in zip("abcde", [odd, *[others] * 4], strict=True):
+        labels = generator.multinomial(200, generator.dirichlet([2, 2, 2]))
+        cells = generator.binomial(labels, accuracy)
+        reports.append(
+            Report(
+                client=f"bank-{name}", model="demo", smoothing={"sigma": 0.25, "procedure": "fixed"}, radii=[0],
+                classes=["fraud", "mule", "theft"], label_counts=labels.tolist(), certified_counts=[int(cells.sum())],
+                class_certified_counts=[[int(cell)] for cell in cells],
+            )
+        )  # fmt: skip
+    return reports
+
+
+def test_a_client_that_is_worse_in_one_class_and_better_in_others_is_noticed_and_named() -> None:
+    """A bank that standardised by its own statistics: its classes' differences cancel in its curve."""
+    for seed in range(3):
+        check = {one.name: one for one in estimate(banks((0.94, 0.94, 0.55), seed)).checks}["label shift"]
+        assert check.verdict == "warning"
+        assert "Suspicious: 'bank-a' (its 'theft' examples are " in check.sentence
+        assert "standard deviations of chance below those of the others)" in check.sentence
+
+
+@pytest.mark.slow
+def test_differences_that_cancel_have_power_90_percent_and_size_5_percent() -> None:
+    """Both by binomial tests at 0.001."""
+
+    def rejected(odd: tuple[float, float, float], runs: int) -> int:
+        return sum(
+            label_shift_test(ReportedClients.of(banks(odd, 1000 + run)), seed=run).rejects for run in range(runs)
+        )
+
+    assert stats.binomtest(rejected((0.82, 0.82, 0.88), 400), 400, 0.05, alternative="greater").pvalue > 0.001
+    assert stats.binomtest(rejected((0.94, 0.94, 0.55), 200), 200, 0.9, alternative="less").pvalue > 0.001
+
+
 def test_hypergeometric_placement_has_the_right_moments() -> None:
     held = np.array([3, 0, 10, 40])
     drawn = _placed(held, 60, 25, 20_000, np.random.default_rng(0))

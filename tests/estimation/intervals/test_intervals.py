@@ -130,13 +130,13 @@ def test_auto_says_what_it_chose_and_why(make_report: Callable[..., Report]) -> 
     closed = [make_report(f"c{index}", [5, 5 + index], [8]) for index in range(3)]
     opened = [make_report(f"o{index}", [5, 5], [8], **rows) for index in range(2)]
     for reports, chosen, why in (
-        (closed, "blup", "no client shared per-class counts"),
-        (opened, "poststratified", "all clients shared per-class counts"),
-        (closed + opened, "poststratified", "2 of 5 clients shared per-class counts"),
+        (closed, "blup", "no client shared counts per class"),
+        (opened, "poststratified", "all clients shared counts per class"),
+        (closed + opened, "poststratified", "2 of 5 clients shared counts per class"),
     ):
         details = estimate(reports).details
         assert (details["chosen"], details["because"]) == (chosen, why)
-    assert "3 of 5 clients shared no per-class counts" in estimate(closed + opened).details["partly_open"]
+    assert "3 of 5 clients shared no counts per class" in estimate(closed + opened).details["partly_open"]
 
 
 def test_a_design_effect_widens_the_interval(make_report: Callable[..., Report]) -> None:

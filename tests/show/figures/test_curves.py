@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from fedcert import CallError, MissingExtra, Report, estimate, plot
-from fedcert.show.terminal import _spread, curve_table, weight_table
+from fedcert._schema.summary import spread
+from fedcert.show.terminal import curve_table, weight_table
 
 
 @pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF")])
@@ -52,9 +53,10 @@ def test_wrong_calls_are_named(
 
 
 def test_long_curves_are_shown_at_some_radii() -> None:
-    assert _spread(3, 11) == [0, 1, 2]
-    assert _spread(21, 11) == list(range(0, 21, 2))
-    assert len(_spread(1000, 11)) == 11
+    assert spread(3, 11) == [0, 1, 2]
+    assert spread(21, 11) == list(range(0, 21, 2))
+    assert len(spread(1000, 11)) == 11
+    assert spread(21, 11, including=5) == [0, 2, 5, 6, 8, 10, 12, 14, 16, 18, 20]
 
 
 def test_tables_name_the_clients_that_count(make_report: Callable[..., Report]) -> None:

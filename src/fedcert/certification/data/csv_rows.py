@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,9 +84,11 @@ class Rows:
         except ValueError:
             value = float("nan")
         if not abs(value) <= _LARGEST_NUMBER:
+            remedy = "noise needs numbers: leave out what is no input, code categories yourself, fill what is missing"
+            if re.fullmatch(r"[+-]?\d+,\d+", text.strip()):
+                remedy = "use a decimal point"
             raise DataProblem(
-                f"{self.at(index)}: {preview(name)} must be a finite number, but is {preview(text.strip())}; "
-                "noise needs numbers: code categories yourself, and fill what is missing"
+                f"{self.at(index)}: {preview(name)} must be a finite number, but is {preview(text.strip())}; {remedy}"
             )
         return value
 
@@ -138,13 +141,18 @@ def read_rows(path: Path) -> Rows:
             return Rows(path, names, tuple(lines), tuple(rows))
     except OSError as error:
         raise FileProblem(f"cannot read {place}: {error.strerror or error}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataProblem(f"{place} is not a CSV in UTF-8: {error}") from None
+    except UnicodeDecodeError:
+        raise DataProblem(f"{place} is not UTF-8 text; save it as CSV UTF-8") from None
+    except csv.Error as error:
+        raise DataProblem(f"{place} is not a CSV: {error}") from None
 
 
 def _check_names(path: Path, names: tuple[str, ...]) -> None:
     if "label" not in names or not set(names) - {"label", "group"}:
         held = ", ".join(preview(name) for name in names[:10]) or "nothing"
+        held += f" and {len(names) - 10} more" if len(names) > 10 else ""
+        if len(names) == 1 and ";" in names[0]:
+            held += "; separate the columns by commas, not semicolons"
         raise DataProblem(
             f"{display_path(path)} must have the column 'label', and 'path' (images) or columns of numbers (a table), "
             f"but its first line has {held}"

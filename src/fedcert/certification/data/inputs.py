@@ -53,6 +53,8 @@ def check_shape(shape: tuple[int, ...], expected: Sequence[int] | None) -> None:
     if sorted(shape) == sorted(expected) and len(shape) == 3:
         order = ", ".join(str(1 + axis) for axis in _axes(shape, expected))
         remedy = f"reorder the axes: np.transpose(x, (0, {order}))"
+    elif len(shape) == len(expected) == 1:
+        remedy = "give the columns that the model takes, in its order, and no others"
     raise DataProblem(
         f"the request states inputs of shape {_sizes(expected)}, but each example of x has shape {_sizes(shape)}; "
         f"{remedy}"
@@ -138,6 +140,8 @@ def _check_stated(bounds: InputRange, expected: InputRange, shape: tuple[int, ..
         remedy = "multiply x by 255 (8-bit images, uint8, are divided by 255 when they are read: their range is 0 to 1)"
     else:
         remedy = "scale x as the model was trained, and leave normalisation to the model"
+        if len(shape) == 1:
+            remedy = "scale the columns as the model was trained, or state the range that they really have"
     raise DataProblem(
         f"the inputs must lie within the stated range, {worded(expected)}, and use most of it, but x ranges from "
         f"{worded(bounds)}; {remedy}"

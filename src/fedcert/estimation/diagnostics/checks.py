@@ -142,7 +142,7 @@ def effective_sample_size(effective: float, total: int) -> Check:
     verdict = OK if effective >= _MANY else WARNING if effective >= _THIN else UNRELIABLE
     if verdict != OK and effective < total / 2:
         sentence += (
-            " The clients' class mixes are a poor match for this target; per-class counts or more clients would help."
+            " The clients' class mixes are a poor match for this target; counts per class or more clients would help."
         )
     elif verdict != OK:
         sentence += " More test examples would help."
@@ -155,7 +155,7 @@ def margin_of_error(lower: Floats, upper: Floats) -> Check | None:
     if margin <= _WIDE:
         return None
     sentence = f"The margin of error is up to {100 * margin:.0f} points: the interval says little"
-    sentence += ". More test examples, per-class counts or less noise would shorten it."
+    sentence += ". More test examples, counts per class or less noise would shorten it."
     return Check("margin of error", WARNING if margin <= _VOID else UNRELIABLE, margin, sentence)
 
 

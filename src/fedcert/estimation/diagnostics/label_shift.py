@@ -86,8 +86,10 @@ def label_shift_test(federation: ReportedClients, seed: int = 0, replicates: int
     probabilities = []
     if federation.class_totals is not None and len(disclosing) >= _FEWEST_CLIENTS:
         examples, certified = federation.class_totals
-        rows = _counts(federation, disclosing, index)
-        probabilities.append(probability_from_class_counts(*rows, examples, certified[:, index], generator, replicates))
+        labels, _, effects = _counts(federation, disclosing, index)
+        cells = class_counts_at(federation, disclosing, index)
+        totals = examples, certified[:, index]
+        probabilities.append(probability_from_class_counts(labels, cells, effects, *totals, generator, replicates))
     if not probabilities or not federation.has_class_counts.all():
         probabilities.append(probability_from_curves(*_counts(federation, chosen, index), generator, replicates))
     return ShiftTest(min(1.0, len(probabilities) * min(probabilities)), radius, len(chosen))
@@ -101,6 +103,13 @@ def _counts(federation: ReportedClients, chosen: Integers, index: int) -> tuple[
         np.rint(federation.certified_counts[chosen, index]).astype(np.int64),
         np.asarray(effects, dtype=np.float64),
     )
+
+
+def class_counts_at(federation: ReportedClients, chosen: Integers, index: int) -> Integers:
+    """Certified counts of some disclosing clients at one radius, clients x classes."""
+    position = np.cumsum(federation.has_class_counts) - 1  # of each disclosing client among them
+    counts: Floats = federation.class_rows[position[chosen], :, index].astype(np.float64)
+    return np.rint(counts).astype(np.int64)
 
 
 def _some(clients: Integers, most: int, generator: np.random.Generator) -> Integers:
@@ -158,10 +167,13 @@ def probability_from_class_counts(
     generator: np.random.Generator,
     replicates: int,
 ) -> float:
-    """The p-value where the certified counts of each class, all clients together, are known too.
+    """The p-value where the certified counts of each class are known too.
 
-    A client's residual is its certified count less what its labels and the classes' pooled accuracies make one expect,
-    per example. The statistic is the likelihood ratio of its variance under label shift against that plus τ².
+    A cell's residual is the certified count of a client's examples of a class, less what the class's pooled accuracy
+    makes one expect. There are two statistics. One is the likelihood ratio of the variance of a client's residuals,
+    added up and per example, under label shift against that plus τ²: clients that are better or worse as a whole. The
+    other is Pearson's, the sum over cells of squared residuals over their variances: clients that are worse in one
+    class and better in another. The smaller of their p-values is compared with that of the simulated federations.
 
     Guarantee: under label shift and with independent examples, given a class's totals all ways to place its certified
     examples among its examples are equally likely. Federations are simulated by just that (hypergeometric draws), so
@@ -170,7 +182,7 @@ def probability_from_class_counts(
 
     Args:
         labels: clients x classes; every client holds an example.
-        certified: one per client.
+        certified: clients x classes.
         effects: variance inflation, one per client.
         examples: of each class, those clients' and any others' that the totals include.
         successes: certified ones among them.
@@ -178,7 +190,7 @@ def probability_from_class_counts(
         replicates: how many of them.
     """
     held = labels.sum(axis=0) > 0
-    labels, examples, successes = labels[:, held], examples[held], successes[held]
+    labels, certified, examples, successes = labels[:, held], certified[:, held], examples[held], successes[held]
     sizes, share = labels.sum(axis=1).astype(np.float64), successes / examples
     # Variance of a residual given the totals.
     scale = share * (1 - share) * examples / np.maximum(examples - 1, 1)
@@ -186,18 +198,31 @@ def probability_from_class_counts(
     informative = variance > 0
     if not informative.any():
         return 1.0
-    placed = np.zeros((replicates, len(labels)))
-    for column, total, right in zip(labels.T, examples.astype(np.int64), successes.astype(np.int64), strict=True):
-        holders = np.flatnonzero(column)
-        if 0 < right < total:
-            placed[:, holders] += _placed(column[holders], int(total), int(right), replicates, generator)
-    residuals = np.vstack([certified - labels @ share, np.sqrt(effects) * placed]) / sizes
+    added, pearson = np.zeros((replicates + 1, len(labels))), np.zeros(replicates + 1)
+    for column, own, total, right in zip(
+        labels.T, certified.T, examples.astype(np.int64), successes.astype(np.int64), strict=True
+    ):
+        holders = np.flatnonzero((column > 0) & (column < total))
+        if 0 < right < total and len(holders):
+            counts, stretch = column[holders], np.sqrt(effects[holders])
+            placed = stretch * _placed(counts, int(total), int(right), replicates, generator)
+            cells = np.vstack([own[holders] - counts * (right / total), placed])
+            added[:, holders] += cells
+            chance = right / total * (1 - right / total) * total / (total - 1)
+            pearson += cells**2 @ (1 / (chance * counts * (1 - counts / total) * stretch**2))
+    residuals = added / sizes
     squares, variance = residuals[:, informative] ** 2, variance[informative]
     deviance = np.stack([
         np.log(variance + extra).sum() + squares @ (1 / (variance + extra)) for extra in _CLIENT_VARIANCES
     ])  # fmt: skip
-    statistics = deviance[0] - deviance.min(axis=0)
-    return float(np.mean(statistics >= statistics[0] - _ROUNDING))
+    least = np.minimum(_p_values(deviance[0] - deviance.min(axis=0)), _p_values(pearson))
+    return float(np.mean(least <= least[0] + _ROUNDING))
+
+
+def _p_values(statistics: Floats) -> Floats:
+    """Each one's p-value among all of them: the share that is as large."""
+    below = np.searchsorted(np.sort(statistics), statistics - _ROUNDING * np.maximum(1.0, np.abs(statistics)))
+    return np.asarray(1 - below / len(statistics), dtype=np.float64)
 
 
 def _placed(held: Integers, total: int, right: int, replicates: int, generator: np.random.Generator) -> Floats:

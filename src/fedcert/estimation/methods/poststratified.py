@@ -40,7 +40,7 @@ def poststratified(clients: Clients, target: Floats, settings: Settings) -> Poin
     if not all_disclose(clients):
         point = blup(clients, target, settings)
         others = clients.count - clients.n_with_class_counts
-        note = f"{others} of {clients.count} clients shared no per-class counts: one linear model uses both kinds"
+        note = f"{others} of {clients.count} clients shared no counts per class: one linear model uses both kinds"
         return replace(point, details={**point.details, "partly_open": note})
     labels, certified = clients.class_totals
     held = labels > 0

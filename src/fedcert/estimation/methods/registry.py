@@ -248,6 +248,6 @@ def choose_method(clients: Clients) -> Chosen:
     disclosing = clients.n_with_class_counts
     if disclosing:
         who = "all clients" if disclosing == clients.count else f"{disclosing} of {clients.count} clients"
-        because = f"{who} shared per-class counts"
+        because = f"{who} shared counts per class"
         return Chosen(method="poststratified", because=because)
-    return Chosen(method="blup", because="no client shared per-class counts")
+    return Chosen(method="blup", because="no client shared counts per class")
