@@ -41,6 +41,10 @@ def test_documents_are_written_as_another_program_writes_them(document: Any) -> 
         ("3eb0c6f7a0b5ed8d", "0.000001"),
         ("41b3de4355555553", "333333333.3333332"),
         ("becbf647612f3696", "-0.0000033333333333333333"),
+        (
+            "3e70000000000000",
+            "5.960464477539063e-8",
+        ),  # 2^-24: another 16 digits are as near, and ECMAScript's are these
     ],
 )
 def test_numbers_of_the_rfc(bits: str, text: str) -> None:

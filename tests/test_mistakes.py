@@ -131,6 +131,8 @@ AT_THE_COORDINATOR: list[Row] = [
      "there is no report of 'site-1,site-2' to withdraw; give --withdraw once for each client"),
     ("too much withdrawn", ["collect", "--run", "run", "--withdraw", "site-1", "--quorum", "7"], REFUSED,
      "each withdrawn report stays out until its file is collected again with --replace CLIENT"),
+    ("a run folder among reports", ["page", "run", "--out", "page.html"], REFUSED,
+     "run is the folder of a run: use fedcert collect --run run, or give run/reports"),
     ("a run folder that is not there", ["collect", "--run", "rnu"], REFUSED,
      "there is no folder rnu of an earlier run; check the name, or give --request"),
     ("weights that add up to 1.4", ["estimate", "reports", "--target", "red=0.7,blue=0.7"], WARNED,

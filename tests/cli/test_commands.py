@@ -66,7 +66,7 @@ def test_certify_counts_right_answers_without_options(site: Path, capsys: pytest
     report = Report.from_json(json.loads((site / "report.json").read_text()))
     assert (report.smoothing.procedure, report.smoothing.n, sum(report.procedure_counts)) == ("population", 32, 30)
     assert f"{30 * 32} noisy samples at " in shown.err
-    begin = "site-07: the majority vote of 11 noisy copies is right on "
+    begin = "site-07: the majority vote of 11 noisy copies is proven right on "
     assert begin in shown.out
     assert (
         "fedcert predict --sigma 0.25 --votes 11), on average over the population, not for the bare model"

@@ -62,9 +62,11 @@ def test_reports_in_memory_are_corrected_like_files(tmp_path: Path) -> None:
     corrected = fedcert.collect(second, run=tmp_path)
     named = {check.name: check.sentence for check in corrected.checks}["corrected reports"]
     assert f"the report given now (created {late}) replaces the report in " in named
+    asked_again = {check.name: check.sentence for check in fedcert.collect(run=tmp_path).checks}
+    assert asked_again["corrected reports"] == named  # it stays with the run
     with pytest.warns(fedcert.FedcertWarning, match="'site-a' has a newer report, .*; the newer one counts"):
         assert fedcert.collect(first, run=tmp_path).clients == 2
-    back = fedcert.collect(first, run=tmp_path, replace=["site-a"])
+    back = fedcert.collect(first, run=tmp_path, replace="site-a")
     assert "corrected reports" in {check.name for check in back.checks}
     with pytest.raises(fedcert.CallError, match="hold no report of 'site-b' that could replace the kept one"):
         fedcert.collect(first, run=tmp_path, replace=["site-b"])

@@ -75,6 +75,9 @@ def files_in(path: Path, *, may_be_empty: bool = False) -> list[Path]:
         check_readable(path, SUFFIXES)
         return [path]
     seen = sorted(file for file in path.iterdir() if not file.name.startswith("."))
+    if {"request.json", "log.ndjson"} <= {file.name for file in seen}:
+        run = display_path(path)
+        raise CallError(f"{run} is the folder of a run: use fedcert collect --run {run}, or give {run}/reports")
     files = [file for file in seen if file.suffix.lower() in SUFFIXES and kind_of_path(file) == "a file"]
     if not files and not may_be_empty:
         none = "holds no .json, .ndjson, .jsonl or .parquet file"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 _SMALLEST, _LARGEST = -6, 21
@@ -40,14 +40,15 @@ def _text(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """A number as ECMAScript writes it: the same shortest digits as Python's, laid out otherwise."""
+    """A number as ECMAScript writes it: the shortest digits that give it back, which `repr` has too, laid out otherwise."""
     if not math.isfinite(value):
         raise ValueError(f"JSON has no number {value}")
     if value == 0:
         return "0"
-    match = re.fullmatch(r"(-?)(\d)(?:\.(\d+))?e([+-]\d+)", _scientific(value))
-    assert match is not None  # noqa: S101 (that is how Python writes them)
-    sign, digits, exponent = match[1], match[2] + (match[3] or ""), int(match[4])
+    negative, parts, shift = Decimal(repr(value)).as_tuple()
+    assert isinstance(shift, int)  # noqa: S101 (it is finite)
+    sign, written = "-" if negative else "", "".join(map(str, parts))
+    exponent, digits = len(written) + shift - 1, written.rstrip("0")
     if not _SMALLEST <= exponent < _LARGEST:
         rest = f".{digits[1:]}" if len(digits) > 1 else ""
         return f"{sign}{digits[0]}{rest}e{exponent:+d}"
@@ -56,9 +57,3 @@ def _number(value: float) -> str:
     whole = digits[: exponent + 1].ljust(exponent + 1, "0")
     rest = digits[exponent + 1 :]
     return f"{sign}{whole}.{rest}" if rest else f"{sign}{whole}"
-
-
-def _scientific(value: float) -> str:
-    """The shortest digits that give the number back, with an exponent."""
-    digits = len(re.sub(r"e.*|[-.]", "", repr(value)).strip("0")) or 1
-    return f"{value:.{digits - 1}e}"

@@ -98,11 +98,7 @@ def _show(precision: Plan, confidence: float, wanted: float | None) -> None:
     if wanted is not None:
         for words, needed in (("without counts per class", precision.needed), ("with them", precision.class_needed)):
             assert needed is not None  # noqa: S101  it was asked for
-            amount = (
-                "no number of examples of these mixes"
-                if math.isinf(needed)
-                else f"about {needed:,.0f} examples of these mixes"
-            )
+            amount = "no number of examples" if math.isinf(needed) else f"about {needed:,.0f} examples"
             print_result(f"To reach ±{wanted:g} {words}: {amount} of these class mixes.")
     for title, gains in (
         ("client whose growth helps most", precision.clients),

@@ -108,7 +108,7 @@ def request(
     if as_json:
         print_json(written)
     else:
-        _show(written, out, what, onnx=model is not None and model.suffix == ".onnx")
+        _show(written, out, what, "" if model is None else model.suffix)
 
 
 def _kept(out: Path, written: Request) -> Request | None:
@@ -135,7 +135,7 @@ def _asked(request: Request) -> dict[str, Any]:
     return {**asked, "signature": None if request.signature is None else request.signature.key}
 
 
-def _show(written: Request, out: Path, what: str, *, onnx: bool) -> None:
+def _show(written: Request, out: Path, what: str, suffix: str) -> None:
     """Say what the request asks, and what to run next."""
     recipients = "anyone who has the file" if written.roster is None else f"{len(written.roster)} clients"
     model = written.model if len(written.model) <= 20 else f"{written.model[:19]}…"
@@ -153,9 +153,10 @@ def _show(written: Request, out: Path, what: str, *, onnx: bool) -> None:
         print_note(
             "the request states no range of the inputs; with one (--input-range 0,1 for pixels) sites check their data"
         )
-    if not onnx:  # which runs in float32
+    if suffix != ".onnx":  # which runs in float32
         print_result(precision_sentence(smoothing.precision))
-    certify = f"fedcert certify MODEL DATA --request {out.name} --client NAME --out report.json"
+    weights = " --weights FILE" if suffix == ".safetensors" else ""
+    certify = f"fedcert certify MODEL DATA{weights} --request {out.name} --client NAME --out report.json"
     if written.private is None:
         print_result(f"Each site runs: {certify}")
         if written.release.class_counts:

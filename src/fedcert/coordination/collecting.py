@@ -93,8 +93,8 @@ def collect(
     worst_case: int | None = None,
     screen: bool | None = None,
     trusted: Keyring | str | Path | None = None,
-    replace: Collection[str] = (),
-    withdraw: Collection[str] = (),
+    replace: str | Collection[str] = (),
+    withdraw: str | Collection[str] = (),
     page: str | Path | None = None,
     title: str | None = None,
     unit: str | None = None,
@@ -122,8 +122,8 @@ def collect(
         screen: leave out clients whose curves the others cannot explain; where None, those without a trusted signature
             if `trusted` is given.
         trusted: whose signatures count: a keyring, or its file.
-        replace: clients whose report replaces the one that the run has, whatever their times.
-        withdraw: clients whose report is taken back.
+        replace: a client, or several, whose report replaces the one that the run has, whatever their times.
+        withdraw: a client, or several, whose report is taken back.
         page: also write a page for readers (.html).
         title: the page's heading.
         unit: the page's unit of radii, in words.
@@ -160,7 +160,9 @@ def collect(
             "target": target, "method": method, "quorum": quorum, "worst_case": worst_case, "screen": screen,
             "unit": unit, "context": context, **settings,
         },
-        trusted=None if trusted is None else given_keyring(trusted, "trusted"), replace=replace, withdraw=withdraw,
+        trusted=None if trusted is None else given_keyring(trusted, "trusted"),
+        replace=[replace] if isinstance(replace, str) else replace,
+        withdraw=[withdraw] if isinstance(withdraw, str) else withdraw,
     )  # fmt: skip
     if file is not None:
         write_page(collected.contents(), file, title, unit=collected.unit, context=collected.context)

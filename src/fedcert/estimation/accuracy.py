@@ -92,6 +92,6 @@ def radius_among(radii: Sequence[float], wanted: float | None) -> float | None:
         listed += ", …" if len(radii) > _MOST_LISTED else ""
         raise CallError(
             f"radius (--radius) must be one of the estimate's radii ({listed}), but is {wanted:g}; the nearest is "
-            f"{nearest:g}"
+            f"{nearest:g}, and radii (--radii) asks for others"
         )
     return nearest

@@ -193,8 +193,9 @@ def _checks(
     if interval is not None and interval.contradicted:
         passed.append(checks.consistency())
     passed.append(_radii_check(prepared, method, [evaluation]))
-    if interval is not None and (margin := checks.margin_of_error(interval.lower, interval.upper)) is not None:
-        passed.append(margin)
+    if interval is not None:
+        margin = checks.margin_of_error(interval.lower, interval.upper, prepared.clients_differ)
+        passed += [margin] if margin is not None else []
     if (flat := checks.flat_curve(clients.smoothing, clients.radii, evaluation.curve)) is not None:
         passed.append(flat)
     if (seeds := checks.secret_seeds(whole)) is not None:

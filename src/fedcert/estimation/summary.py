@@ -12,8 +12,8 @@ from fedcert.report import Target
 if TYPE_CHECKING:
     from fedcert.estimation.result import Estimate, WhatIf
 
-_SHOWN_RADII = 5
-"""Columns of the table: they fit a line beside the longest name of a row."""
+_SHOWN_RADII = 7
+"""Columns of the table: they fit a line of 100 characters beside the longest name of a row."""
 _SHOWN_TARGETS = 10
 """Rows of a what-if's table: one screen."""
 _MOST_SHARES = 8

@@ -119,12 +119,17 @@ class RunFolder:
         self.log("resumed", request=kept.digest)
         return kept
 
-    def keep_report(self, report: Report) -> None:
-        """Keep an answer; it is on the disk when this returns. One that it replaces is put aside."""
+    def keep_report(self, report: Report, correction: str = "") -> None:
+        """Keep an answer; it is on the disk when this returns. One that it replaces is put aside.
+
+        Args:
+            report: the answer.
+            correction: what it replaces, in words.
+        """
         file = self.reports_path / file_name(report.client)
         if kind_of_path(file) is not None:
             self._put_aside(file, "replaced")
-            self.log("corrected", client=report.client)
+            self.log("corrected", client=report.client, what=correction)
         _write(self.reports_path, file_name(report.client), report.dumps())
         self.log("answered", client=report.client, examples=report.examples)
 
@@ -258,6 +263,17 @@ class RunFolder:
         over = files.pop(f"{stage}-over.json", None)
         documents = {display_path(file): parse(file.read_bytes(), display_path(file)) for file in files.values()}
         return documents, None if over is None else set(parse(over.read_bytes(), display_path(over)))
+
+    def corrections(self) -> dict[str, str]:
+        """Which reports were replaced by which, as earlier processes noted it; the last of each client."""
+        corrections: dict[str, str] = {}
+        for line in (self.path / "log.ndjson").read_bytes().splitlines():
+            with contextlib.suppress(ValueError, AttributeError):  # a line may be cut off
+                event = json.loads(line)
+                client, what = event.get("client"), event.get("what")
+                if event.get("event") == "corrected" and isinstance(client, str) and isinstance(what, str) and what:
+                    corrections[client] = what
+        return corrections
 
     def failures(self) -> dict[str, str]:
         """Why clients did not answer, as earlier processes noted it; of a client that answered later, nothing."""

@@ -99,6 +99,7 @@ class CertificationRound:
             self.reports[report.client] = report
             self._places[report.client] = f"the report in {display_path(folder.path)}"
         self.withdrawn = folder.withdrawn()
+        self.corrections = {client: what for client, what in folder.corrections().items() if client in self.reports}
 
     def take(
         self,
@@ -144,7 +145,7 @@ class CertificationRound:
             self._refuse(sender, answer, str(refusal))
             raise
         if self.folder is not None:
-            self.folder.keep_report(report)
+            self.folder.keep_report(report, self.corrections.get(report.client, ""))
         self.reports[report.client] = report
         self._places[report.client] = place or ""
         self.withdrawn.pop(report.client, None)

@@ -221,9 +221,8 @@ def report_lines(report: Report, radius: float | None = None) -> list[str | Fitt
     examples = f"{report.examples} example{'s' if report.examples != 1 else ''}"
     table = own_table(report, curve, index)
     if smoothing.votes is not None:
-        right = (
-            f"{copies_of(smoothing.votes)} is right on {curve[index]:.1%} at radius {report.radii[index]:g}, on average"
-        )
+        where = f"at radius {report.radii[index]:g}, on average"
+        right = f"{copies_of(smoothing.votes)} is proven right on {curve[index]:.1%} {where}"
         return [
             f"{report.client}: {right} ({examples}, {smoothing.n} noisy passes each).",
             table,

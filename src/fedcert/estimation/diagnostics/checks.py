@@ -149,13 +149,21 @@ def effective_sample_size(effective: float, total: int) -> Check:
     return Check("effective sample size", verdict, effective, sentence)
 
 
-def margin_of_error(lower: Floats, upper: Floats) -> Check | None:
-    """Whether the interval says anything; None where it does."""
+def margin_of_error(lower: Floats, upper: Floats, clients_differ: bool) -> Check | None:
+    """Whether the interval says anything; None where it does.
+
+    Args:
+        lower, upper: its ends.
+        clients_differ: whether it allows for clients that differ, which lengthens it.
+    """
     margin = float(np.max(upper - lower)) / 2
     if margin <= _WIDE:
         return None
     sentence = f"The margin of error is up to {100 * margin:.0f} points: the interval says little"
-    sentence += ". More test examples, counts per class or less noise would shorten it."
+    if clients_differ:
+        sentence += ". It allows for clients that differ: look at the check of label shift first."
+    else:
+        sentence += ". More test examples, counts per class or less noise would shorten it."
     return Check("margin of error", WARNING if margin <= _VOID else UNRELIABLE, margin, sentence)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedcert._arrays import Floats
 from fedcert.estimation.clients import ReportedClients
 from fedcert.estimation.diagnostics.label_shift import class_counts_at
 
@@ -17,31 +18,42 @@ def suspected_by_class(federation: ReportedClients, radius: float) -> dict[str, 
     """Clients whose own class with the largest deviation is far from the other clients', and how far.
 
     Each cell, a client's examples of a class, is compared with that class's examples at all other clients that
-    disclose counts per class. This names whom to ask; the test of label shift decides whether clients differ.
+    disclose counts per class. The client of the largest deviation is set aside before the rest are compared again, so
+    that its counts accuse no other. This names whom to ask; the test of label shift decides whether clients differ.
 
     Args:
         federation: clients whose counts are whole.
         radius: one of theirs, at which they are compared.
     """
     disclosing = np.flatnonzero(federation.has_class_counts)
-    if federation.class_totals is None or len(disclosing) < 2:
+    if federation.class_totals is None:
         return {}
     index = federation.radii.index(radius)
     own = federation.label_counts[disclosing]
     right = class_counts_at(federation, disclosing, index).astype(np.float64)
-    others, others_right = own.sum(axis=0) - own, right.sum(axis=0) - right
-    share = np.clip(right.sum(axis=0) / np.maximum(own.sum(axis=0), 1), _FROM_CERTAIN, 1 - _FROM_CERTAIN)
-    effects = 1.0 if federation.design_effects is None else federation.design_effects[disclosing, index][:, None]
-    compared = (own > 0) & (others > 0)
-    difference = right / np.maximum(own, 1) - others_right / np.maximum(others, 1)
-    chance = share * (1 - share) * (effects / np.maximum(own, 1) + 1 / np.maximum(others, 1))
-    deviations = np.where(compared, difference / np.sqrt(chance), 0.0)
-    worst = np.abs(deviations).argmax(axis=1)
-    suspects = {}
-    for row in np.flatnonzero(np.abs(deviations).max(axis=1) >= _CUT):
-        deviation = deviations[row, worst[row]]
-        suspects[federation.clients[disclosing[row]]] = (
-            f"its {federation.classes[worst[row]]!r} examples are {abs(deviation):.1f} standard deviations of chance "
+    effects = np.ones(len(disclosing))
+    if federation.design_effects is not None:
+        effects = federation.design_effects[disclosing, index]
+    suspects: dict[str, str] = {}
+    left = np.arange(len(disclosing))
+    while len(left) > 1:
+        deviations = _deviations(own[left], right[left], effects[left])
+        row, column = np.unravel_index(np.abs(deviations).argmax(), deviations.shape)
+        deviation = deviations[row, column]
+        if abs(deviation) < _CUT:
+            break
+        suspects[federation.clients[disclosing[left[row]]]] = (
+            f"its {federation.classes[column]!r} examples are {abs(deviation):.1f} standard deviations of chance "
             f"{'below' if deviation < 0 else 'above'} those of the others"
         )
+        left = np.delete(left, row)
     return suspects
+
+
+def _deviations(own: Floats, right: Floats, effects: Floats) -> Floats:
+    """How far each cell of clients and classes is from the other clients' of its class; 0 where these hold none."""
+    others, others_right = own.sum(axis=0) - own, right.sum(axis=0) - right
+    share = np.clip(right.sum(axis=0) / np.maximum(own.sum(axis=0), 1), _FROM_CERTAIN, 1 - _FROM_CERTAIN)
+    difference = right / np.maximum(own, 1) - others_right / np.maximum(others, 1)
+    chance = share * (1 - share) * (effects[:, None] / np.maximum(own, 1) + 1 / np.maximum(others, 1))
+    return np.asarray(np.where((own > 0) & (others > 0), difference / np.sqrt(chance), 0.0), dtype=np.float64)
