@@ -40,7 +40,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """A number as ECMAScript writes it: the shortest digits that give it back, which `repr` has too, laid out otherwise."""
+    """A number as ECMAScript writes it: the shortest digits that give it back, which `repr` has, laid out anew."""
     if not math.isfinite(value):
         raise ValueError(f"JSON has no number {value}")
     if value == 0:
