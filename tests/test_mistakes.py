@@ -5,6 +5,7 @@ Commands run for real, on a site with a tiny model. A mistake is either refused,
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -200,10 +201,17 @@ def brightest_channel() -> bytes:
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def site(site_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a model that names the brightest channel, its data, and what people do to it; entered."""
+    shutil.copytree(site_made, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "ward", raising=False)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def site_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tmp_path = tmp_path_factory.mktemp("site")
     (tmp_path / "ward.py").write_text(WARD)
     (tmp_path / "classes.txt").write_text("red\ngreen\nblue\n")
     y = np.arange(30) % 3
@@ -227,9 +235,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         lambda batch: np.argmax(batch.mean(axis=(2, 3)), axis=1), x, y, client="b", sigma=0.25, model_id="b"
     )
     other.save(tmp_path / "other.json")
-    asked = ["request", *MODEL, "--sigma", "0.25", "--classes", "classes.txt", "--out", "request.json"]
-    assert run([*asked, "--input-range", "0,1", "--input-shape", "3,4,4"]) == 0
-    assert run([*asked[:-1], "columns.json", "--input-shape", "3"]) == 0
+    for file, shape, more in (("request.json", (3, 4, 4), {"input_range": (0, 1)}), ("columns.json", (3,), {})):
+        fedcert.request("bright", 0.25, CLASSES, input_shape=shape, **more).save(tmp_path / file)
     return tmp_path
 
 
@@ -269,11 +276,18 @@ def test_what_was_certified_is_deployed_by_its_request(site: Path) -> None:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def desk(desk_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A coordinator's folder with the reports of eight sites, and what people send; entered."""
+    shutil.copytree(desk_made, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def desk_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tmp_path = tmp_path_factory.mktemp("desk")
     asked = fedcert.request("bright", 0.25, CLASSES, class_counts=True)
-    asked.save("asked.json")
+    asked.save(tmp_path / "asked.json")
     generator = np.random.default_rng(0)
 
     def report(client: str, right: float, request: fedcert.Request = asked, **more: Any) -> fedcert.Report:
@@ -296,7 +310,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     good = {f"site_{number}": report(f"site-{number}", 0.9) for number in range(1, 8)}
     save("reports", **good, site_8=report("site-8", 0.05))
-    fedcert.collect(list(good.values()), request=asked, run="run")
+    fedcert.collect(list(good.values()), request=asked, run=tmp_path / "run")
     save("pixels", **{name: replace(made, input_range=(0.0, 500.0)) for name, made in good.items()})
     flat = {}
     for name, made in good.items():

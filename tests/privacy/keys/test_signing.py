@@ -261,7 +261,7 @@ def test_certify_checks_keys_and_asker_before_any_work(
         assert run(["keys", "new", name, "--out", f"{name}.json"]) == 0
     assert run(["keys", "trust", "ring.json", "coordinator.card.json"]) == 0
     Path("classes.txt").write_text("cat\ndog\n")
-    asking = ["request", "--model-id", "m", "--sigma", "0.25", "--classes", "classes.txt", "--n", "200"]
+    asking = ["request", "--model-id", "m", "--sigma", "0.25", "--classes", "classes.txt"]
     assert run([*asking, "--sign", "coordinator.json", "--out", "signed.json"]) == 0
     assert run([*asking, "--out", "plain.json"]) == 0
     call = ["certify", "ward2:make", "data.npz", "--model-id", "m", "--client", "site-a", "--out", "report.json"]
