@@ -107,7 +107,7 @@ def collect(
             raise wrong_option(error) from None
         raise
     result, true = compared(collected.estimate, target_report, list(collected.round.reports.values()))
-    for client, what in collected.round.corrections.items():
+    for client, what in collected.corrections.items():
         print_note(f"{client}: {what}")
     if collected.recalled:
         print_note(f"as in the last estimate of {run}: {_recalled(collected.recalled, result)}")

@@ -57,6 +57,7 @@ class CollectedReports:
         kept: files that were written to the run's folder.
         recalled: settings of the run's last estimate that were not given now and are not the defaults, by name; the
             target among them where it was not given.
+        corrections: client -> which report was replaced by which just now.
         unit, context: of a page, as given or recalled.
     """
 
@@ -65,6 +66,7 @@ class CollectedReports:
     refused: Mapping[str, str]
     kept: tuple[Path, ...]
     recalled: Mapping[str, Any]
+    corrections: Mapping[str, str]
     unit: str | None = None
     context: str | None = None
 
@@ -197,6 +199,7 @@ def collect_reports(
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(run, request)) if run is not None else None
         collection = CertificationRound(request, folder, trusted=trusted)
+        before = dict(collection.corrections)
         for client in withdraw:
             collection.withdraw(client)
         with working("reading reports"):
@@ -226,7 +229,8 @@ def collect_reports(
             draw_estimate(estimate, folder.path)
     special = {name: value for name, value in recalled.items() if value != _DEFAULT_VALUES.get(name)}
     pages = {name: wanted.get(name) for name in _OF_PAGES}
-    return CollectedReports(estimate, collection, refused, tuple(kept), special, **pages)
+    new = {client: what for client, what in collection.corrections.items() if before.get(client) != what}
+    return CollectedReports(estimate, collection, refused, tuple(kept), special, new, **pages)
 
 
 def _check(

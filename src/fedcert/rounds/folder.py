@@ -21,7 +21,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -266,30 +266,34 @@ class RunFolder:
 
     def corrections(self) -> dict[str, str]:
         """Which reports were replaced by which, as earlier processes noted it; the last of each client."""
-        corrections: dict[str, str] = {}
-        for line in (self.path / "log.ndjson").read_bytes().splitlines():
-            with contextlib.suppress(ValueError, AttributeError):  # a line may be cut off
-                event = json.loads(line)
-                client, what = event.get("client"), event.get("what")
-                if event.get("event") == "corrected" and isinstance(client, str) and isinstance(what, str) and what:
-                    corrections[client] = what
-        return corrections
+        return {
+            event["client"]: event["what"]
+            for event in self._events()
+            if event.get("event") == "corrected"
+            and all(isinstance(event.get(name), str) and event[name] for name in ("client", "what"))
+        }
 
     def failures(self) -> dict[str, str]:
         """Why clients did not answer, as earlier processes noted it; of a client that answered later, nothing."""
         failures: dict[str, str] = {}
-        for line in (self.path / "log.ndjson").read_bytes().splitlines():
-            with contextlib.suppress(ValueError, AttributeError):  # a line may be cut off
-                event = json.loads(line)
-                client, reason = event.get("client"), event.get("reason")
-                if event.get("event") in ("answered", "sent"):
-                    failures.pop(client, None)
-                elif isinstance(client, str) and isinstance(reason, str):
-                    if event.get("event") == "failed":
-                        failures[client] = reason
-                    elif event.get("event") == "refused" and event.get("known"):
-                        failures[client] = f"its answer was refused: {reason}"
+        for event in self._events():
+            client, reason = event.get("client"), event.get("reason")
+            if event.get("event") in ("answered", "sent"):
+                failures.pop(str(client), None)
+            elif isinstance(client, str) and isinstance(reason, str):
+                if event.get("event") == "failed":
+                    failures[client] = reason
+                elif event.get("event") == "refused" and event.get("known"):
+                    failures[client] = f"its answer was refused: {reason}"
         return failures
+
+    def _events(self) -> Iterator[dict[str, Any]]:
+        """What the log holds; a line that was cut off is passed over."""
+        for line in (self.path / "log.ndjson").read_bytes().splitlines():
+            with contextlib.suppress(ValueError):
+                event = json.loads(line)
+                if isinstance(event, dict):
+                    yield event
 
     def log(self, event: str, **facts: Any) -> None:
         """Note what happened."""

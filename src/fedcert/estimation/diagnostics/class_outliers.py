@@ -10,6 +10,10 @@ from fedcert.estimation.diagnostics.label_shift import class_counts_at
 
 _CUT = 4.0
 """Standard deviations of chance: among a thousand cells, chance exceeds it once in fifteen federations."""
+_MOST_SUSPECTS = 10
+"""Clients that are set aside in turn; a sentence names fewer."""
+_MOST_CELLS = 1_000_000
+"""Clients x classes that are compared, a tenth of a second for each suspect; of more, screening alone names clients."""
 _FROM_CERTAIN = 0.02
 """Accuracies are kept so far from 0 and 1 in the variances, as in the test of label shift."""
 
@@ -21,12 +25,14 @@ def suspected_by_class(federation: ReportedClients, radius: float) -> dict[str, 
     disclose counts per class. The client of the largest deviation is set aside before the rest are compared again, so
     that its counts accuse no other. This names whom to ask; the test of label shift decides whether clients differ.
 
+    At most ten are named, and none among more than a million cells.
+
     Args:
         federation: clients whose counts are whole.
         radius: one of theirs, at which they are compared.
     """
     disclosing = np.flatnonzero(federation.has_class_counts)
-    if federation.class_totals is None:
+    if not 0 < len(disclosing) * len(federation.classes) <= _MOST_CELLS:
         return {}
     index = federation.radii.index(radius)
     own = federation.label_counts[disclosing]
@@ -36,7 +42,7 @@ def suspected_by_class(federation: ReportedClients, radius: float) -> dict[str, 
         effects = federation.design_effects[disclosing, index]
     suspects: dict[str, str] = {}
     left = np.arange(len(disclosing))
-    while len(left) > 1:
+    while len(left) > 1 and len(suspects) < _MOST_SUSPECTS:
         deviations = _deviations(own[left], right[left], effects[left])
         row, column = np.unravel_index(np.abs(deviations).argmax(), deviations.shape)
         deviation = deviations[row, column]
