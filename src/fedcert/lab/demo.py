@@ -232,35 +232,42 @@ def _certify(
     on_progress: StageListener,
 ) -> tuple[list[Report], Report, float]:
     """The clients' reports with counts per class, the report on the target's own examples, and the clients' seconds."""
-    images, labels = as_floats(population.pixels), population.labels
-    reports: list[Report] = []
-    seconds = 0.0
-    on_progress("certifying", 0, CLIENTS + 1)
-    for name, part in zip(request.roster or (), population.testing, strict=True):
-        began = time.monotonic()
-        report = certify(
-            network,
-            images[part],
-            labels[part],
-            client=name,
-            request=request,
-            seed=seed,
-            class_counts=True,
-            progress=False,
-        )
-        seconds += time.monotonic() - began
-        write_whole(folder / CURVES / f"{name}.json", _without_class_counts(report).dumps())
-        write_whole(folder / REPORTS / f"{name}.json", report.dumps())
-        reports.append(report)
-        on_progress("certifying", len(reports), CLIENTS + 1)
-    target = population.target
+    stage = "certifying"
+    reports, seconds = _certify_clients(network, population, request, seed, stage, on_progress)
+    for report in reports:
+        write_whole(folder / CURVES / f"{report.client}.json", _without_class_counts(report).dumps())
+        write_whole(folder / REPORTS / f"{report.client}.json", report.dumps())
+    images, labels = as_floats(population.pixels[population.target]), population.labels[population.target]
     truth = certify(
-        network, images[target], labels[target], client="target", sigma=SIGMA, lattice=PIXEL_LEVELS, classes=CLASSES,
+        network, images, labels, client="target", sigma=SIGMA, lattice=PIXEL_LEVELS, classes=CLASSES,
         procedure=CERTIFY.procedure, radii=request.radii, seed=seed, progress=False,
     )  # fmt: skip
     write_whole(folder / "truth.json", truth.dumps())
-    on_progress("certifying", CLIENTS + 1, CLIENTS + 1)
+    on_progress(stage, CLIENTS + 1, CLIENTS + 1)
     return reports, truth, seconds
+
+
+def _certify_clients(
+    network: nn.Module,
+    population: _Population,
+    request: Request,
+    seed: int | None,
+    stage: str,
+    on_progress: StageListener,
+) -> tuple[list[Report], float]:
+    """The clients' reports, in the roster's order, and the seconds that all of them took."""
+    images, labels = as_floats(population.pixels), population.labels
+    reports: list[Report] = []
+    began = time.monotonic()
+    on_progress(stage, 0, CLIENTS + 1)
+    for name, part in zip(request.roster or (), population.testing, strict=True):
+        report = certify(
+            network, images[part], labels[part], client=name, request=request, seed=seed, class_counts=True,
+            progress=False,
+        )  # fmt: skip
+        reports.append(report)
+        on_progress(stage, len(reports), CLIENTS + 1)
+    return reports, time.monotonic() - began
 
 
 def _count_right_answers(
@@ -277,26 +284,11 @@ def _count_right_answers(
         The round.
     """
     stage, images, labels = "counting right answers", as_floats(population.pixels), population.labels
-    reports: list[Report] = []
-    seconds = 0.0
-    on_progress(stage, 0, CLIENTS + 1)
     for name, part in zip(request.roster or (), population.testing, strict=True):
         write_whole(folder / "data" / f"{name}.npz", _npz(images[part], labels[part]))
-        began = time.monotonic()
-        report = certify(
-            network,
-            images[part],
-            labels[part],
-            client=name,
-            request=request,
-            seed=seed,
-            class_counts=True,
-            progress=False,
-        )
-        seconds += time.monotonic() - began
-        write_whole(folder / REPORTS / f"{name}.json", report.dumps())
-        reports.append(report)
-        on_progress(stage, len(reports), CLIENTS + 1)
+    reports, seconds = _certify_clients(network, population, request, seed, stage, on_progress)
+    for report in reports:
+        write_whole(folder / REPORTS / f"{report.client}.json", report.dumps())
     target = population.target
     own = certify(
         network, images[target], labels[target], client="target", sigma=SIGMA, lattice=PIXEL_LEVELS, classes=CLASSES,
