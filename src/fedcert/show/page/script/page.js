@@ -169,9 +169,14 @@ function showClients() {
   redrawn(place, () => parts);
 }
 
+function settingInWords(value) {
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  return value === null || typeof value === "string" ? value : JSON.stringify(value);
+}
+
 function showSettings() {
   const s = data.smoothing, given = Object.entries(main.settings).filter(([name]) => !["interval", "simultaneous", "votes"].includes(name))
-    .map(([name, value]) => [name.replaceAll("_", " "), value === null || typeof value === "string" ? value : JSON.stringify(value)]);
+    .map(([name, value]) => [name === "screen" ? "screening" : name.replaceAll("_", " "), settingInWords(value)]);
   byId("settings").append(definitions([
     ["model", data.model], ["noise", `${s.noise}, sigma ${short(s.sigma)}`], ["norm of the radii", s.norm], ["procedure", s.procedure],
     ...samplesOf(data), ["precision", s.precision], ["method", `${titleOf(usedMethod)}${main.chosen ? `, chosen because ${main.chosen.because}` : ""}`],
