@@ -304,15 +304,27 @@ class Counting:
         return np.full(len(batch), self.calls % 2)
 
 
+def by_majority(batch: np.ndarray) -> np.ndarray:
+    """Scores averaged over the batch: all get one answer."""
+    return np.full(len(batch), int((batch[:, 0] > batch[:, 1]).mean() > 0.5))
+
+
+def standardised(batch: np.ndarray) -> np.ndarray:
+    scaled = (batch - batch.mean(axis=0)) / (batch.std(axis=0) + 1e-5)
+    return (scaled[:, 0] > scaled[:, 1]).astype(int)
+
+
 def random_answers(batch: np.ndarray) -> np.ndarray:
     return np.random.default_rng().integers(0, 2, len(batch))
 
 
 @pytest.mark.filterwarnings("default::fedcert.FedcertWarning")
-@pytest.mark.parametrize("model", [batch_mean, Counting(), random_answers])
-def test_an_answer_must_be_a_function_of_its_own_input(model: Any) -> None:
-    with pytest.raises(ModelProblem, match="otherwise when it is given the same inputs again in another order"):
-        certify(model, X, Y, client="a", sigma=0.25, n=100, model_id="m")
+@pytest.mark.parametrize("settings", [{}, {"n": 100}, {"procedure": "sequential"}])
+@pytest.mark.parametrize("model", [batch_mean, by_majority, standardised, Counting(), random_answers])
+def test_an_answer_must_be_a_function_of_its_own_input(model: Any, settings: dict[str, Any]) -> None:
+    order = np.argsort(X[:, 0] > X[:, 1], kind="stable")  # one class after the other, as many files have them
+    with pytest.raises(ModelProblem, match="another answer to .* inputs when they are batched differently"):
+        certify(model, X[order], Y[order], client="a", sigma=0.25, model_id="m", **settings)
 
 
 @pytest.mark.parametrize("batch_size", [None, 20, 100])

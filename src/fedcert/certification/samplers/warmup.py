@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 
-from fedcert._arrays import Images
+from fedcert._arrays import Images, Integers
 from fedcert.certification.certificate import in_flight
 from fedcert.certification.samplers.protocol import Sampler
 from fedcert.certification.streams import Phase, Stream, key_of
@@ -15,6 +15,9 @@ from fedcert.errors import FedcertWarning, ModelProblem
 
 _COMPARED = 64
 """Images on which answers are compared: some of each class of most data."""
+_BY_THEMSELVES = 4
+"""Of these, images that get a call of their own: a model that answers for the batch fails at the first of another
+class than most."""
 _LONG_ENOUGH = 0.2
 """Seconds from which on a trial shows the speed: shorter ones mostly show the overhead of a call."""
 _LARGEST_SHARE = 0.05
@@ -56,24 +59,35 @@ def warm_up(sampler: Sampler, images: Images, most: int, *, sequential: bool, co
 def check_own_answers(sampler: Sampler, images: Images) -> None:
     """Check, on some noisy images, that each answer depends on its own input alone: a certificate is about a function.
 
-    They are given once more, half of them in another order, with other fillers; where several blocks share a call, at
-    the place of another block.
+    They are given once more: half of them in another order, with other fillers; where several blocks share a call, at
+    the place of another block; and a few each in a batch of its own copies, as the noisy copies of one example are.
 
     Raises:
         ModelProblem: an answer depends on what else is in the batch, or on what came before.
     """
-    some = _noisy(sampler, images[:_COMPARED])
+    some = _noisy(sampler, images[_spread(len(images), _COMPARED)])
     labels, half, block = sampler.labels(some), -(-len(some) // 2), sampler.streams.block_size(some.shape[1:])
-    changed = int(np.count_nonzero(labels[:half] != sampler.labels(some[:half][::-1])[::-1]))
+    _check_same(labels[:half], sampler.labels(some[:half][::-1])[::-1])
     if sampler.trial_size(some.shape[1:]) > block:
         later = np.concatenate([np.repeat(some[:1], block, axis=0), some])
-        changed = max(changed, int(np.count_nonzero(labels != sampler.labels(later)[-len(some) :])))
+        _check_same(labels, sampler.labels(later)[-len(some) :])
+    alone = _spread(len(some), _BY_THEMSELVES)
+    _check_same(labels[alone], np.array([sampler.labels(some[index : index + 1])[0] for index in alone]))
+
+
+def _check_same(labels: Integers, again: Integers) -> None:
+    changed = int(np.count_nonzero(labels != again))
     if changed:
         raise ModelProblem(
-            f"the model answers {changed} of {len(some)} inputs otherwise when it is given the same inputs "
-            "again in another order: its answer must depend on the input alone; look for randomness (dropout), memory, "
-            "or statistics over the batch (batch normalisation in training mode)"
+            f"the model gives another answer to {changed} of {len(labels)} inputs when they are batched differently: "
+            "its answer must depend on the input alone; look for randomness (dropout), memory, or statistics over the "
+            "batch (batch normalisation in training mode)"
         )
+
+
+def _spread(examples: int, most: int) -> Integers:
+    """Indices of some examples, spread evenly: data may be sorted by class."""
+    return np.linspace(0, examples - 1, min(examples, most)).astype(np.int64)
 
 
 def _noisy(sampler: Sampler, images: Images) -> Images:
