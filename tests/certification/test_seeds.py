@@ -314,13 +314,20 @@ def standardised(batch: np.ndarray) -> np.ndarray:
     return (scaled[:, 0] > scaled[:, 1]).astype(int)
 
 
+def barely_standardised(batch: np.ndarray) -> np.ndarray:
+    """Statistics over all values hardly change from one batch of images to another."""
+    return ((batch - batch.mean()) / batch.std() @ [1, 1, 0.5, 0.5] > 0.1).astype(int)
+
+
 def random_answers(batch: np.ndarray) -> np.ndarray:
     return np.random.default_rng().integers(0, 2, len(batch))
 
 
 @pytest.mark.filterwarnings("default::fedcert.FedcertWarning")
 @pytest.mark.parametrize("settings", [{}, {"n": 100}, {"procedure": "sequential"}])
-@pytest.mark.parametrize("model", [batch_mean, by_majority, standardised, Counting(), random_answers])
+@pytest.mark.parametrize(
+    "model", [batch_mean, by_majority, standardised, barely_standardised, Counting(), random_answers]
+)
 def test_an_answer_must_be_a_function_of_its_own_input(model: Any, settings: dict[str, Any]) -> None:
     order = np.argsort(X[:, 0] > X[:, 1], kind="stable")  # one class after the other, as many files have them
     with pytest.raises(ModelProblem, match="another answer to .* inputs when they are batched differently"):

@@ -60,7 +60,8 @@ def check_own_answers(sampler: Sampler, images: Images) -> None:
     """Check, on some noisy images, that each answer depends on its own input alone: a certificate is about a function.
 
     They are given once more: half of them in another order, with other fillers; where several blocks share a call, at
-    the place of another block; and a few each in a batch of its own copies, as the noisy copies of one example are.
+    the place of another block; each beside an image of the largest value, which moves all statistics over a batch; and
+    a few each in a batch of its own copies, as the noisy copies of one example are.
 
     Raises:
         ModelProblem: an answer depends on what else is in the batch, or on what came before.
@@ -71,6 +72,8 @@ def check_own_answers(sampler: Sampler, images: Images) -> None:
     if sampler.trial_size(some.shape[1:]) > block:
         later = np.concatenate([np.repeat(some[:1], block, axis=0), some])
         _check_same(labels, sampler.labels(later)[-len(some) :])
+    beside = np.stack([some, np.full_like(some, some.max())], axis=1).reshape(-1, *some.shape[1:])
+    _check_same(labels, sampler.labels(beside)[::2])
     alone = _spread(len(some), _BY_THEMSELVES)
     _check_same(labels[alone], np.array([sampler.labels(some[index : index + 1])[0] for index in alone]))
 
