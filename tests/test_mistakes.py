@@ -101,7 +101,16 @@ AT_A_SITE: list[Row] = [
     ("a request whose sigma is in other units", ["request", *MODEL, *ASKED, "--input-range", "0,255"], WARNED,
      "sigma 0.25 is tiny beside inputs from 0 to 255"),
     ("radii out of reach", ["request", *MODEL, *ASKED, "--procedure", "fixed", "--radii", "0,1,2"], WARNED,
-     "2 of 3 radii are out of reach (from 1 on): use a larger sigma or smaller radii"),
+     "2 of 3 radii are out of reach (from 1 on; with sigma 0.25 the reach is about 0.616): radii are in the units of "
+     "the inputs; use a larger sigma or smaller radii"),
+    ("radii in units of 8-bit pixels", ["request", *MODEL, *ASKED, "--radii", "0,64,127"], WARNED,
+     "2 of 3 radii are out of reach (from 64 on; with sigma 0.25 the reach is about 0.75): radii are in the units of "
+     "the inputs; use a larger sigma or smaller radii"),
+    ("radii far beyond sigma, at a site", ["certify", "ward:make", "data.npz", *MODEL, "--client", "a", "--sigma",
+     "0.25", "--radii", "0,0.5,5", "--out", "report.json"], WARNED,
+     "1 of 3 radii are out of reach (from 5 on; with sigma 0.25 the reach is about 0.75)"),
+    ("every example three times", ["certify", "ward:make", "thrice.npz", *MODEL, *ANSWER], WARNED,
+     "60 of 90 examples are exact copies of others, which intervals count as examples of their own"),
 ]  # fmt: skip
 
 IN_SERVICE: list[Row] = [
@@ -218,9 +227,11 @@ def site_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     x = np.full((30, 3, 4, 4), 0.25, dtype=np.float32)
     x[np.arange(30), y] = 0.75
     x[:, :, 0, 0], x[:, :, 0, 1] = 0.0, 1.0
+    x[:, :, 0, 2] += np.arange(30)[:, None] / 255  # no two examples are equal
     table = np.stack([(y + 0.5) / 3, 1000.0 * y], axis=1).astype(np.float32)
     save: Callable[..., None] = lambda name, x, y=y: np.savez(tmp_path / f"{name}.npz", x=x, y=y)  # noqa: E731
     save("data", x)
+    save("thrice", np.tile(x, (3, 1, 1, 1)), np.tile(y, 3))
     save("pixels", 255 * x)
     save("tiny", x / 255)
     save("last", x.transpose(0, 2, 3, 1))

@@ -33,6 +33,8 @@ from fedcert.report import Smoothing
 RANDOM = np.random.default_rng(0)
 X = RANDOM.random((60, 4)).astype(np.float32)
 Y = (X[:, 0] > 0.5).astype(np.int64)
+MANY = np.random.default_rng(1).random((3000, 4)).astype(np.float32)
+MANY_LABELS = (MANY[:, 0] > 0.5).astype(np.int64)
 SEED = Seed.drawn()
 
 
@@ -202,7 +204,7 @@ def test_killed_twenty_times_at_random_moments_it_ends_with_the_same_report(tmp_
         "        return (batch[:, 0] > 0.5).astype(int)\n"
         "    return predict\n"
     )
-    np.savez(tmp_path / "d.npz", x=np.tile(X, (20, 1)), y=np.tile(Y, 20))
+    np.savez(tmp_path / "d.npz", x=MANY[:1200], y=MANY_LABELS[:1200])
     command = [
         sys.executable, "-m", "fedcert", "certify", "ward:make", "d.npz", "--model-id", "t", "--client", "site",
         "--sigma", "0.25", "--n", "4000", "--procedure", "sequential", "--out",
@@ -248,7 +250,7 @@ def test_a_time_budget_ends_in_time_with_examples_that_are_wholly_certified(proc
         return threshold(batch)
 
     smoothing = {"n": 5000, "procedure": procedure}
-    x, y = np.tile(X, (50, 1)), np.tile(Y, 50)
+    x, y = MANY, MANY_LABELS
     began = time.monotonic()
     done = certify_dataset(
         plan(smoothing=smoothing, time_budget=2.0), ArrayClassifier(slow, "t"), data_of(x, y), ProgressListener()
@@ -322,7 +324,7 @@ def test_no_report_is_about_fewer_examples_than_the_least(monkeypatch: pytest.Mo
     monkeypatch.setattr("fedcert.certification.example_loop._before_the_first_unfinished", lambda _order, _done: few)
     words = rf"of 0.5 s is used up after {done} of .* examples, and a report needs at least 10 \(--minimum"
     with pytest.raises(CallError, match=words):
-        certify(_slow, np.tile(X, (50, 1)), np.tile(Y, 50), client="a", model_id="t", sigma=0.25, time_budget=0.5)
+        certify(_slow, MANY, MANY_LABELS, client="a", model_id="t", sigma=0.25, time_budget=0.5)
 
 
 def test_a_site_with_fewer_examples_reports_on_all_of_them() -> None:

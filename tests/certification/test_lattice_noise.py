@@ -163,7 +163,7 @@ def test_images_of_8_bits_have_their_lattice_by_themselves() -> None:
 def test_data_off_the_lattice_is_refused() -> None:
     x = PIXELS.astype(np.float32) / 255
     x[7, 0, 1, 1] = 0.5
-    wanted = r"^x\[7\] must hold multiples of 1/255, the lattice on which noise is exact, but holds others; quantise the data"
+    wanted = r"^x\[7\] must hold multiples of 1/255, the lattice on which noise is exact, but holds others, from 0.133 to 0.878; quantise the data"
     with pytest.raises(DataProblem, match=wanted):
         certified(x, lattice=255)
     quantised = np.round(x * 255) / 255  # as the sentence says

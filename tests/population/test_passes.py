@@ -13,17 +13,19 @@ from fedcert.population.passes import passes_needed
 from fedcert.population.tables import SHIPPED_PASSES, SHIPPED_RATIOS, SHIPPED_VOTES, designs_for
 
 
-def test_the_least_shipped_number_within_the_tolerance() -> None:
+def test_the_least_shipped_number_within_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "LADDER", SHIPPED_PASSES)
     for votes in SHIPPED_VOTES:
         for ratio in SHIPPED_RATIOS[:21]:
             losses = {n: designs_for("gaussian", n, votes, [ratio])[0].loss for n in SHIPPED_PASSES}
-            expected = min(n for n, loss in losses.items() if loss <= 0.005)
+            expected = min((n for n, loss in losses.items() if loss <= passes.TOLERANCE), default=None)
             assert passes_needed("gaussian", votes, ratio) == expected
+            assert expected is not None or (votes == 31 and ratio >= 1.9), "100 passes do for nearly all"
 
 
 def test_what_was_measured() -> None:
-    """With 11 votes 16 passes do for a standard deviation, and 32 for two."""
-    assert [passes_needed("gaussian", 11, ratio) for ratio in (0.0, 1.0, 1.5, 2.0, 2.4)] == [16, 16, 32, 32, 64]
+    """With 11 votes 16 passes do for a standard deviation, 32 for one and a half, and 64 for two."""
+    assert [passes_needed("gaussian", 11, ratio) for ratio in (0.0, 1.0, 1.5, 2.0, 2.4)] == [16, 16, 32, 64, 100]
 
 
 def test_radii_between_tenths_are_rounded_up_and_quotients_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

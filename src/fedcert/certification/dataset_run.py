@@ -28,11 +28,15 @@ from fedcert.certification.plan import CertificationPlan
 from fedcert.certification.progress import ProgressListener
 from fedcert.certification.seeds import Seed, keep_seed, kept_seed
 from fedcert.certification.sequential import SamplingPolicy
-from fedcert.certification.streams import ExampleKey, Streams, example_keys
+from fedcert.certification.streams import ExampleKey, Streams, example_keys, image_of
 from fedcert.errors import CallError, DataProblem
 from fedcert.report import Report
 from fedcert.report.input_range import coarse_range
 from fedcert.report.provenance import provenance
+from fedcert.report.reach import reach_warning
+
+_COPIES, _COPIES_SHARE = 5, 0.05
+"""From so many copies on, and this share of the examples, a data file was hardly meant so; a few are in most data."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,9 @@ def certify_dataset(
         sampler = classifier.sampler(len(classes), perturbation, streams, plan.batch_size, plan.smoothing.precision)
         seen = RangeSeen()
         keys = chosen_examples(plan, data, streams, seen)
+        for sentence in (out_of_reach(plan), repeated(keys.values())):
+            if sentence is not None:
+                progress.warn(sentence)
         check_range(seen.bounds, plan.input_range, plan.smoothing.sigma, data.shape, progress.warn)
         if only is not None:
             keys = {index: key for index, key in keys.items() if index in only}
@@ -165,6 +172,26 @@ def chosen_examples(
             f"every (--every) of {plan.every} leaves none of the {len(data)} examples here; take a smaller one"
         )
     return chosen
+
+
+def out_of_reach(plan: CertificationPlan) -> str | None:
+    """Which radii population certificates do not reach, in a sentence; None where there are none.
+
+    Of a request's the coordinator was told. CERTIFY's curve is 0 there.
+    """
+    told = plan.request is not None or not plan.smoothing.is_population
+    return None if told else reach_warning(plan.smoothing, plan.radii)
+
+
+def repeated(keys: Collection[ExampleKey]) -> str | None:
+    """How many examples are copies of others, in a sentence; None where hardly any are."""
+    copies = len(keys) - len({image_of(key) for key in keys})
+    if copies < max(_COPIES, _COPIES_SHARE * len(keys)):
+        return None
+    return (
+        f"{copies:,} of {len(keys):,} examples are exact copies of others, which intervals count as examples of their "
+        "own; remove those that were not measured anew"
+    )
 
 
 def report_of(

@@ -100,8 +100,8 @@ def certify(
         model_id: name of a scikit-learn classifier or a bare callable, which have no weights to take a digest of; the
             same at all sites.
         noise: "gaussian" (radii in L2; where None), "uniform" (radii in L1), or another registered one.
-        procedure: "population" (counts right answers, for averages over examples), or CERTIFY for single examples:
-            "sequential" (no more samples than the radii need; where None) or "fixed" (n for each example).
+        procedure: "population" (counts right answers, for averages over examples; where None, with Gaussian noise), or
+            CERTIFY for single examples: "sequential" (no more samples than the radii need) or "fixed" (n for each).
         tolerance: sequential: about the most certified accuracy that giving up on examples may cost at any radius
             (0.005 where None).
         votes: population: noisy copies that vote on an answer of the deployed classifier (11 where None).

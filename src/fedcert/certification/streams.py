@@ -76,6 +76,17 @@ def example_keys(examples: Iterable[tuple[Images, int]]) -> Iterator[ExampleKey]
         seen[name] += 1
 
 
+def image_of(key: ExampleKey) -> bytes:
+    """What equal examples share: the hash of image and label.
+
+    Examples:
+        >>> first, second = example_keys([(np.zeros(4, np.float32), 0)] * 2)
+        >>> first == second, image_of(first) == image_of(second)
+        (False, True)
+    """
+    return bytes(key[: -_PLACE.size])
+
+
 def key_of(number: int) -> ExampleKey:
     """A key for what is no example of a client's data: a trial's, or a test's."""
     return ExampleKey(number.to_bytes(32, "little"))

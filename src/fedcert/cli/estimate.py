@@ -11,8 +11,7 @@ from fedcert.cli.console import print_json, print_result, working
 from fedcert.cli.inputs import files_among, from_options, radii_of, words_of
 from fedcert.errors import EstimationProblem, require
 from fedcert.estimation.clients import Clients, ReportedClients
-from fedcert.estimation.clients.readings import own_curve
-from fedcert.estimation.compare import compare
+from fedcert.estimation.compare import compare, true_curve
 from fedcert.estimation.estimate import estimate_of
 from fedcert.estimation.files import weights_path, write_estimate
 from fedcert.estimation.prepared import PreparedClients, clients_of
@@ -140,8 +139,7 @@ def compared(
     if true is None:
         return result, None
     check_compatible([*reports, true])
-    chosen = (result.votes, result.radii) if true.smoothing.is_population else (None, None)
-    curve = own_curve(true, *chosen)
+    curve = true_curve(true, result)
     errors = compare(result.certified_accuracy, curve)
     return replace(result, details={**result.details, "comparison": errors.to_json()}, comparison=errors), curve
 

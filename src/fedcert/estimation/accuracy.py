@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 from fedcert.errors import CallError, preview
 
@@ -14,9 +15,9 @@ _ROUNDING = 1e-9
 """A radius this little above one of the curve is that one."""
 
 
-@dataclass(frozen=True)
-class AccuracyAtRadius:
-    """The certified accuracy at one radius, with its interval. It can be used as a number, and be formatted as one.
+@dataclass(frozen=True, eq=False)
+class AccuracyAtRadius(float):
+    """The certified accuracy at one radius, with its interval. It is a number, that of the estimate.
 
     Attributes:
         radius: the radius of the curve that it is about.
@@ -30,8 +31,8 @@ class AccuracyAtRadius:
         radius 0.25: 0.846 (95% CI 0.774 to 0.917)
         >>> f"{point:.1%}"
         '84.6% (95% CI 77.4% to 91.7%)'
-        >>> float(point), point.lower
-        (0.846, 0.774)
+        >>> point > 0.8, round(100 * point, 2), point.lower
+        (True, 84.6, 0.774)
     """
 
     radius: float
@@ -40,8 +41,12 @@ class AccuracyAtRadius:
     upper: float | None = None
     confidence: float | None = None
 
-    def __float__(self) -> float:
-        return self.certified_accuracy
+    def __new__(cls, radius: float, certified_accuracy: float, *_: Any, **__: Any) -> Self:  # noqa: ARG004
+        """The number itself."""
+        return super().__new__(cls, certified_accuracy)
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self.radius, self.certified_accuracy, self.lower, self.upper, self.confidence
 
     def __format__(self, specification: str) -> str:
         """Each number by the format of numbers ("%" or ".3f"); three decimals where none is given."""

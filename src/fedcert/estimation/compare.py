@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fedcert._arrays import Floats
 from fedcert._schema.declare import optional, required
 from fedcert._schema.field_types import Number, Whole
 from fedcert._schema.record import Record
-from fedcert.errors import CallError
+from fedcert.errors import CallError, preview
+from fedcert.report import Report
 
 if TYPE_CHECKING:
     from fedcert.estimation.result import Estimate
+
+_SETTINGS = {"is_population": "kind of certificates (--procedure)"}
+"""Names of settings for which the field's name will not do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,20 +45,26 @@ class Comparison(Record):
     left_out: int = required(Whole())
 
 
-def compare(estimated: Sequence[float], truth: Sequence[float]) -> Comparison:
-    """Compare two curves over the same radii.
+def compare(estimated: Estimate | Sequence[float], truth: Report | Sequence[float]) -> Comparison:
+    """Compare an estimate with the truth: a report on examples of the target itself. Or two curves over the same radii.
 
     The paper divides sums over 21 radii by 20; here they are means over the radii used.
 
+    Args:
+        estimated: the estimate, or its curve.
+        truth: the report, of the estimate's model and noise, or the true curve.
+
     Raises:
-        CallError: the curves have different lengths, are empty, or hold what is no finite number.
+        CallError: the curves have different lengths, are empty, or hold what is no finite number; or the report is
+            about another model or other noise than the estimate.
 
     Examples:
         >>> errors = compare([0.8, 0.4, 0.1], [0.8, 0.5, 0.0])
         >>> round(errors.rmse, 4), round(errors.mape, 4), errors.left_out
         (0.0816, 0.1, 1)
     """
-    curve, true = np.asarray(estimated, dtype=float), np.asarray(truth, dtype=float)
+    true = _numbers(true_curve(truth, estimated), "truth")
+    curve = _numbers(getattr(estimated, "certified_accuracy", estimated), "estimated")
     if curve.ndim != 1 or curve.shape != true.shape or not len(curve):
         raise CallError(
             f"both curves must have the same number of radii, but have shapes {curve.shape} and {true.shape}"
@@ -65,6 +76,40 @@ def compare(estimated: Sequence[float], truth: Sequence[float]) -> Comparison:
     mape = float(np.mean(np.abs(error[known]) / true[known])) if known.any() else None
     rmse = float(np.sqrt(np.mean(error**2)))
     return Comparison(rmse=rmse, mape=mape, radii=len(curve), left_out=int((~known).sum()))
+
+
+def true_curve(truth: Report | Sequence[float], estimated: Estimate | Sequence[float]) -> Sequence[float]:
+    """The target's own curve at an estimate's radii, by its votes: of a report, or as it is given.
+
+    Raises:
+        CallError: the report has no examples, or is about another model, noise or kind of certificates.
+    """
+    from fedcert.estimation.clients.readings import own_curve  # a client compares nothing
+    from fedcert.estimation.result import Estimate
+
+    if not isinstance(truth, Report):
+        return truth
+    if not isinstance(estimated, Estimate):
+        raise CallError("a report is compared with an estimate; give that itself, not its curve")
+    if not truth.examples:
+        raise CallError("the truth has no examples, so there is nothing to compare with")
+    votes = estimated.smoothing.is_population
+    for name in ("model", "classes", *(() if votes else ("radii",))):
+        if getattr(truth, name) != getattr(estimated, name):
+            raise CallError(f"the truth must have the estimate's {name}; certify it with the same settings")
+    for name in ("is_population", "noise", "sigma", "lattice", "precision"):
+        if getattr(truth.smoothing, name) != getattr(estimated.smoothing, name):
+            raise CallError(
+                f"the truth must have the estimate's {_SETTINGS.get(name, name)}; certify it with the same settings"
+            )
+    return own_curve(truth, estimated.votes, estimated.radii) if votes else own_curve(truth)
+
+
+def _numbers(curve: object, name: str) -> Floats:
+    try:
+        return np.asarray(curve, dtype=float)
+    except (TypeError, ValueError):
+        raise CallError(f"{name} must be a curve, a number for each radius, but is {preview(curve)}") from None
 
 
 def check_comparable(estimates: Sequence[Estimate]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from fedcert.estimation.target import distribution_of, target_of
 from fedcert.population.passes import farthest_ratio
 from fedcert.population.tables import SHIPPED_PASSES
 from fedcert.report import Smoothing, load
+from fedcert.report.load import Source
 from fedcert.report.smoothing import DEFAULT_VOTES, MOST_VOTES, Odd
 
 _HISTOGRAMS = MappingOf(
@@ -135,7 +137,7 @@ def _needed(examples: float | None) -> str:
 
 
 def plan(
-    histograms: Mapping[str, Mapping[str, int]] | str | Path,
+    histograms: Mapping[str, Mapping[str, int]] | Source | Iterable[Source],
     target: object = "uniform",
     *,
     confidence: float = 0.95,
@@ -145,8 +147,8 @@ def plan(
     """What an estimate could reach, from label histograms alone, before anyone certifies.
 
     Args:
-        histograms: client -> class -> number of test examples; or a JSON file that holds that; or reports, in files
-            or a folder, whose label counts are taken.
+        histograms: client -> class -> number of test examples; or a JSON file that holds that; or reports, as they are
+            or in files or a folder, whose label counts are taken.
         target: the target's class mix, in a form that `estimate` takes.
         confidence: of the interval, at each radius.
         margin: a margin of error to reach; the plan then says how many examples that takes.
@@ -166,7 +168,7 @@ def plan(
     if margin is not None:
         _SHARE.validate(margin, "margin")
     voting: int = Odd(least=1, most=MOST_VOTES).validate(DEFAULT_VOTES if votes is None else votes, "votes")
-    counts = _read(path_of(histograms)) if isinstance(histograms, (str, Path)) else _checked(histograms)
+    counts = _counts_of(histograms)
     classes = tuple(sorted({name for row in counts.values() for name in row}))
     shares = distribution_of(target_of(target, classes), classes)
     precision = plan_precision(counts, shares, classes, confidence, margin)
@@ -174,28 +176,36 @@ def plan(
     return replace(precision, votes=voting, passes=reached)
 
 
+def _counts_of(given: object) -> Mapping[str, Mapping[str, int]]:
+    if isinstance(given, (str, Path)):
+        return _read(path_of(given))
+    if isinstance(given, Mapping):
+        return _checked(given)
+    return _of_reports(given, "what was given")
+
+
 def _read(path: Path) -> Mapping[str, Mapping[str, int]]:
     if kind_of_path(path) == "a folder" or path.suffix.lower() != ".json":
-        return _of_reports(path)
+        return _of_reports(path, display_path(path))
     check_readable(path, (".json",))
     ((place, document),) = read_documents(path)
     if isinstance(document, Mapping) and str(document.get("schema", "")).startswith("fedcert/report/"):
-        return _of_reports(path)
+        return _of_reports(path, display_path(path))
     try:
         return _checked(document)
     except InvalidValue as error:
         raise error.at(place, "give an object such as {'site-01': {'cat': 10, 'dog': 20}}") from None
 
 
-def _of_reports(path: Path) -> Mapping[str, Mapping[str, int]]:
+def _of_reports(reports: Any, name: str) -> Mapping[str, Mapping[str, int]]:
     """The label counts of reports.
 
     Raises:
         EstimationProblem: there are sums, which have no clients.
     """
-    table = load(path).reports
+    table = load(reports).reports
     if table is None:
-        raise EstimationProblem(f"{display_path(path)} holds sums, which have no clients; give reports or histograms")
+        raise EstimationProblem(f"{name} holds sums, which have no clients; give reports or histograms")
     return {
         client: dict(zip(table.classes, (int(count) for count in counts), strict=True))
         for client, counts in zip(table.clients, table.label_counts, strict=True)

@@ -16,7 +16,7 @@ from fedcert._schema.summary import Summary
 from fedcert.errors import CallError, InvalidValue
 from fedcert.estimation.accuracy import AccuracyAtRadius, index_at
 from fedcert.estimation.compare import Comparison
-from fedcert.estimation.diagnostics.checks import Check
+from fedcert.estimation.diagnostics.checks import Check, verdict_of
 from fedcert.estimation.frames import distinct_names, frame_of
 from fedcert.estimation.methods.point_estimate import Chosen
 from fedcert.estimation.result_parts import (
@@ -154,6 +154,11 @@ class Estimate(SavedRecord):
         chosen = upgraded(self).chosen
         return self.method if chosen is None else chosen.method
 
+    @property
+    def verdict(self) -> str:
+        """Whether to rely on it, by the gravest of its checks: "ok", "warning" or "unreliable"."""
+        return verdict_of(self.checks)
+
     def to_json(self) -> dict[str, Any]:
         """The estimate as plain JSON types; many weights are left to a file of their own."""
         if self.weights is None or len(self.weights) <= MOST_WEIGHTS:
@@ -289,6 +294,11 @@ class WhatIf(SavedRecord):
         """Check that the curves have one point per radius."""
         for index, curve in enumerate(self.targets):
             check_curves(f"targets[{index}].", curve, self.radii)
+
+    @property
+    def verdict(self) -> str:
+        """Whether to rely on them, by the gravest of the checks: "ok", "warning" or "unreliable"."""
+        return verdict_of(self.checks)
 
     def at(self, radius: float) -> dict[str, AccuracyAtRadius]:
         """The certified accuracy of each target at a radius, with its interval, by the target's name.

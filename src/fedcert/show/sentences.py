@@ -17,6 +17,7 @@ from fedcert.estimation.summary import (
 from fedcert.population.passes import farthest_ratio
 from fedcert.report import Request
 from fedcert.report.input_range import units_warning
+from fedcert.report.reach import reach_warning
 
 __all__ = [
     "accuracy_of",
@@ -44,15 +45,12 @@ def accuracy_of(result: Estimate | WhatIf) -> str:
 
 def request_warnings(request: Request) -> list[str]:
     """What looks like a mistake in a request: units that do not go together, radii that cannot be certified."""
-    largest, units = request.smoothing.largest_radius, None
+    units = None
     if request.input_range is not None:
         units = units_warning(request.input_range, request.smoothing.sigma)
     sentences = [] if units is None else [units]
-    if largest is not None and (beyond := [radius for radius in request.radii if radius > largest]):
-        sentences.append(
-            f"{len(beyond)} of {len(request.radii)} radii are out of reach (from {beyond[0]:g} on): use a larger sigma "
-            "or smaller radii"
-        )
+    if (far := reach_warning(request.smoothing, request.radii)) is not None:
+        sentences.append(far)
     return sentences
 
 
@@ -64,7 +62,7 @@ def request_lines(request: Request) -> list[str]:
     farthest = farthest_ratio(smoothing.noise, smoothing.n, smoothing.votes) * smoothing.sigma
     return [
         f"{smoothing.n} noisy passes per example, for {copies_of(smoothing.votes)}, on average over the population: "
-        f"for typical models enough up to about radius {farthest:.3g}, which an estimate checks.",
+        f"enough up to about radius {farthest:.3g} for most models, which an estimate checks.",
     ]
 
 

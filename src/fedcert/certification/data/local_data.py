@@ -102,9 +102,13 @@ def _on_lattice(images: Images, lattice: int, indices: list[int]) -> Images:
     far = (np.abs(scaled - steps) > _OFF_LATTICE) | (np.abs(steps) > _LARGEST_STEP)
     if far.any():
         first = int(np.argmax(far.reshape(len(images), -1).any(axis=1)))
+        low, high = float(images[first].min()), float(images[first].max())
+        quantise = f"quantise the data, np.round(x * {lattice}) / {lattice}"
+        if low < 0 or high > 1:  # 8-bit images are from 0 to 1: these may have been normalised
+            quantise = f"give it as it is before it is normalised, which is for the model to do; or {quantise}"
         raise DataProblem(
             f"x[{indices[first]}] must hold multiples of 1/{lattice}, the lattice on which noise is exact, but holds "
-            f"others; quantise the data, np.round(x * {lattice}) / {lattice}, or agree on another lattice or none"
+            f"others, from {low:.3g} to {high:.3g}; {quantise}; or agree on another lattice or none"
         )
     steps /= np.float32(lattice)
     return np.asarray(steps + 0.0, dtype=np.float32)  # one zero: -0.0 is the same point

@@ -18,6 +18,7 @@ from fedcert.estimation.diagnostics.input_range import compare_input_ranges
 from fedcert.estimation.diagnostics.label_shift import ShiftTest
 from fedcert.population.passes import passes_needed
 from fedcert.report import Smoothing
+from fedcert.report.reach import reach_of
 
 OK, WARNING, UNRELIABLE = "ok", "warning", "unreliable"
 _NOTABLE, _SERIOUS = 0.02, 0.1
@@ -59,6 +60,12 @@ class Check(Record):
     verdict: str = required(Enumerated((OK, WARNING, UNRELIABLE)))
     figure: float | None = required(Nullable(Number()))
     sentence: str = required(Text(longest=2000))
+
+
+def verdict_of(checks: Sequence[Check]) -> str:
+    """The gravest verdict; ok where there are no checks."""
+    given = {check.verdict for check in checks}
+    return next((verdict for verdict in (UNRELIABLE, WARNING) if verdict in given), OK)
 
 
 def class_coverage(clients: Clients, target: Floats) -> Check:
@@ -307,7 +314,8 @@ def enough_passes(
     else:
         more = max(typical, 2 * smoothing.n)
         sentence += f" More passes (--n {more}) would raise it."
-    return Check("radii in reach", WARNING if first <= headline else OK, most, sentence)
+    far = radii[-1] > reach_of(smoothing)
+    return Check("radii in reach", WARNING if far or first <= headline else OK, most, sentence)
 
 
 def certifiable_radii(clients: Clients) -> Check:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from fedcert.errors import CallError
+from fedcert.estimation.compare import true_curve
 from fedcert.estimation.result import Estimate
+from fedcert.report import Report
 from fedcert.show.figures.style import COLOURS, LINES, MARKERS, check_format, new_figure, save_figure, style_axes
 from fedcert.show.sentences import method_of
 
@@ -16,7 +18,7 @@ def plot(
     estimates: Estimate | Sequence[Estimate],
     path: str | Path | None = None,
     *,
-    truth: Sequence[float] | None = None,
+    truth: Report | Sequence[float] | None = None,
     title: str | None = None,
     interval_of: str | None = None,
 ) -> Any:
@@ -25,7 +27,7 @@ def plot(
     Args:
         estimates: one, or several of the same target to compare.
         path: a .png, .svg or .pdf file to write.
-        truth: the target's true curve at the same radii, where it is known.
+        truth: the target's true curve at the same radii, where it is known; or a report on its own examples.
         title: text above the figure; the target's name where None.
         interval_of: method whose interval is drawn; where None, that of a single estimate, and none of several,
             whose bands would hide each other.
@@ -51,6 +53,7 @@ def plot(
     for estimate in several:
         if not isinstance(estimate, Estimate):
             raise CallError(f"only estimates can be plotted, but one of them is {type(estimate).__name__}")
+    truth = None if truth is None else true_curve(truth, several[0])
     if truth is not None and len(truth) != len(several[0].radii):
         raise CallError(f"truth must have one value for each of {len(several[0].radii)} radii, but has {len(truth)}")
     if any(estimate.radii != several[0].radii for estimate in several):
