@@ -37,8 +37,8 @@ Row = tuple[str, list[str], str, str]
 AT_A_SITE: list[Row] = [
     ("pixels from 0 to 255, no range stated", ["certify", "ward:make", "pixels.npz", *MODEL, *SITE], REFUSED,
      "the inputs range from 0 to 255 and sigma is 0.25, but sigma is in the units of the inputs, and this one suits "
-     "pixels from 0 to 1; divide x by 255, or, where the model takes inputs like these, state their range: "
-     "--input-range 0,255"),
+     "pixels from 0 to 1; divide x by 255, or, where the model takes inputs like these, state their range "
+     "(--input-range 0,255)"),
     ("pixels from 0 to 255, 0 to 1 requested", ["certify", "ward:make", "pixels.npz", *MODEL, *ANSWER], REFUSED,
      "the inputs must lie within the stated range, 0 to 1, and use most of it, but x ranges from 0 to 255; divide x by 255"),
     ("pixels divided by 255 twice", ["certify", "ward:make", "tiny.npz", *MODEL, *ANSWER], REFUSED,
@@ -101,14 +101,25 @@ AT_A_SITE: list[Row] = [
     ("a request whose sigma is in other units", ["request", *MODEL, *ASKED, "--input-range", "0,255"], WARNED,
      "sigma 0.25 is tiny beside inputs from 0 to 255"),
     ("radii out of reach", ["request", *MODEL, *ASKED, "--procedure", "fixed", "--radii", "0,1,2"], WARNED,
-     "2 of 3 radii are out of reach (from 1 on; with sigma 0.25 the reach is about 0.616): radii are in the units of "
+     "2 of 3 radii are out of reach (from 1 on; with sigma 0.25 the largest is about 0.616): radii are in the units of "
      "the inputs; use a larger sigma or smaller radii"),
     ("radii in units of 8-bit pixels", ["request", *MODEL, *ASKED, "--radii", "0,64,127"], WARNED,
-     "2 of 3 radii are out of reach (from 64 on; with sigma 0.25 the reach is about 0.75): radii are in the units of "
+     "2 of 3 radii are out of reach (from 64 on; with sigma 0.25 the largest is about 0.75): radii are in the units of "
      "the inputs; use a larger sigma or smaller radii"),
     ("radii far beyond sigma, at a site", ["certify", "ward:make", "data.npz", *MODEL, "--client", "a", "--sigma",
      "0.25", "--radii", "0,0.5,5", "--out", "report.json"], WARNED,
-     "1 of 3 radii are out of reach (from 5 on; with sigma 0.25 the reach is about 0.75)"),
+     "1 of 3 radii are out of reach (from 5 on; with sigma 0.25 the largest is about 0.75)"),
+    ("model and data swapped", ["certify", "ward:wants_normalised", "ward:make", *MODEL, *ANSWER], REFUSED,
+     "DATA ward:make must be a function that returns x and y, or x, y and groups, but returned function; MODEL comes "
+     "first, then DATA"),
+    ("a misspelt function", ["certify", "ward:mke", "data.npz", *MODEL, *ANSWER], REFUSED,
+     "the module ward has no 'mke'; did you mean ward:make?"),
+    ("labels in one-hot rows", ["certify", "ward:make", "hot.npz", *MODEL, *ANSWER], REFUSED,
+     "float64 of shape (30, 3); of one-hot rows use y.argmax(axis=1)"),
+    ("a time budget of an instant", ["certify", "ward:make", "data.npz", *MODEL, *ANSWER, "--time-budget", "0.001s"],
+     REFUSED, "after getting started and with a reserve 0 s can be used; give more time"),
+    ("a range with its ends swapped", ["request", *MODEL, *ASKED, "--input-range", "1,0"], REFUSED,
+     "--input-range must be the least input and then the largest, but is '1,0'"),
     ("every example three times", ["certify", "ward:make", "thrice.npz", *MODEL, *ANSWER], WARNED,
      "60 of 90 examples are exact copies of others, which intervals count as examples of their own"),
 ]  # fmt: skip
@@ -143,6 +154,16 @@ AT_THE_COORDINATOR: list[Row] = [
      "each withdrawn report stays out until its file is collected again with --replace CLIENT"),
     ("a run folder among reports", ["page", "run", "--out", "page.html"], REFUSED,
      "run is the folder of a run: use fedcert collect --run run, or give run/reports"),
+    ("a folder that is not there", ["estimate", "reprots"], REFUSED,
+     "there is no file or folder reprots; check the name"),
+    ("nothing to collect", ["collect", "--request", "asked.json"], REFUSED,
+     "give the reports to collect, files or folders; or the folder of a run that has some (--run)"),
+    ("a confidence in percent", ["estimate", "reports", "--confidence", "95"], REFUSED,
+     "--confidence must be a finite number above 0 and below 1, but is 95.0; 95% is 0.95"),
+    ("a request without a target as the target", ["estimate", "reports", "--target", "asked.json"], REFUSED,
+     "asked.json is a request that names no target; give 'uniform', a JSON file"),
+    ("examples as the truth", ["estimate", "reports", "--truth", "target.npz"], REFUSED,
+     "--truth must be a report on the target's own examples (.json), but is target.npz"),
     ("a run folder that is not there", ["collect", "--run", "rnu"], REFUSED,
      "there is no folder rnu of an earlier run; check the name, or give --request"),
     ("weights that add up to 1.4", ["estimate", "reports", "--target", "red=0.7,blue=0.7"], WARNED,
@@ -239,6 +260,7 @@ def site_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save("table", table)
     save("shifted", x, (y + 1) % 3)
     save("swapped", x, np.array([0, 2, 1])[y])
+    save("hot", x, np.eye(3)[y])
     save("right", x, np.array(["red", "green", "blue"])[y])
     save("named", x, np.array(["red", "Green", "blue"])[y])
     (tmp_path / "model.onnx").write_bytes(brightest_channel())

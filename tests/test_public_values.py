@@ -30,8 +30,8 @@ OF_EACH = {
     fedcert.Report: {"certified_accuracy", "class_procedure_counts", "examples", "procedure_counts"},
     fedcert.Request: {"digest", "late"},
     fedcert.Sums: {"examples", "merged", "of", "procedure_counts"},
-    fedcert.Estimate: {"at", "to_frame", "used_method"},
-    fedcert.WhatIf: {"at", "to_frame"},
+    fedcert.Estimate: {"at", "to_frame", "used_method", "verdict"},
+    fedcert.WhatIf: {"at", "to_frame", "verdict"},
 }
 
 

@@ -71,7 +71,10 @@ def files_in(path: Path, *, may_be_empty: bool = False) -> list[Path]:
     Raises:
         CallError: there is nothing of that name, or a folder without such files.
     """
-    if kind_of_path(path) != "a folder":
+    kind = kind_of_path(path)
+    if kind is None:
+        raise CallError(f"there is no file or folder {display_path(path)}; check the name")
+    if kind != "a folder":
         check_readable(path, SUFFIXES)
         return [path]
     seen = sorted(file for file in path.iterdir() if not file.name.startswith("."))

@@ -227,6 +227,11 @@ class Number(FieldType):
             raise self.error(value, field)
         return number
 
+    def error(self, value: Any, field: str) -> InvalidValue:
+        """The error; where a share is wanted, a percentage is translated."""
+        percent = min(self.most, self.below) == 1 and isinstance(value, (int, float)) and 1 < value < 100
+        return InvalidValue(field, self.expected, value, remedy=f"{value:g}% is {value / 100:g}" if percent else None)
+
     def schema(self) -> dict[str, Any]:
         bounds = {"minimum": self.least, "maximum": self.most}
         bounds |= {"exclusiveMinimum": self.above, "exclusiveMaximum": self.below}

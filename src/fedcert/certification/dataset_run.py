@@ -31,9 +31,9 @@ from fedcert.certification.sequential import SamplingPolicy
 from fedcert.certification.streams import ExampleKey, Streams, example_keys, image_of
 from fedcert.errors import CallError, DataProblem
 from fedcert.report import Report
+from fedcert.report.farthest import radii_warning
 from fedcert.report.input_range import coarse_range
 from fedcert.report.provenance import provenance
-from fedcert.report.reach import reach_warning
 
 _COPIES, _COPIES_SHARE = 5, 0.05
 """From so many copies on, and this share of the examples, a data file was hardly meant so; a few are in most data."""
@@ -120,7 +120,7 @@ def certify_dataset(
         sampler = classifier.sampler(len(classes), perturbation, streams, plan.batch_size, plan.smoothing.precision)
         seen = RangeSeen()
         keys = chosen_examples(plan, data, streams, seen)
-        for sentence in (out_of_reach(plan), repeated(keys.values())):
+        for sentence in (radii_too_far(plan), repeated(keys.values())):
             if sentence is not None:
                 progress.warn(sentence)
         check_range(seen.bounds, plan.input_range, plan.smoothing.sigma, data.shape, progress.warn)
@@ -174,13 +174,13 @@ def chosen_examples(
     return chosen
 
 
-def out_of_reach(plan: CertificationPlan) -> str | None:
+def radii_too_far(plan: CertificationPlan) -> str | None:
     """Which radii population certificates do not reach, in a sentence; None where there are none.
 
-    Of a request's the coordinator was told. CERTIFY's curve is 0 there.
+    Those of a request were pointed out when it was written; CERTIFY's curve is 0 there.
     """
-    told = plan.request is not None or not plan.smoothing.is_population
-    return None if told else reach_warning(plan.smoothing, plan.radii)
+    known = plan.request is not None or not plan.smoothing.is_population
+    return None if known else radii_warning(plan.smoothing, plan.radii)
 
 
 def repeated(keys: Collection[ExampleKey]) -> str | None:

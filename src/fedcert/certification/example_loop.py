@@ -118,13 +118,15 @@ class ExampleLoop:
             return
         longest = smoothing.most_samples / scheduler.rate
         examples = 1 if smoothing.procedure == "sequential" else needed
-        if examples * longest <= scheduler.usable(self._seconds_left):
+        usable = max(scheduler.usable(self._seconds_left), 0.0)
+        if examples * longest <= usable:
             return
         count = "one example" if examples == 1 else f"{examples} examples"
         raise CallError(
             f"the time budget (--time-budget) of {_seconds(self.plan.time_budget)} is too short: at "
-            f"{scheduler.rate:,.0f} samples a second, {count} may need up to {_seconds(examples * longest)}; give "
-            "more time, or a smaller n; nothing was certified"
+            f"{scheduler.rate:,.0f} samples a second, {count} may need up to {_seconds(examples * longest)}, and after "
+            f"getting started and with a reserve {_seconds(usable)} can be used; give more time, or a smaller n; "
+            "nothing was certified"
         )
 
     def _make_room(self, scheduler: CertificationScheduler) -> None:

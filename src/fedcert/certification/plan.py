@@ -10,6 +10,7 @@ from typing import Any
 from fedcert._schema.declare import Checked, defaulting, optional, required
 from fedcert._schema.field_types import Flag, Number, Text, Whole
 from fedcert._schema.record import Nested
+from fedcert._schema.suggestions import closest
 from fedcert.certification.seeds import Seed
 from fedcert.certification.streams import LARGEST_BLOCK, Streams
 from fedcert.errors import CallError, DataProblem, ModelProblem, preview
@@ -145,9 +146,9 @@ def check_request(request: Request, client: str, model: str, examples: int, now:
         DataProblem: sites with so few examples are asked not to answer.
     """
     if request.roster is not None and client not in request.roster:
-        raise CallError(
-            f"the client {preview(client)} is not on the request's roster; check its name with the coordinator"
-        )
+        meant = closest(client, request.roster)
+        remedy = "check its name with the coordinator" if meant is None else f"did you mean {preview(meant)}?"
+        raise CallError(f"the client {preview(client)} is not on the request's roster; {remedy}")
     if request.late(now):
         raise CallError(f"the request's deadline {request.deadline} has passed; ask the coordinator for a new request")
     check_model(request, model)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fedcert._schema.suggestions import closest
 from fedcert.errors import CallError, FedcertError, ModelProblem
 
 
@@ -55,5 +56,7 @@ def imported(name: str, what: str) -> Any:
                 f"{what} {name}: there is no module {module_name!r} here or on the Python path{hint}"
             ) from None
     if not hasattr(module, attribute):
-        raise CallError(f"{what} {name}: the module {module_name} has no {attribute!r}")
+        meant = closest(attribute, [each for each in vars(module) if not each.startswith("_")])
+        hint = "" if meant is None else f"; did you mean {module_name}:{meant}?"
+        raise CallError(f"{what} {name}: the module {module_name} has no {attribute!r}{hint}")
     return getattr(module, attribute)

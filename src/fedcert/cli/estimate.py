@@ -9,7 +9,7 @@ from pathlib import Path
 from fedcert.cli import options
 from fedcert.cli.console import print_json, print_result, working
 from fedcert.cli.inputs import files_among, from_options, radii_of, words_of
-from fedcert.errors import EstimationProblem, require
+from fedcert.errors import CallError, EstimationProblem, require
 from fedcert.estimation.clients import Clients, ReportedClients
 from fedcert.estimation.compare import compare, true_curve
 from fedcert.estimation.estimate import estimate_of
@@ -118,10 +118,13 @@ def truth_in(path: Path | None) -> Report | None:
     """A report on the target itself; None where none is given.
 
     Raises:
+        CallError: it is no report.
         EstimationProblem: it has no examples.
     """
     if path is None:
         return None
+    if path.suffix.lower() != ".json":
+        raise CallError(f"--truth must be a report on the target's own examples (.json), but is {path}")
     true: Report = read_record(path, Report)
     if not true.examples:
         raise EstimationProblem(f"--truth {path} has no examples, so there is nothing to compare with")

@@ -61,6 +61,8 @@ def range_of(text: str | None) -> tuple[float, float] | None:
         raise CallError(
             f"--input-range must be two numbers, the least and the largest input, such as 0,1, but is {preview(text)}"
         ) from None
+    if low > high:
+        raise CallError(f"--input-range must be the least input and then the largest, but is {preview(text)}")
     bounds: tuple[float, float] = option("--input-range", INPUT_RANGE, (low, high))
     return bounds
 

@@ -140,7 +140,8 @@ def _show(written: Request, out: Path, what: str, suffix: str) -> None:
     recipients = "anyone who has the file" if written.roster is None else f"{len(written.roster)} clients"
     model = written.model if len(written.model) <= 20 else f"{written.model[:19]}…"
     smoothing = written.smoothing
-    print_result(f"{what} {recipients} to certify {model} with sigma {smoothing.sigma:g}.")
+    labels = f"{len(written.classes)} classes" if len(written.classes) > 1 else "1 class"
+    print_result(f"{what} {recipients} to certify {model} ({labels}) with sigma {smoothing.sigma:g}.")
     for line in request_lines(written):
         print_result(line)
     for sentence in request_warnings(written):

@@ -195,7 +195,7 @@ def collect_reports(
         CallError, EstimationProblem: as of `collect`.
     """
     paths = [Path(source) for source in reports if not isinstance(source, Report)]
-    _check(request, run, paths, {"replace": replace, "withdraw": withdraw})
+    _check(request, run, reports, {"replace": replace, "withdraw": withdraw})
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(run, request)) if run is not None else None
         collection = CertificationRound(request, folder, trusted=trusted)
@@ -234,7 +234,7 @@ def collect_reports(
 
 
 def _check(
-    request: Request | None, run: Path | None, paths: Iterable[Path], changed: Mapping[str, Collection[str]]
+    request: Request | None, run: Path | None, reports: Collection[Source], changed: Mapping[str, Collection[str]]
 ) -> None:
     """Check what was given before anything is read.
 
@@ -247,7 +247,9 @@ def _check(
         raise CallError("the request asks for a private sum, not for reports: use fedcert private sum")
     if run is not None and request is None and kind_of_path(run) is None:
         raise CallError(f"there is no folder {display_path(run)} of an earlier run; check the name, or give --request")
-    for path in paths:
+    if run is None and not reports:
+        raise CallError("give the reports to collect, files or folders; or the folder of a run that has some (--run)")
+    for path in (Path(source) for source in reports if not isinstance(source, Report)):
         if run is not None and path.resolve() == run.resolve():
             raise CallError(f"{path} is the folder of --run, which has what it took already; name the reports' folder")
     for name, clients in changed.items():

@@ -18,6 +18,7 @@ from fedcert._schema.field_types import Number
 from fedcert._schema.suggestions import known_names
 from fedcert.errors import CallError, FedcertWarning, FileProblem, InvalidValue, preview
 from fedcert.report import Target
+from fedcert.report.load import kind_named
 
 _TOTAL_TOLERANCE = 5e-3
 """Weights that add up to 1 or 100 within this were rounded: 33% three times is 99%, 16.7% six times 100.2%."""
@@ -136,6 +137,10 @@ def _from_file(path: Path, classes: Sequence[str]) -> Target:
     if str(document.get("schema", "")).startswith("fedcert/") and isinstance(inner, Mapping):
         # A request or an estimate: its target is meant.
         return target_of(Target.from_json(inner, place), classes)
+    if kind_named(document) == "request":
+        raise FileProblem(f"{place} is a request that names no target; give {KINDS}")
+    if kind_named(document) != "unknown":
+        raise FileProblem(f"{place} is fedcert's own and has no target; give {KINDS}")
     try:
         name = "".join(c for c in path.stem if c.isprintable())[:200].strip() or "custom"
         known = _normalised(name, document, classes)

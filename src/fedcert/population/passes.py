@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from fedcert.population.tables import SHIPPED_PASSES, designs_for
-from fedcert.report.reach import FARTHEST
+from fedcert.report.farthest import FARTHEST_RATIO
 
 LADDER = (*SHIPPED_PASSES, 128, 200, 400)
 """Numbers of passes that are tried: those with shipped designs, then up to the most that are designed, each by about
@@ -66,7 +66,7 @@ def farthest_ratio(noise: str, n: int, votes: int, tolerance: float = TOLERANCE)
         True
     """
     farthest = 0.0
-    for step in range(1, round(FARTHEST / _STEP) + 1):
+    for step in range(1, round(FARTHEST_RATIO / _STEP) + 1):
         ratio = round(step * _STEP, 1)
         (design,) = designs_for(noise, n, votes, [ratio])
         if design.loss > tolerance:

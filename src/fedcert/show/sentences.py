@@ -16,8 +16,8 @@ from fedcert.estimation.summary import (
 )
 from fedcert.population.passes import farthest_ratio
 from fedcert.report import Request
+from fedcert.report.farthest import radii_warning
 from fedcert.report.input_range import units_warning
-from fedcert.report.reach import reach_warning
 
 __all__ = [
     "accuracy_of",
@@ -49,7 +49,7 @@ def request_warnings(request: Request) -> list[str]:
     if request.input_range is not None:
         units = units_warning(request.input_range, request.smoothing.sigma)
     sentences = [] if units is None else [units]
-    if (far := reach_warning(request.smoothing, request.radii)) is not None:
+    if (far := radii_warning(request.smoothing, request.radii)) is not None:
         sentences.append(far)
     return sentences
 

@@ -112,7 +112,7 @@ def check_range(
         raise DataProblem(
             f"{actual}, but sigma is in the units of the inputs, and this one suits pixels from 0 to 1; divide x by "
             f"{255 if high <= 255 * (1 + ROUNDING) else f'{high:.3g}'}, or, where the model takes inputs like these, "
-            f"state their range: --input-range {low:.3g},{high:.3g}"
+            f"state their range (--input-range {low:.3g},{high:.3g})"
         )
     odd = not table and (low < -ROUNDING or high > 1 + ROUNDING)
     if odd or not extent / MOST_SIGMAS <= sigma <= max(extent, 1e-9) / FEWEST_SIGMAS:

@@ -258,9 +258,11 @@ def class_indices(y: npt.NDArray[Any], classes: Sequence[str] | None = None) -> 
     if y.ndim == 1 and y.size and (y.dtype.kind in "US" or all(isinstance(label, str) for label in y)):
         return _indices_of_names(y, classes)
     if y.ndim != 1 or (y.size and y.dtype.kind not in "iuf"):
+        columns = y.shape[1] if y.ndim == 2 else 0
+        remedy = "; use y.ravel()" if columns == 1 else "; of one-hot rows use y.argmax(axis=1)" if columns else ""
         raise DataProblem(
             "y must be a list of class indices (whole numbers from 0), or of class names, but is "
-            f"{y.dtype} of shape {y.shape}"
+            f"{y.dtype} of shape {y.shape}{remedy}"
         )
     with np.errstate(invalid="ignore"):
         labels = y.astype(np.int64)

@@ -8,6 +8,7 @@ from pathlib import Path
 from fedcert.certification.data.csv_rows import read_rows
 from fedcert.certification.data.images import binary_folder, images_of
 from fedcert.certification.data.local_data import LocalData, data_of, npz_data
+from fedcert.certification.models.classifiers import is_module
 from fedcert.certification.python_name import imported, is_python_name, user_errors
 from fedcert.errors import CallError, DataProblem, preview
 
@@ -40,9 +41,13 @@ def load_data(name: str, classes: Sequence[str] | None = None) -> LocalData:
         return data_of(rows.numbers(), rows.labels(classes), rows.groups())
     if is_python_name(name):
         function = imported(name, "DATA")
-        with user_errors(DataProblem, f"DATA {name} must be a function that returns x and y, but failed"):
-            x, y, *groups = function()
-        return data_of(x, y, groups[0] if groups else None, classes)
+        wanted = f"DATA {name} must be a function that returns x and y, or x, y and groups, but"
+        with user_errors(DataProblem, f"{wanted} failed"):
+            given = function()
+        if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
+            order = "; MODEL comes first, then DATA" if is_module(given) or callable(given) else ""
+            raise DataProblem(f"{wanted} returned {type(given).__name__}{order}")
+        return data_of(given[0], given[1], given[2] if len(given) == 3 else None, classes)
     if Path(name).is_dir():
         return binary_folder(Path(name))
     if Path(name).exists():

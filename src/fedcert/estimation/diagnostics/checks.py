@@ -18,7 +18,7 @@ from fedcert.estimation.diagnostics.input_range import compare_input_ranges
 from fedcert.estimation.diagnostics.label_shift import ShiftTest
 from fedcert.population.passes import passes_needed
 from fedcert.report import Smoothing
-from fedcert.report.reach import reach_of
+from fedcert.report.farthest import farthest_radius
 
 OK, WARNING, UNRELIABLE = "ok", "warning", "unreliable"
 _NOTABLE, _SERIOUS = 0.02, 0.1
@@ -314,7 +314,7 @@ def enough_passes(
     else:
         more = max(typical, 2 * smoothing.n)
         sentence += f" More passes (--n {more}) would raise it."
-    far = radii[-1] > reach_of(smoothing)
+    far = radii[-1] > farthest_radius(smoothing)
     return Check("radii in reach", WARNING if far or first <= headline else OK, most, sentence)
 
 
