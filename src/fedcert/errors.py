@@ -38,7 +38,7 @@ class FedcertError(Exception):
         ...     fedcert.estimate("missing.json")
         ... except fedcert.FedcertError as error:
         ...     print(error.exit_code, error)
-        2 there is no file missing.json; check the name
+        2 there is no file or folder missing.json; check the name
     """
 
     exit_code = 1
@@ -53,7 +53,7 @@ class CallError(FedcertError, ValueError):
         ...     fedcert.read_reports("missing.json")
         ... except fedcert.CallError as error:
         ...     print(error)
-        there is no file missing.json; check the name
+        there is no file or folder missing.json; check the name
     """
 
     exit_code = 2

@@ -44,6 +44,10 @@ def no_file(name: str) -> str:
     return f"there is no file {name}; check the name"
 
 
+def no_report(name: str) -> str:
+    return f"there is no file or folder {name}; check the name"
+
+
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_report: Callable[..., Report]) -> Path:
     """A folder with one good and one bad file of each kind, entered."""
@@ -439,7 +443,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     # merge.
     "merge nothing": (["merge", "--out", "o.json"], 2, NO_REPORT),
     "merge nowhere": (["merge", "report.json"], 2, "missing option '--out'"),
-    "merge missing file": (["merge", "none.json", "--out", "o.json"], 2, no_file("none.json")),
+    "merge missing file": (["merge", "none.json", "--out", "o.json"], 2, no_report("none.json")),
     "merge to a wrong ending": (
         ["merge", "report.json", "--out", "o.csv"],
         2,
@@ -507,7 +511,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "estimate missing file": (
         change(ESTIMATE, swap={"report.json": "none.json"}),
         2,
-        no_file("none.json"),
+        no_report("none.json"),
     ),
     "estimate empty folder": (
         change(ESTIMATE, swap={"report.json": "folder"}),
@@ -635,7 +639,7 @@ def test_a_wrong_call_ends_in_one_sentence(place: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("file", "code", "sentence"),
     [
-        ("none.json", 2, no_file("none.json")),
+        ("none.json", 2, no_report("none.json")),
         ("folder", 2, "folder holds no .json, .ndjson, .jsonl or .parquet file"),
         ("report.txt", 2, f"report.txt does not end in {ENDS}"),
         ("cut.json", 1, NO_JSON),

@@ -126,7 +126,7 @@ def test_a_worst_case_on_request(desk: Request, capsys: pytest.CaptureFixture[st
         (["back", "--request", "request.json", "--method", "best"], 2, "method"),
         (["back", "--request", "request.json", "--out", "back/site-a.json"], 2, "it is one of the files to read"),
         (["back", "--request", "request.json", "--target", "cow=1"], 2, "cow"),
-        (["--request", "request.json"], 1, "0 of the 3 clients that were asked answered"),
+        (["--request", "request.json"], 2, "give the reports to collect, files or folders"),
     ],
 )
 def test_calls_that_are_wrong(

@@ -56,7 +56,7 @@ def test_quiet_wherever_it_stands(place: int, capsys: pytest.CaptureFixture[str]
 
 def test_after_two_dashes_it_is_a_word(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["validate", "--", "--quiet"]) == 2
-    assert "there is no file --quiet" in capsys.readouterr().out
+    assert "there is no file or folder --quiet" in capsys.readouterr().out
 
 
 def on_terminal(*arguments: str, **environment: str) -> str:

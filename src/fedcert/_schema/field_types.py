@@ -229,7 +229,7 @@ class Number(FieldType):
 
     def error(self, value: Any, field: str) -> InvalidValue:
         """The error; where a share is wanted, a percentage is translated."""
-        percent = min(self.most, self.below) == 1 and isinstance(value, (int, float)) and 1 < value < 100
+        percent = min(self.most, self.below) == 1 and isinstance(value, (int, float)) and 2 <= value <= 100
         return InvalidValue(field, self.expected, value, remedy=f"{value:g}% is {value / 100:g}" if percent else None)
 
     def schema(self) -> dict[str, Any]:

@@ -64,7 +64,8 @@ def test_a_users_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (tmp_path / "bad_data.py").write_text("def load():\n    return 7\ndef fail():\n    raise OSError('no disk')\n")
     assert len(load_data("ward_data:load")) == 4
     with pytest.raises(
-        DataProblem, match="DATA bad_data:load must be a function that returns x and y, but failed: TypeError"
+        DataProblem,
+        match="DATA bad_data:load must be a function that returns x and y, or x, y and groups, but returned int",
     ):
         load_data("bad_data:load")
     with pytest.raises(DataProblem, match="but failed: OSError: no disk"):
