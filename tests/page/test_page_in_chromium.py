@@ -489,7 +489,9 @@ def test_the_card_is_about_what_is_shown(tmp_path: Path, opened: Open) -> None:
         for one in drawn_reports(6, 3, 5, seed=1, tells=0.0)
     ]
     page = opened(written(tmp_path / "page.html", source, {"class-0": 1, "class-1": 1}, confidence=0.999))
-    assert "is the 99.9% confidence interval, a margin of error of up to" in page.tab.inner_text("#margin")
+    assert "is the 99.9% confidence interval. Its margin of error (half its length) is at most" in page.tab.inner_text(
+        "#margin"
+    )
     assert "- Class mix: class-0 50.0%, class-1 50.0%" in page.tab.input_value("#card-text")
     slide(page, 3, 50)
     card = page.tab.input_value("#card-text")

@@ -119,8 +119,8 @@ def margin(estimate: Estimate, index: int) -> str:
     lower, upper = estimate.lower[index], estimate.upper[index]
     points = max(math.ceil(50 * (upper - lower) - _ROUNDING), 1)
     size = f"{points} point{'s' if points > 1 else ''}"
-    between = range_of_100(lower, upper)
-    return f"{between} is the {share(estimate.confidence)} confidence interval, a margin of error of up to {size}."
+    interval = f"{range_of_100(lower, upper)} is the {share(estimate.confidence)} confidence interval."
+    return f"{interval} Its margin of error (half its length) is at most {size}."
 
 
 def measure(votes: int | None) -> tuple[str, str]:

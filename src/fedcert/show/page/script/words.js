@@ -32,7 +32,7 @@ function marginAt(shown, index, confidence) {
   if (!shown.lower || !confidence) return "";
   const lower = shown.lower[index], upper = shown.upper[index], points = Math.max(Math.ceil(50 * (upper - lower) - LEAST_PART), 1);
   const size = `${points} point${points > 1 ? "s" : ""}`;
-  return `${rangeOf100(lower, upper)} is the ${surely(confidence)} confidence interval, a margin of error of up to ${size}.`;
+  return `${rangeOf100(lower, upper)} is the ${surely(confidence)} confidence interval. Its margin of error (half its length) is at most ${size}.`;
 }
 
 function mixInWords(classes, mix, most = CLASSES_IN_A_LINE) {
