@@ -183,7 +183,7 @@ def test_without_a_roster_anyone_may_answer() -> None:
     one.take(answer(one.request, "somebody"))
     made = one.conclude()
     assert made.checks[-1].sentence == (
-        "1 clients answered; the request named no roster, so nobody is known to be missing."
+        "1 client answered; the request named no roster, so no client is known to be missing."
     )
     with pytest.raises(CallError, match="waiting needs a request with a roster and a deadline"):
         wait(one, list)
@@ -278,8 +278,8 @@ def test_a_name_that_others_claim_after_it_has_answered_is_told_in_the_estimate(
     check = one.conclude(quorum=1).checks[-1]
     assert (check.name, check.verdict) == ("contested names", "warning")
     assert check.sentence == (
-        "Of 1 clients that answered, others claim the name: 'site-a': two nodes call themselves so. "
-        "Their first answers count."
+        "Names claimed by more than one sender (1): 'site-a': two nodes call themselves so. "
+        "The first answer under each name counts."
     )
 
 

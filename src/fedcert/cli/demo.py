@@ -28,7 +28,7 @@ _FILES = (
     ("estimate.json", "what the server made of them"),
     ("page.html", "the page: open it in a browser"),
     ("curve.png", "the figure"),
-    ("truth.json", "the new district's own certificates, which nobody has in practice"),
+    ("truth.json", "the new district's own certificates, unknown in practice"),
     ("paper/", "the same with CERTIFY and the paper's methods"),
 )
 

@@ -94,7 +94,7 @@ def _show(precision: Plan, confidence: float, wanted: float | None) -> None:
     _show_accuracies(precision.accuracies)
     if precision.missing:
         named = ", ".join(f"{name} ({share:.1%})" for name, share in list(precision.missing.items())[:10])
-        print_result(f"Nobody holds {named} of the target: no number of other examples makes up for that.")
+        print_result(f"No client holds {named} of the target, and no number of other examples makes up for that.")
     if wanted is not None:
         for words, needed in (("without counts per class", precision.needed), ("with them", precision.class_needed)):
             assert needed is not None  # noqa: S101  it was asked for

@@ -62,7 +62,7 @@ def join(
     check_asker(asked, trusted)
     if dry_run:
         print_json(VectorLayout(asked).contribution(own))
-        print_note("this would enter the sum, under masks that nobody can take off it alone; nothing was sent")
+        print_note("this would enter the sum, under masks that no single party can remove; nothing was sent")
         return
     VectorLayout(asked).pack(own)  # what is wrong here is found before anything is in the shared folder
     fewest = max(fewest, rules.fewest_clients)

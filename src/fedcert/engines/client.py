@@ -24,7 +24,7 @@ _LOG = logging.getLogger("fedcert")
 REPORT, PRIVATE = "report", "private"
 """What a message asks for: a report, or a step of a private sum."""
 ReplyTexts = dict[str, str]
-"""A client's reply: its `name`, and its `report` (JSON), its message in a private sum (`said`), or its `trouble`."""
+"""A client's reply: its `name`, and its `report` (JSON), its message in a private sum (`answer`), or its `trouble`."""
 Weights = Callable[[], Mapping[str, Any] | None]
 """Gives the server's weights by name; None where it sent none."""
 
@@ -115,7 +115,7 @@ def _private_reply(
 
     try:
         with participant.at_work(Request.from_json(parse(request, "the request")), certified) as site:
-            return {"said": site.join() if message is None else site.reply(message)}
+            return {"answer": site.join() if message is None else site.reply(message)}
     except Exception as error:  # noqa: BLE001 (the server is to know at once, whatever went wrong)
         # This client's own log has the reason in full; the server gets what does not depend on data.
         _LOG.warning("this site does not go on in a private sum: %s", error)

@@ -62,7 +62,8 @@ def check_quorum(answered: int, missing: Mapping[str, str], request: Request, qu
 def check_missing(missing: Mapping[str, str], answered: int, roster: Sequence[str] | None) -> Check:
     """Whether clients that were asked are missing."""
     if roster is None:
-        sentence = f"{answered} clients answered; the request named no roster, so nobody is known to be missing."
+        who = f"{answered} client{'' if answered == 1 else 's'}"
+        sentence = f"{who} answered; the request named no roster, so no client is known to be missing."
         return Check(name="missing clients", verdict=OK, figure=None, sentence=sentence)
     if not missing:
         sentence = f"All {len(roster)} clients that were asked answered."
@@ -81,7 +82,7 @@ def check_conflicts(conflicts: Mapping[str, str]) -> list[Check]:
         return []
     reasons = "; ".join(f"{preview(client)}: {reason}" for client, reason in list(conflicts.items())[:_NAMED])
     sentence = (
-        f"Of {len(conflicts)} clients that answered, others claim the name: {reasons}. Their first answers count."
+        f"Names claimed by more than one sender ({len(conflicts)}): {reasons}. The first answer under each name counts."
     )
     return [Check(name="contested names", verdict=WARNING, figure=float(len(conflicts)), sentence=sentence)]
 

@@ -90,7 +90,7 @@ def _resumed_round(stack: ExitStack, model: str, wanted: ReportSettings) -> Cert
     round_ = CertificationRound(folder=folder, clock=steady_clock(), trusted=wanted.trusted)
     _LOG.info("resuming with %d answers of an earlier run", len(round_.reports))
     if round_.request.late(round_.clock()):
-        _LOG.warning("its deadline, %s, has passed: nobody is asked again", round_.request.deadline)
+        _LOG.warning("its deadline, %s, has passed: no client is asked again", round_.request.deadline)
     return round_
 
 

@@ -105,7 +105,7 @@ class SecAggServer:
         if isinstance(message, messages.Shares) and (
             set(message.sealed) != set(keys) - {message.client} or set(message.witness) != set(keys)
         ):
-            raise Refused(f"{client} did not seal shares for everybody who takes part, and for nobody else")
+            raise Refused(f"{client} did not seal shares for exactly the sites that take part")
         if isinstance(message, messages.Masked) and len(decoded(message.vector)) != 8 * self.length:
             raise Refused(f"{client} sent {len(decoded(message.vector)) // 8} numbers, but {self.length} are asked for")
         if isinstance(message, messages.Confirmed):

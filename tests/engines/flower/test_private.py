@@ -152,7 +152,7 @@ def test_three_tenths_drop_out(tmp_path: Path, count: int, stage: int | None) ->
 
     def handle(message: Message, where: Context) -> Message:
         name, texts = name_of(where), message.content.config_records["fedcert"]
-        if texts["ask"] == "private" and stage_of(str(texts.get("told", ""))) >= due.get(name, 5):
+        if texts["ask"] == "private" and stage_of(str(texts.get("step", ""))) >= due.get(name, 5):
             return Message(Error(code=8, reason="gone"), reply_to=message)
         return answer(
             message,
@@ -186,7 +186,7 @@ def test_a_site_that_flower_loses_for_a_while_gets_its_message_again(tmp_path: P
 
     def flaky(message: Message, where: Context) -> Message:
         texts = message.content.config_records["fedcert"]
-        if texts["ask"] == "private" and stage_of(str(texts.get("told", ""))) == stage:
+        if texts["ask"] == "private" and stage_of(str(texts.get("step", ""))) == stage:
             seen.append(stage)
             if len(seen) == 1:
                 return Message(Error(code=5, reason="Node Unavailable"), reply_to=message)
@@ -270,7 +270,7 @@ def leave_if_due(message, context):
     """Fail for good from a stage on."""
     texts = message.content.config_records["fedcert"]
     kinds = ("private-keys", "private-delivery", "private-survivors", "private-confirmations")
-    told = str(texts.get("told", ""))[:200]
+    told = str(texts.get("step", ""))[:200]
     stage = next((number for number, kind in enumerate(kinds, 1) if f"fedcert/{kind}/" in told), 0)
     number = int(context.node_config["partition-id"])
     first = int(context.node_config["num-partitions"]) * 7 // 10

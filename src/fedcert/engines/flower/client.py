@@ -9,8 +9,8 @@ client -> server    {"fedcert": {"name": …, "report": …}}  or  {"fedcert": {
 
 in a private sum:
 server -> client    {"fedcert": {"ask": "private", "request": …}, "arrays": weights}
-server -> client    {"fedcert": {"ask": "private", "request": …, "told": …}}
-client -> server    {"fedcert": {"name": …, "said": …}}  or  {"fedcert": {"name": …, "trouble": …}}
+server -> client    {"fedcert": {"ask": "private", "request": …, "step": …}}
+client -> server    {"fedcert": {"name": …, "answer": …}}  or  {"fedcert": {"name": …, "trouble": …}}
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def answer(
         return None if arrays is None else arrays.to_torch_state_dict()
 
     reply = reply_to(
-        asked, texts.get("request", ""), texts.get("told"), model, weights, data, name,
+        asked, texts.get("request", ""), texts.get("step"), model, weights, data, name,
         class_counts=class_counts, participant=participant, policy=policy, **options,
     )  # fmt: skip
     return Message(content_of(reply), reply_to=message)

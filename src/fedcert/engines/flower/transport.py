@@ -176,7 +176,7 @@ class FlowerTransport:
         """The message of the stage to a node: with the weights in the first, with the request in every one."""
         texts = {"ask": REPORT if self._request.private is None else PRIVATE, "request": self._request.dumps()}
         if self._stage:
-            return self._message(number, {**texts, "told": text}, self._seconds)
+            return self._message(number, {**texts, "step": text}, self._seconds)
         return self._message(number, texts, self._seconds, **{ARRAYS: self.weights})
 
     def _conflicts(self) -> Iterator[Reply]:
@@ -188,7 +188,7 @@ class FlowerTransport:
 
     def _replies(self) -> Iterator[Reply]:
         """Answers and failures since the last call."""
-        key = "report" if self._request.private is None else "said"
+        key = "report" if self._request.private is None else "answer"
         for identifier, message in self._pull(self._sent):
             name, number = self._sent.pop(identifier)
             texts = record_of(message)

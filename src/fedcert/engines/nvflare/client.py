@@ -8,7 +8,7 @@ client -> server    {"fedcert": {"name": …, "report": …}}  or  {"fedcert": {
 in a private sum:
 server -> client    {"fedcert": request, "fedcert-ask": "private"}, with the weights as parameters
 server -> client    {"fedcert": request, "fedcert-ask": "private", "fedcert-message": …}
-client -> server    {"fedcert": {"name": …, "said": …}}  or  {"fedcert": {"name": …, "trouble": …}}
+client -> server    {"fedcert": {"name": …, "answer": …}}  or  {"fedcert": {"name": …, "trouble": …}}
 """
 
 from __future__ import annotations

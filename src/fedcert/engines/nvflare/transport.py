@@ -108,5 +108,5 @@ class NVFlareTransport:
         # The name is what NVFlare knows of the sender, never what the sender says.
         name, reply = model.meta["client_name"], model.meta.get(KEY)
         texts = {key: text for key, text in reply.items() if isinstance(text, str)} if isinstance(reply, dict) else {}
-        answer = texts.get("report", texts.get("said"))
+        answer = texts.get("report", texts.get("answer"))
         return Reply(name, answer, texts.get("trouble", "its reply holds no report"))
