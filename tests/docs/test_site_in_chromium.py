@@ -35,6 +35,10 @@ CUT = """() => [...document.querySelectorAll("article pre > code, article .md-ty
   .map(node => node.outerHTML.slice(0, 120))"""
 """Boxes whose contents are cut: they do not scroll, or not by keyboard."""
 
+BROKEN_OPTIONS = """() => [...document.querySelectorAll("article code .option")]
+  .filter(node => node.getClientRects().length > 1).map(node => node.textContent)"""
+"""Options that a line breaks within."""
+
 
 @pytest.fixture(scope="session")
 def windows(browser: Any) -> Iterator[Callable[[int, str], Any]]:
@@ -89,6 +93,7 @@ def test_a_page_fits_the_screen_and_asks_nobody(
     assert page.tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
     assert page.tab.evaluate(STICKING_OUT) == []
     assert page.tab.evaluate(CUT) == []
+    assert page.tab.evaluate(BROKEN_OPTIONS) == []
     assert "```" not in page.tab.inner_text("body")
     assert page.said == []
     assert [url for url in page.asked if not url.startswith((address, "data:", "blob:"))] == []
