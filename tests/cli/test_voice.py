@@ -100,7 +100,7 @@ def test_the_conclusion_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     first = " ".join(capsys.readouterr().out.split())
     assert first.startswith("At L2 radius 0.25, an estimated ")
     order = (
-        "Target 'uniform': ",
+        "Target: all classes equally frequent",
         "Method: BLUP",
         "Valid for the smoothed classifier",
         "Unreliable: ",

@@ -104,3 +104,29 @@ def test_it_is_signed(tmp_path: Path) -> None:
 def test_what_does_not_go_together(options: dict[str, Any], error: type[Exception], sentence: str) -> None:
     with pytest.raises(error, match=sentence):
         fedcert.request("demo", 0.25, CLASSES, **options)
+
+
+def onnx_file(path: Path, outputs: list[int | str]) -> Path:
+    """An ONNX file of inputs of 3x4x4 that states these sizes of its answers."""
+    from onnx import TensorProto, helper
+
+    shapes = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 4, 4])]
+    scores = [helper.make_tensor_value_info("scores", TensorProto.FLOAT, outputs)]
+    nodes = [helper.make_node("Identity", ["x"], ["scores"])]
+    path.write_bytes(helper.make_model(helper.make_graph(nodes, "g", shapes, scores)).SerializeToString())
+    return path
+
+
+def test_an_onnx_model_states_its_classes_and_its_inputs(tmp_path: Path) -> None:
+    assert fedcert.request(onnx_file(tmp_path / "a.onnx", ["n", 2]), 0.25, CLASSES).input_shape == (3, 4, 4)
+    with pytest.raises(fedcert.errors.ModelProblem, match="the model gives scores for 4 classes, but 2 classes are"):
+        fedcert.request(onnx_file(tmp_path / "b.onnx", ["n", 4]), 0.25, CLASSES)
+    for place, silent in enumerate((["n", "classes"], ["n"], ["n", 1])):  # open, or labels
+        fedcert.request(onnx_file(tmp_path / f"c{place}.onnx", silent), 0.25, CLASSES)
+
+
+def test_columns_state_the_shape() -> None:
+    asked = fedcert.request("demo", 0.25, CLASSES, input_columns=["age", "glucose"])
+    assert asked.input_columns == ("age", "glucose")
+    with pytest.raises(fedcert.errors.InvalidValue, match=r"input_shape must be a list of 2, the number of input_col"):
+        fedcert.request("demo", 0.25, CLASSES, input_columns=["age", "glucose"], input_shape=[3])

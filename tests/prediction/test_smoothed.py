@@ -309,3 +309,11 @@ def test_a_mistake_is_one_sentence(name: str) -> None:
         call()
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_pixels_in_other_units_are_warned_of() -> None:
+    classifier = smooth(lambda batch: (batch.mean(axis=(1, 2, 3)) > 0.5).astype(int), sigma=0.25)
+    pixels = np.random.default_rng(0).random((5, 3, 4, 4), dtype=np.float32)
+    classifier(pixels)
+    with pytest.warns(fedcert.FedcertWarning, match=r"sigma 0.25 suits pixels from 0 to 1: divide them by 255"):
+        classifier(255 * pixels)

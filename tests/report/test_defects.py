@@ -349,6 +349,16 @@ def request() -> Iterator[Row]:
     yield "input_range", "falling", [1, 0], "input_range[1]", "above the one before it (1), but is 0.0"
     yield from listed("input_shape", "a list of 1 to 8 sizes, of the axes of one example", null=True, required=False)
     yield "input_shape", "a size of 0", [3, 0], "input_shape[1]", "a whole number from 1 to 2^53, but is 0"
+    columns = "a list of 1 to 100000 different column names"
+    yield from listed("input_columns", columns, null=True, required=False)
+    yield "input_columns", "an empty name", [""], "input_columns[0]", f"{TEXT}, but is ''"
+    yield (
+        "input_columns",
+        "twice the same",
+        ["a", "a"],
+        "input_columns[1]",
+        "different from those before it, but is 'a'",
+    )
     for wrong, came in ((1, "1"), ("yes", "'yes'"), (None, "null"), ([], "an empty list")):
         yield "release.class_counts", came, wrong, "release.class_counts", f"true or false, but is {came}"
     yield from count("release.minimum_examples")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,22 @@ def test_replacing_needs_a_report_to_replace_with(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text(report(EARLY, client="site-b").dumps())
     with pytest.raises(CallError, match="the files hold no report of 'site-a' that could replace the kept one"):
         take_files(begun(), [tmp_path], replace=["site-a"])
+
+
+def test_a_correction_with_another_class_mix_is_doubted(tmp_path: Path) -> None:
+    """Someone gave another client's name: its report would replace that client's."""
+    first, other = report(EARLY), report(LATE, 31)
+    label_counts = tuple(reversed(other.label_counts))
+    assert label_counts != other.label_counts
+    with RunFolder(tmp_path / "run", ASKED) as folder:
+        one = begun(folder)
+        one.take(first, place="old.json")
+        one.take(replace(other, label_counts=label_counts), place="new.json")
+        made = one.conclude(quorum=1)
+    check = {check.name: check for check in made.checks}["corrected reports"]
+    assert check.verdict == "warning"
+    assert "although their class mixes are very different: is it another client's report?" in check.sentence
+    with RunFolder(tmp_path / "run") as folder:  # and a later process knows it
+        assert {check.name: check for check in begun(folder).conclude(quorum=1).checks}[
+            "corrected reports"
+        ].verdict == "warning"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,8 @@ _SURE = 3.0
 """Standard errors of that difference: a model that guesses rarely looks shifted by chance."""
 _SWAPPED = 0.6
 """Share of a class's examples that are predicted as one other class, which in turn is mostly predicted as this one."""
+_SHOWN_CLASSES = 4
+"""Classes that a sentence about mixed-up labels names."""
 _COLLAPSED = 0.6
 """Share of an accuracy that the other keeps at least: models that are trained with noise keep nine tenths."""
 
@@ -115,26 +117,64 @@ def warnings_before(clean: CleanPass, classes: Sequence[str]) -> Iterator[str]:
         return
     shift = max((1, -1), key=clean.shifted)
     chance = 1 / clean.classes
+    moved = _moved_classes(clean)
+    if len(moved) > 2 and not _all_shifted(moved, clean.classes):
+        pairs = "; ".join(
+            f"{preview(classes[answer])} for most labelled {preview(classes[label])}"
+            for label, answer in list(moved.items())[:_SHOWN_CLASSES]
+        )
+        more = f"; {len(moved) - _SHOWN_CLASSES} more" if len(moved) > _SHOWN_CLASSES else ""
+        yield (
+            f"labels look mixed up: without noise the model predicts {clean.accuracy:.0%} of the labels here, but "
+            f"{pairs}{more}; check y and the order of --classes"
+        )
+        return
     much = clean.shifted(shift) - clean.accuracy >= max(_SHIFTED, _SURE * _deviation(clean, shift))
-    shifted = _most_classes_shifted(clean, shift)
-    if much and shifted:
+    if much and _most_classes_shifted(clean, shift):
         how = "swapped" if clean.classes == 2 else "shifted by one"
         other = "the other class" if clean.classes == 2 else f"the class {'after' if shift > 0 else 'before'} it"
         yield (
             f"labels look {how}: without noise the model predicts {clean.accuracy:.0%} of the labels here, but "
             f"{other} for {clean.shifted(shift):.0%}; check that y counts classes from 0, in the order of --classes"
         )
-    elif clean.accuracy <= chance:
+        return
+    if clean.accuracy <= chance:
         yield (
             f"without noise the model predicts {clean.accuracy:.1%} of {len(clean)} examples right, no more than "
             f"chance ({chance:.1%}); check the weights, the order of the classes, and how the data is normalised"
         )
-    if clean.classes > 2 and not (much and shifted) and (pair := _swapped_classes(clean)) is not None:
+    if clean.classes > 2 and (pair := _swapped_classes(clean)) is not None:
         first, second = (preview(classes[label]) for label in pair)
         yield (
             f"labels {first} and {second} look swapped: without noise the model predicts {second} for most examples "
             f"labelled {first}, and {first} for most labelled {second}; check y and the order of --classes"
         )
+
+
+def _moved_classes(clean: CleanPass) -> dict[int, int]:
+    """Which other class most examples of a class are predicted as; empty where two classes have the same answer.
+
+    A model that always gives one answer, or confuses classes with one that is frequent, has no such assignment.
+    """
+    confusion, sizes = _confusion(clean)
+    known = np.flatnonzero((sizes >= _FEWEST) & (confusion.max(axis=1) > _SWAPPED * sizes))
+    answers = confusion.argmax(axis=1)
+    if len(set(answers[known].tolist())) < len(known):
+        return {}
+    return {int(label): int(answers[label]) for label in known if answers[label] != label}
+
+
+def _all_shifted(moved: Mapping[int, int], classes: int) -> bool:
+    """Whether all labels are off by one, in the same direction."""
+    steps = {(answer - label) % classes for label, answer in moved.items()}
+    return len(steps) == 1 and steps <= {1, classes - 1}
+
+
+def _confusion(clean: CleanPass) -> tuple[Integers, Integers]:
+    """How many examples of each label are predicted as each class, and the labels' numbers of examples."""
+    confusion = np.zeros((clean.classes, clean.classes), dtype=np.int64)
+    np.add.at(confusion, (clean.labels, clean.predicted), 1)
+    return confusion, confusion.sum(axis=1)
 
 
 def _most_classes_shifted(clean: CleanPass, shift: int) -> bool:
@@ -151,9 +191,8 @@ def _most_classes_shifted(clean: CleanPass, shift: int) -> bool:
 
 def _swapped_classes(clean: CleanPass) -> tuple[int, int] | None:
     """Two classes each of which is predicted for most examples of the other; None where no two are."""
-    confusion = np.zeros((clean.classes, clean.classes), dtype=np.int64)
-    np.add.at(confusion, (clean.labels, clean.predicted), 1)
-    sizes, answers = confusion.sum(axis=1), confusion.argmax(axis=1)
+    confusion, sizes = _confusion(clean)
+    answers = confusion.argmax(axis=1)
     for label in np.flatnonzero((sizes >= _FEWEST) & (confusion.max(axis=1) > _SWAPPED * sizes)):
         other = answers[label]
         if other != label and sizes[other] and confusion[other, label] > sizes[other] / 2:
@@ -175,4 +214,7 @@ def warnings_after(clean: CleanPass, noisy: float | None) -> Iterator[str]:
     if noisy < _COLLAPSED * clean.accuracy:
         yield f"{both}: the model was hardly trained with noise; train it with this sigma, or take a smaller one"
     elif clean.accuracy < _COLLAPSED * noisy:
-        yield f"{both}: the model fails without noise; check that the data is what the model was trained on"
+        yield (
+            f"{both}: the model is far worse without noise, as a small one that was trained on noisy inputs alone may "
+            "be; otherwise check that the data is what it was trained on"
+        )

@@ -17,7 +17,7 @@ import numpy as np
 from fedcert._arrays import Images
 from fedcert.certification.certificate import CertificateTable, CorrectTable, ExampleTable
 from fedcert.certification.clean_pass import CleanPass, clean_pass, noisy_accuracy, warnings_after, warnings_before
-from fedcert.certification.data.inputs import RangeSeen, check_range, check_shape
+from fedcert.certification.data.inputs import RangeSeen, check_columns, check_range, check_shape
 from fedcert.certification.data.local_data import LocalData
 from fedcert.certification.example_loop import ExampleLoop
 from fedcert.certification.journal import Journal
@@ -99,6 +99,7 @@ def certify_dataset(
     perturbation = perturbation_of(plan.smoothing)
     with classifier.running(plan.smoothing.precision), ExitStack() as stack:
         if len(data):
+            check_columns(data.columns, plan.input_columns)
             check_shape(data.shape, plan.input_shape)
         classes = _classes(plan, classifier, data)
         _check_labels(data, len(classes))
@@ -123,7 +124,7 @@ def certify_dataset(
         for sentence in (radii_too_far(plan), repeated(keys.values())):
             if sentence is not None:
                 progress.warn(sentence)
-        check_range(seen.bounds, plan.input_range, plan.smoothing.sigma, data.shape, progress.warn)
+        check_range(seen, plan.input_range, plan.smoothing.sigma, data.shape, progress.warn)
         if only is not None:
             keys = {index: key for index, key in keys.items() if index in only}
         clean = clean_pass(sampler, data, plan.smoothing.lattice, len(classes))

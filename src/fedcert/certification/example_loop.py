@@ -92,7 +92,9 @@ class ExampleLoop:
                 f"{len(finished)} of {wanted:,} examples, and a report needs at least {self._fewest} "
                 f"(--minimum-examples){self._kept()}; give more time"
             )
-        self.progress.late(len(finished), wanted)
+        earlier = {index for index, key in self.keys.items() if scheduler.recall(index, key) is not None}
+        done = earlier | {state.index for state in self._done}
+        self.progress.late(len(finished), wanted, len(done) - len(finished))
         return finished
 
     @property

@@ -16,7 +16,7 @@ from fedcert.certification.streams import LARGEST_BLOCK, Streams
 from fedcert.errors import CallError, DataProblem, ModelProblem, preview
 from fedcert.report import DEFAULT_RADII, Request, Smoothing
 from fedcert.report.fields import CLASSES, RADII
-from fedcert.report.input_range import INPUT_RANGE, INPUT_SHAPE, InputRange
+from fedcert.report.input_range import INPUT_COLUMNS, INPUT_RANGE, INPUT_SHAPE, InputRange
 from fedcert.report.noises import NOISES
 
 MINIMUM_EXAMPLES = 10
@@ -42,6 +42,7 @@ class CertificationPlan(Checked):
         request: digest of the request that is answered.
         input_range: within which inputs must lie; where None, a range that is out of the ordinary is pointed out.
         input_shape: of one example; not checked where None.
+        input_columns: names of a table's columns, in order; not checked where None.
         precision_is_open: whether the precision was left to the model's device (`with_precision`).
         lattice_is_open: whether the lattice was left to the data (`with_lattice`).
     """
@@ -60,6 +61,7 @@ class CertificationPlan(Checked):
     request: str | None = None
     input_range: InputRange | None = optional(INPUT_RANGE)
     input_shape: tuple[int, ...] | None = optional(INPUT_SHAPE)
+    input_columns: tuple[str, ...] | None = optional(INPUT_COLUMNS)
     precision_is_open: bool = False
     lattice_is_open: bool = False
 
@@ -112,7 +114,8 @@ def plan_certification(client: str, request: Request | None, given: dict[str, An
             rest["class_counts"] = request.release.class_counts
         return CertificationPlan(
             client, asked, request.radii, request.classes, request=request.digest,
-            input_range=request.input_range or own_range, input_shape=request.input_shape, **rest,
+            input_range=request.input_range or own_range, input_shape=request.input_shape,
+            input_columns=request.input_columns, **rest,
         )  # fmt: skip
     if "sigma" not in settings:
         raise CallError("sigma is needed (or a request, which says it): the standard deviation of the noise")

@@ -56,8 +56,14 @@ class ProgressListener:
         """Something about the data or the model looks like a mistake."""
         warnings.warn(sentence, FedcertWarning, stacklevel=2)
 
-    def late(self, done: int, of: int) -> None:
-        """The time budget is used up; so many examples were certified."""
+    def late(self, done: int, of: int, waiting: int) -> None:
+        """The time budget is used up; the report is about so many examples.
+
+        Args:
+            done: examples that the report is about.
+            of: all of them.
+            waiting: others that are done, but come after one that is not, in the order in which reports take them.
+        """
 
 
 def approximately(seconds: float) -> str:

@@ -75,9 +75,22 @@ class ProgressBar(BarListener):
         """See `ProgressListener.forecast_typical`."""
         self.bar.console.print(typical_sentence(least, most))
 
-    def late(self, done: int, of: int) -> None:
+    def late(self, done: int, of: int, waiting: int) -> None:
         """See `ProgressListener.late`."""
-        self.bar.console.print(f"The time budget is used up: the report is about {done:,} of {of:,} examples")
+        self.bar.console.print(late_sentence(done, of, waiting))
+
+
+def late_sentence(done: int, of: int, waiting: int) -> str:
+    """What a report that was cut short is about.
+
+    Examples:
+        >>> late_sentence(216, 6000, 0)
+        'The time budget is used up: the report is about 216 of 6,000 examples'
+        >>> late_sentence(216, 6000, 519).split("; ")[1]
+        '519 more are done and count once those before them are, in an order that is fixed beforehand'
+    """
+    more = f"; {waiting:,} more are done and count once those before them are, in an order that is fixed beforehand"
+    return f"The time budget is used up: the report is about {done:,} of {of:,} examples{more if waiting else ''}"
 
 
 def typical_sentence(least: float, most: float) -> str:

@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from fedcert._schema.field_types import Text
 from fedcert.certification.clean_pass import accuracy_sentence
+from fedcert.certification.data.inputs import columns_sentence
 from fedcert.certification.data.sources import load_data
 from fedcert.certification.dataset_run import certify_dataset
 from fedcert.certification.examples import write_examples
@@ -19,7 +20,7 @@ from fedcert.certification.models.loading import load_classifier
 from fedcert.certification.plan import MINIMUM_EXAMPLES, check_request, plan_certification
 from fedcert.certification.precision import BFLOAT16_GAIN
 from fedcert.certification.progress import approximately, duration
-from fedcert.certification.progress_bar import BarListener, typical_sentence
+from fedcert.certification.progress_bar import BarListener, late_sentence, typical_sentence
 from fedcert.certification.seeds import SEED_SUFFIX, keep_seed
 from fedcert.cli import options
 from fedcert.cli.console import is_quiet, print_json, print_note, print_result, print_status, print_warning, progress
@@ -123,6 +124,7 @@ def certify(
             f"--lattice {local.lattice}"
         )
     site.check_before(classifier.identity, -(-len(local) // every), bool(plan.class_counts))
+    site.note_class_counts(class_counts)
     listener = progress_bar(site.request)
     written = None if dry_run else out
     journal = None if out is None else out.with_name(f"{out.name}.journal")
@@ -146,6 +148,8 @@ def certify(
     if journal is not None and not result.complete:
         print_note(f"what was done is kept in {journal}; run the same command again for more examples")
     clean = None if result.clean is None else accuracy_sentence(result.clean.right, len(result.clean), len(local))
+    if local.columns is not None and plan.input_columns is None:
+        print_note(columns_sentence(local.columns))
     _show(report, written, site, clean, as_json, journal, shown)
 
 
@@ -229,14 +233,18 @@ class _Site:
 
     def class_counts(self, given: bool | None) -> bool:
         """Whether the report is to have counts per class: as given, else as the request asks and the policy allows."""
-        asked = self.request is not None and self.request.release.class_counts
         if given is not None or self.request is None or self.private:
             return bool(given)
-        if asked and not self.policy.gives_class_counts(self.request):
-            print_note("the request asks for counts per class, which this site's policy does not let out")
-        elif asked:
-            print_note("the request asks for counts per class, so the report has them (--no-class-counts omits them)")
         return self.policy.gives_class_counts(self.request)
+
+    def note_class_counts(self, given: bool | None) -> None:
+        """Say what became of a request for counts per class, where the site did not decide by an option."""
+        if given is not None or self.request is None or self.private or not self.request.release.class_counts:
+            return
+        if self.policy.gives_class_counts(self.request):
+            print_note("the request asks for counts per class, so the report has them (--no-class-counts omits them)")
+        else:
+            print_note("the request asks for counts per class, which this site's policy does not let out")
 
     def check_before(self, model: str, examples: int, class_counts: bool) -> None:
         """Check, before hours of work, that the report will be wanted and may leave."""
@@ -343,8 +351,9 @@ class _ProgressBar(BarListener):
     def warn(self, sentence: str) -> None:
         print_warning(sentence)
 
-    def late(self, done: int, of: int) -> None:
-        print_note(f"the time budget is used up; the report is about {done:,} of {of:,} examples")
+    def late(self, done: int, of: int, waiting: int) -> None:
+        sentence = late_sentence(done, of, waiting)
+        print_note(sentence[:1].lower() + sentence[1:])
 
     def forecast(self, samples: int, rate: float) -> None:
         print_status(f"{samples:,} noisy samples at {rate:,.0f}/s: {approximately(samples / rate)}")

@@ -19,6 +19,7 @@ from fedcert.errors import CallError, InvalidValue
 from fedcert.estimation.files import write_estimate
 from fedcert.estimation.result import Estimate
 from fedcert.report import Request, read_record
+from fedcert.rounds.corrections import is_doubtful
 from fedcert.show.sentences import mix_of
 
 _SHOWN = 10
@@ -108,7 +109,7 @@ def collect(
         raise
     result, true = compared(collected.estimate, target_report, list(collected.round.reports.values()))
     for client, what in collected.corrections.items():
-        print_note(f"{client}: {what}")
+        (print_warning if is_doubtful(what) else print_note)(f"{client}: {what}")
     if collected.recalled:
         print_note(f"as in the last estimate of {run}: {_recalled(collected.recalled, result)}")
     written = list(collected.kept) + (write_estimate(result, out) if out is not None else [])

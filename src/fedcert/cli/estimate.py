@@ -18,7 +18,7 @@ from fedcert.estimation.prepared import PreparedClients, clients_of
 from fedcert.estimation.result import Estimate
 from fedcert.estimation.settings import Settings
 from fedcert.estimation.target import named_target
-from fedcert.report import Report, Sums, Table, check_compatible, check_writable, load, read_record
+from fedcert.report import Report, Sums, Table, Target, check_compatible, check_writable, load, read_record
 from fedcert.show.figures import FORMATS, plot
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import SUFFIXES, write_page
@@ -83,6 +83,13 @@ def estimate(
         show_estimate(result, true, by_class or all_classes, prepared.clients, verbose)
         for path in written:
             print_result(f"Wrote {path}.")
+
+
+def target_sentence(target: Target) -> str:
+    """The class mix of a target, which a forgotten --target makes uniform."""
+    if target.name == "uniform":
+        return "Target: all classes equally frequent (--target names another mix)."
+    return f"Target '{target.name}': {mix_of(target)}."
 
 
 def check_outputs(inputs: Sequence[Path], out: Path | None, figure: Path | None, page: Path | None) -> None:
@@ -167,7 +174,7 @@ def show_estimate(
     if index:
         print_result(at_radius(result, index))
     print_result(at_radius(result, 0))
-    print_result(f"Target '{result.target.name}': {mix_of(result.target)}.")
+    print_result(target_sentence(result.target))
     counted = f"{result.clients} client{'s' if result.clients != 1 else ''}, {result.examples:,} test examples"
     because = "" if result.chosen is None else f" ({result.chosen.because})"
     print_result(f"From {counted}. Method: {method_of(result)}{because}.")

@@ -14,7 +14,7 @@ from fedcert._files.paths import check_readable
 from fedcert._schema.field_types import FieldType, ListOf
 from fedcert.errors import CallError, FileProblem, InvalidValue, preview
 from fedcert.report.fields import MOST_RADII, RADII
-from fedcert.report.input_range import INPUT_RANGE, INPUT_SHAPE
+from fedcert.report.input_range import INPUT_COLUMNS, INPUT_RANGE, INPUT_SHAPE
 
 _LARGEST = 16 * 2**20
 """Bytes of a file of names that are read: 100,000 classes of 160 characters each."""
@@ -82,6 +82,17 @@ def shape_of(text: str | None) -> tuple[int, ...] | None:
             f"--input-shape must be whole numbers, the axes of one example, such as 3,16,16, but is {preview(text)}"
         ) from None
     return tuple(option("--input-shape", INPUT_SHAPE, sizes))
+
+
+def input_columns_of(text: str | None) -> tuple[str, ...] | None:
+    """Column names from "age,pressure"; None where nothing is given.
+
+    Raises:
+        CallError: a name is empty, or stands twice.
+    """
+    if text is None:
+        return None
+    return tuple(option("--columns", INPUT_COLUMNS, [name.strip() for name in text.split(",")]))
 
 
 def seconds_of(text: str | None) -> float | None:

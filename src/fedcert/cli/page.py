@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from fedcert.cli import options
-from fedcert.cli.console import print_result, working
+from fedcert.cli.console import print_note, print_result, working
 from fedcert.cli.inputs import as_command, files_among, radii_of, text_of, words_of
 from fedcert.report import check_writable
 from fedcert.show.page.rendering import SUFFIXES
@@ -49,4 +49,6 @@ def page(
             interval=interval, simultaneous=simultaneous, target_examples=target_examples, seed=seed, screen=screen,
             all_classes=all_classes, votes=votes, radii=radii_of(radii),
         )  # fmt: skip
+    if target == "uniform":
+        print_note("without --target, the page is about all classes equally frequent, or the estimates' own target")
     print_result(f"Wrote {out}: open it in any browser; it needs no network.")

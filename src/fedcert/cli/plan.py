@@ -90,7 +90,7 @@ def _show(precision: Plan, confidence: float, wanted: float | None) -> None:
     noun = "example" if examples == 1 else "examples"
     print_result(f"With {examples:,} test {noun}, an interval of {confidence:.0%} confidence at one radius would be")
     print_result(f"  about ±{halves[0]:.3f} without counts per class, ±{halves[1]:.3f} with them from everyone,")
-    print_result("  if half of every class is certified; where classes differ it can be longer or shorter.")
+    print_result("  if half of every class is right; where classes differ it can be longer or shorter.")
     _show_accuracies(precision.accuracies)
     if precision.missing:
         named = ", ".join(f"{name} ({share:.1%})" for name, share in list(precision.missing.items())[:10])

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from typer import Argument, Option
 
 from fedcert._files.atomic import whole_file
-from fedcert.certification.data.inputs import RangeSeen, check_range, check_shape
+from fedcert.certification.data.inputs import RangeSeen, check_columns, check_range, check_shape, columns_sentence
 from fedcert.certification.data.local_data import LocalData
 from fedcert.certification.models.classifiers import TorchClassifier
 from fedcert.certification.models.loading import load_classifier
@@ -20,7 +21,7 @@ from fedcert.cli import options
 from fedcert.cli.console import print_result, print_warning, progress
 from fedcert.cli.inputs import files_among, from_options, names_in
 from fedcert.cli.model_files import check_weights_are_given
-from fedcert.errors import CallError
+from fedcert.errors import CallError, preview
 from fedcert.prediction.settings import PredictionSettings
 from fedcert.prediction.smoothed import smoothed_classifier
 from fedcert.prediction.unlabelled import load_inputs
@@ -30,6 +31,7 @@ from fedcert.report.fields import CLASSES
 from fedcert.report.noises import noise_choices
 
 _COLUMNS = ("index", "label", "class_index", "votes", "share")
+_FEWEST_ANSWERS = 20  # from which on it is worth a look that all are the same
 _SHARE_DIGITS = 6  # of a share: n votes of at most some 100,000 have no more
 
 
@@ -102,7 +104,11 @@ def predict(
             summary.add(vote)
             bar.update(task, advance=len(vote))
         text.detach()
+    if inputs.columns is not None and (asked is None or asked.input_columns is None):
+        print_result(columns_sentence(inputs.columns))
     print_result(f"{summary.sentence} Wrote {out}.")
+    if (same := summary.unanimous_class(settings.classes)) is not None:
+        print_warning(same)
 
 
 def _certified(request: Request, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,11 +144,12 @@ def _check_inputs(inputs: LocalData, request: Request | None, sigma: float) -> N
     """
     if not len(inputs):
         return
+    check_columns(inputs.columns, None if request is None else request.input_columns)
     check_shape(inputs.shape, None if request is None else request.input_shape)
     seen = RangeSeen()
     for _, images in inputs.pieces():
         seen.add(images)
-    check_range(seen.bounds, None if request is None else request.input_range, sigma, inputs.shape, print_warning)
+    check_range(seen, None if request is None else request.input_range, sigma, inputs.shape, print_warning)
 
 
 def _rows(vote: Vote, first: int, classes: Sequence[str] | None) -> Iterator[tuple[object, ...]]:
@@ -162,13 +169,24 @@ class _Summary:
         self.settings = settings
         self.inputs = self.unanimous = self.abstained = 0
         self.least_votes = settings.samples
+        self.labels: set[int] = set()
 
     def add(self, vote: Vote) -> None:
         """Take some more answers in."""
         self.inputs += len(vote)
         self.unanimous += int((vote.votes == self.settings.samples).sum())
         self.abstained += len(vote.abstains)
+        self.labels |= set(np.unique(vote.labels).tolist()) - {ABSTAIN}
         self.least_votes = min(self.least_votes, int(vote.votes.min(initial=self.least_votes)))
+
+    def unanimous_class(self, classes: Sequence[str] | None) -> str | None:
+        """That all answers are the same, in a sentence; None where they are not, or are few."""
+        answers = self.inputs - self.abstained
+        if len(self.labels) != 1 or answers < _FEWEST_ANSWERS:
+            return None
+        (label,) = self.labels
+        name = label if classes is None else preview(classes[label])
+        return f"all {answers:,} answers are {name}; check that the inputs are scaled as the model was trained"
 
     @property
     def sentence(self) -> str:

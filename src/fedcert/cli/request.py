@@ -11,15 +11,17 @@ from fedcert._schema.field_types import ModelName
 from fedcert.certification.precision import precision_sentence
 from fedcert.cli import options
 from fedcert.cli.console import print_json, print_note, print_result, print_warning
-from fedcert.cli.inputs import as_command, files_among, names_in, option, radii_of, range_of, shape_of
+from fedcert.cli.inputs import as_command, files_among, input_columns_of, names_in, option, radii_of, range_of, shape_of
 from fedcert.coordination.requesting import request as make
-from fedcert.errors import CallError, FedcertError
+from fedcert.errors import CallError, FedcertError, preview
 from fedcert.report import Request, check_writable, read_record, write_whole
 from fedcert.report.fields import CLASSES, ROSTER
 from fedcert.report.input_range import worded
 from fedcert.report.noises import noise_choices
 from fedcert.show.sentences import request_lines, request_warnings
 
+_SHOWN_CLASSES = 20
+"""Classes that are listed: two lines or so."""
 _EVERY_TIME = ("nonce", "software", "created", "signature")
 """Fields of a request that differ although it asks the same."""
 
@@ -46,6 +48,10 @@ def request(
     input_range: options.InputRange = None,
     input_shape: Annotated[
         str | None, Option(help="Shape of one example, such as 3,16,16. [default: as the ONNX model says]")
+    ] = None,
+    input_columns: Annotated[
+        str | None,
+        Option("--columns", help="Names of a table's columns, in the order of the model's inputs: age,pressure,…"),
     ] = None,
     target: Annotated[str | None, Option(help="The target's class mix, to tell the sites.")] = None,
     roster: Annotated[Path | None, Option(help="File of the clients that are asked (.txt or .json).")] = None,
@@ -98,6 +104,7 @@ def request(
         threshold=threshold, moments=moments, spread=spread, fewest_holders=fewest_holders, epsilon=epsilon,
         delta=delta, most_per_patient=most_per_patient, replace=replace, sign=sign,
         input_range=range_of(input_range), input_shape=shape_of(input_shape),
+        input_columns=input_columns_of(input_columns),
     )  # fmt: skip
     kept = _kept(out, written)
     if kept is None:
@@ -109,6 +116,12 @@ def request(
         print_json(written)
     else:
         _show(written, out, what, "" if model is None else model.suffix)
+
+
+def _numbered(classes: tuple[str, ...]) -> str:
+    """The first classes with their indices, and the last: an order that is wrong shows here."""
+    named = [f"{index} {preview(name)}" for index, name in enumerate(classes)]
+    return ", ".join(named if len(named) <= _SHOWN_CLASSES else [*named[: _SHOWN_CLASSES - 1], "…", named[-1]])
 
 
 def _kept(out: Path, written: Request) -> Request | None:
@@ -142,11 +155,15 @@ def _show(written: Request, out: Path, what: str, suffix: str) -> None:
     smoothing = written.smoothing
     labels = f"{len(written.classes)} classes" if len(written.classes) > 1 else "1 class"
     print_result(f"{what} {recipients} to certify {model} ({labels}) with sigma {smoothing.sigma:g}.")
+    if len(written.classes) > 1:
+        print_result(f"Classes, in the order of the model's outputs: {_numbered(written.classes)}.")
     for line in request_lines(written):
         print_result(line)
     for sentence in request_warnings(written):
         print_warning(sentence)
-    if written.input_shape is not None:
+    if written.input_columns is not None:
+        print_result(f"Tables must have the columns {', '.join(written.input_columns)}; sites check that.")
+    elif written.input_shape is not None:
         print_result(f"Inputs must have shape {'x'.join(map(str, written.input_shape))}; sites check that.")
     if written.input_range is not None:
         print_result(f"Inputs must lie within {worded(written.input_range)}; sites check that.")

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedcert._schema.field_types import ModelName
+from fedcert.certification.models.answers import check_width
 from fedcert.certification.models.classifiers import ArrayClassifier, TorchClassifier, digest_of_module, is_module
-from fedcert.certification.models.digest import shape_in_onnx
+from fedcert.certification.models.digest import shape_in_onnx, width_in_onnx
 from fedcert.certification.models.loading import digest_of_file
 from fedcert.errors import CallError, FedcertWarning, preview
 from fedcert.estimation.target import target_of
@@ -51,6 +52,7 @@ def request(
     lattice: int | None = None,
     input_range: Sequence[float] | None = None,
     input_shape: Sequence[int] | None = None,
+    input_columns: Sequence[str] | None = None,
     private: bool = False,
     threshold: int | None = None,
     moments: bool = False,
@@ -88,6 +90,7 @@ def request(
         lattice: as for `certify`.
         input_range: the least and the largest value that inputs may have, which sites check.
         input_shape: the shape of one example, which sites check; that of the ONNX model where None and `model` is one.
+        input_columns: names of a table's columns, in the order of the model's inputs; sites check their CSV files.
         private: ask for a private sum instead of reports; it needs a roster.
         threshold: private: the fewest sites that a sum may be over; more than two thirds where None.
         moments: private: sum what BLUP needs too.
@@ -102,6 +105,7 @@ def request(
     Raises:
         CallError: arguments that do not go together, or a file that is not there.
         InvalidValue: a value breaks a rule of requests.
+        ModelProblem: an ONNX model gives another number of scores than there are classes.
 
     Examples:
         >>> asked = request("demo", 0.25, ["cat", "dog"], roster=["site-a", "site-b"], class_counts=True)
@@ -111,6 +115,7 @@ def request(
     """
     keys = None if sign is None else given_identity(sign, "sign")
     names = CLASSES.validate(classes, "classes")
+    _check_outputs(model, len(names))
     clients = None if roster is None else ROSTER.validate(roster, "roster")
     if private and keys is not None and keys.name in (clients or ()):
         raise CallError(
@@ -130,6 +135,7 @@ def request(
         target=None if target is None else target_of(target, names), seconds=seconds, deadline=deadline,
         release=Release(class_counts=class_counts, minimum_examples=minimum_examples), private=private_sum,
         input_range=input_range, input_shape=_shape_of_model(model) if input_shape is None else input_shape,
+        input_columns=input_columns,
     )  # fmt: skip
     if keys is None:
         return unsigned
@@ -176,10 +182,27 @@ def _identity_of_model(model: Any) -> str:
     return ModelName().validate(model, "model")
 
 
+def _onnx_file(model: object) -> Path | None:
+    file = Path(model) if isinstance(model, (str, Path)) else None
+    return file if file is not None and file.suffix == ".onnx" and file.exists() else None
+
+
 def _shape_of_model(model: object) -> tuple[int, ...] | None:
     """The shape of one example, where an ONNX file states it."""
-    file = Path(model) if isinstance(model, (str, Path)) else None
-    return shape_in_onnx(file) if file is not None and file.suffix == ".onnx" else None
+    file = _onnx_file(model)
+    return None if file is None else shape_in_onnx(file)
+
+
+def _check_outputs(model: object, classes: int) -> None:
+    """Check the number of classes, where an ONNX file states how many scores it gives.
+
+    Raises:
+        ModelProblem: they differ.
+    """
+    file = _onnx_file(model)
+    width = None if file is None else width_in_onnx(file)
+    if width is not None and width > 1:  # a single column may be labels
+        check_width(width, classes)
 
 
 def _private_sum(

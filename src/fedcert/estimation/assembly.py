@@ -202,6 +202,8 @@ def _checks(
         passed.append(seeds)
     if (ranges := checks.input_ranges(whole)) is not None:
         passed.append(ranges)
+    if (same := checks.same_data(whole)) is not None:
+        passed.append(same)
     if isinstance(clients, AggregatedClients) and clients.sums.private is not None:
         passed.append(checks.privacy_noise(clients.sums.noise or ""))
     return passed

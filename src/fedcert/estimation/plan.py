@@ -70,7 +70,7 @@ class Plan:
     """What to expect of the finite-sample interval, by its margin of error: half of its length.
 
     Attributes:
-        margin: without counts per class, where half of every class is certified.
+        margin: without counts per class, where half of every class is right.
         class_margin: with counts per class from all clients (post-stratified), missing classes included.
         accuracies: the same at several accuracies, beside the information bound.
         clients: client -> about how much of the margin of error 1% more examples of its mix would take off.

@@ -18,6 +18,8 @@ _SHOWN_TARGETS = 10
 """Rows of a what-if's table: one screen."""
 _MOST_SHARES = 8
 """Classes of a mix that a line names."""
+_MOST_ABSENT = 3
+"""Classes of share 0 that a line names: one that was forgotten shows here."""
 _EQUAL = 1e-9
 """Shares this close are equal up to rounding."""
 _SHOWN_PROBLEMS = 5
@@ -72,7 +74,7 @@ def mix_of(target: Target) -> str:
 
     Examples:
         >>> mix_of(Target(name="ward", distribution={"ill": 0.1, "healthy": 0.9, "other": 0}))
-        'healthy 90%, ill 10%'
+        'healthy 90%, ill 10%, other 0%'
     """
     shares = sorted(((part, name) for name, part in target.distribution.items() if part > 0), key=lambda each: -each[0])
     if len(shares) > _MOST_SHARES and shares[0][0] - shares[-1][0] < _EQUAL:
@@ -80,7 +82,11 @@ def mix_of(target: Target) -> str:
     shown = _MOST_SHARES + (len(shares) == _MOST_SHARES + 1)  # a single other class is named too
     named = ", ".join(f"{name} {100 * part:.3g}%" for part, name in shares[:shown])
     rest = shares[shown:]
-    return named + (f", {len(rest)} other classes {100 * sum(part for part, _ in rest):.3g}%" if rest else "")
+    named += f", {len(rest)} other classes {100 * sum(part for part, _ in rest):.3g}%" if rest else ""
+    absent = [name for name, part in target.distribution.items() if not part > 0]
+    if len(absent) > _MOST_ABSENT:
+        return f"{named}, {len(absent)} other classes 0%"
+    return ", ".join([named, *(f"{name} 0%" for name in absent)])
 
 
 def verdict_sentence(checks: Sequence[Check]) -> str:

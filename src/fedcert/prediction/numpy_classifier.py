@@ -19,7 +19,7 @@ from fedcert.certification.streams import block_size
 from fedcert.prediction.rounded_noise import deployed_perturbation
 from fedcert.prediction.settings import PredictionSettings
 from fedcert.prediction.vote import Vote
-from fedcert.prediction.voting import inputs_of, joined, noisy_copies, voted
+from fedcert.prediction.voting import inputs_of, joined, noisy_copies, units_checked, voted
 
 
 class SmoothedFunction:
@@ -57,7 +57,7 @@ class SmoothedFunction:
             DataProblem: x cannot be used.
             ModelProblem: the model fails.
         """
-        return joined(self.votes_on(inputs_of(x)), self.settings)
+        return joined(self.votes_on(units_checked(inputs_of(x), self.settings)), self.settings)
 
     def votes_on(self, data: LocalData) -> Iterator[Vote]:
         """The votes on data that is read in pieces."""

@@ -25,7 +25,7 @@ from fedcert.errors import FedcertWarning, ModelProblem
 from fedcert.prediction.rounded_noise import deployed_perturbation
 from fedcert.prediction.settings import PredictionSettings
 from fedcert.prediction.vote import Vote
-from fedcert.prediction.voting import inputs_of, joined, noisy_copies, secret_key, voted
+from fedcert.prediction.voting import inputs_of, joined, noisy_copies, secret_key, units_checked, voted
 
 _DEVICE_BATCH = 16_000
 """Samples per call on a GPU at most, as in certification: enough to fill it."""
@@ -85,7 +85,7 @@ class SmoothedModule(torch.nn.Module):
             DataProblem: x cannot be used.
             ModelProblem: the module fails.
         """
-        return joined(self.votes_on(inputs_of(_array(x))), self.settings)
+        return joined(self.votes_on(units_checked(inputs_of(_array(x)), self.settings)), self.settings)
 
     def votes_on(self, data: LocalData) -> Iterator[Vote]:
         """The votes on data that is read in pieces, by the device that the module is on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 from fedcert._files.paths import check_readable, display_path
@@ -36,7 +37,9 @@ def load_inputs(name: str) -> LocalData:
         return npz_inputs(Path(name))
     if name.endswith(".csv"):
         rows = _rows(Path(name))
-        return images_of(rows, None) if "path" in rows.names else inputs_of(rows.numbers())
+        if "path" in rows.names:
+            return images_of(rows, None)
+        return replace(inputs_of(rows.numbers()), columns=rows.columns)
     if is_python_name(name):
         function = imported(name, "DATA")
         with user_errors(DataProblem, f"DATA {name} must be a function that returns x, or x and y, but failed"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -9,15 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert._arrays import Images, Integers
+from fedcert.certification.data.inputs import RangeSeen, look_like_bytes
 from fedcert.certification.data.local_data import LocalData, data_of
 from fedcert.certification.perturbation import Perturbation
 from fedcert.certification.samplers.blocks import NoiseBlock
 from fedcert.certification.seeds import Seed
 from fedcert.certification.streams import Stream, block_size
-from fedcert.errors import DataProblem, ModelProblem
+from fedcert.errors import DataProblem, FedcertWarning, ModelProblem
 from fedcert.prediction.settings import PredictionSettings
 from fedcert.prediction.vote import Vote, most_frequent, predicted_or_abstained
 from fedcert.report.fields import MOST_CLASSES
+from fedcert.report.input_range import worded
 
 
 class NoisyLabels(Protocol):
@@ -79,6 +82,20 @@ def inputs_of(x: npt.ArrayLike) -> LocalData:
             "input goes in as x[None]"
         )
     return data_of(inputs, np.zeros(len(inputs), dtype=np.int64))
+
+
+def units_checked(data: LocalData, settings: PredictionSettings) -> LocalData:
+    """The same inputs, with a warning where they look like pixels from 0 to 255 and sigma is for 0 to 1."""
+    seen = RangeSeen()
+    for _, images in data.pieces():
+        seen.add(images)
+    if seen.bounds is not None and look_like_bytes(seen.bounds, settings.sigma, data.shape):
+        words = (
+            f"the inputs range from {worded(seen.bounds)}, but sigma {settings.sigma:g} suits pixels from 0 to 1: "
+            "divide them by 255, unless they were certified like this"
+        )
+        warnings.warn(words, FedcertWarning, stacklevel=4)
+    return data
 
 
 def voted(data: LocalData, settings: PredictionSettings, model: NoisyLabels) -> Iterator[Vote]:

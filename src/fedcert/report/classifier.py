@@ -6,7 +6,7 @@ from fedcert.report.smoothing import Smoothing
 
 
 def classifier_sentence(smoothing: Smoothing, votes: int | None = None) -> str:
-    """The classifier that certificates with these settings are about, and how to run it, in one sentence.
+    """The classifier that certificates with these settings are about, and how to run it.
 
     Args:
         smoothing: the settings.
@@ -21,11 +21,14 @@ def classifier_sentence(smoothing: Smoothing, votes: int | None = None) -> str:
         call, options = f"{call}, lattice={smoothing.lattice}", f"{options} --lattice {smoothing.lattice}"
     if voting is None:
         how = f"the most frequent answer under {noise}"
-        run = f"fedcert.smooth(model, {call}, abstain=0.001), fedcert predict {options} --abstain 0.001"
-        return f"Valid for the smoothed classifier ({how}; run it with {run}), not for the bare model."
+        run = f"fedcert.smooth(model, {call}, abstain=0.001) or fedcert predict {options} --abstain 0.001"
+        return (
+            f"Valid for the smoothed classifier ({how}; run it with {run}), not for the bare model. What is "
+            "certified is a minimum: measured accuracy may be higher."
+        )
     how = f"one noisy copy, {noise}" if voting == 1 else f"majority vote of {voting} noisy copies, {noise}"
-    run = f"fedcert.smooth(model, {call}, votes={voting}), fedcert predict {options} --votes {voting}"
+    run = f"fedcert.smooth(model, {call}, votes={voting}) or fedcert predict {options} --votes {voting}"
     return (
         f"Valid for the smoothed classifier ({how}; run it with {run}), on average over the population, not for the "
-        "bare model or for single examples."
+        "bare model or for single examples. What is proven is a minimum: measured accuracy may be higher."
     )

@@ -1,16 +1,18 @@
-"""The range of a model's inputs: what a request may state, and what a report says of it, coarsely."""
+"""A model's inputs: the range, shape and columns that a request may state, and what a report says, coarsely."""
 
 from __future__ import annotations
 
 import math
 
-from fedcert._schema.field_types import ListOf, Number, Whole
+from fedcert._schema.field_types import ListOf, Number, Text, Whole
 
 InputRange = tuple[float, float]
 """The least and the largest value of inputs."""
 INPUT_RANGE = ListOf(Number(), "numbers, the least and the largest input", least=2, most=2, increasing=True)
 INPUT_SHAPE = ListOf(Whole(least=1), "sizes, of the axes of one example", most=8)
 """Eight axes: twice those of a coloured film, (channels, frames, height, width)."""
+INPUT_COLUMNS = ListOf(Text(), "different column names", most=100_000, distinct=True)
+"""Several times the columns of a table of all human genes."""
 
 FEWEST_SIGMAS, MOST_SIGMAS = 0.5, 100.0
 """Ordinary extents of inputs, in sigmas: pixels from 0 to 1 with sigma from 0.01 to 2."""

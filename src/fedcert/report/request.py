@@ -15,7 +15,7 @@ from fedcert._schema.record import Nested, Record
 from fedcert._schema.summary import Summary
 from fedcert.errors import InvalidValue, preview
 from fedcert.report.fields import CLASSES, DISTRIBUTION, RADII, ROSTER
-from fedcert.report.input_range import INPUT_RANGE, INPUT_SHAPE, InputRange
+from fedcert.report.input_range import INPUT_COLUMNS, INPUT_RANGE, INPUT_SHAPE, InputRange
 from fedcert.report.privacy import TOGETHER, PrivacyBudget
 from fedcert.report.signature import Signature, canonical
 from fedcert.report.smoothing import DEFAULT_RADII, Smoothing
@@ -121,6 +121,7 @@ class Request(SavedRecord):
         private: what a secure sum is to be over, instead of reports; null where reports are wanted.
         input_range: the least and the largest value that inputs may have; null where it is not checked.
         input_shape: sizes of the axes of one example; null where it is not checked.
+        input_columns: names of a table's columns, in the order of the model's inputs; null where they are not checked.
         software: what wrote the request.
         created: when.
         signature: of the coordinator; null in an unsigned request.
@@ -148,12 +149,16 @@ class Request(SavedRecord):
     private: PrivateSum | None = optional(Nested(PrivateSum), later=True)
     input_range: InputRange | None = optional(INPUT_RANGE, later=True)
     input_shape: tuple[int, ...] | None = optional(INPUT_SHAPE, later=True)
+    input_columns: tuple[str, ...] | None = optional(INPUT_COLUMNS, later=True)
     software: str | None = optional(Text())
     created: str | None = optional(Timestamp())
     signature: Signature | None = optional(Nested(Signature), later=True)
 
     def _check_consistency(self) -> None:
-        """Check that the target is over the request's classes, and the threshold of a private sum."""
+        """Check the columns' number, that the target is over the request's classes, and a private sum's threshold."""
+        if self.input_columns is not None and self.input_shape not in (None, (len(self.input_columns),)):
+            wanted = f"a list of {len(self.input_columns)}, the number of input_columns, or null"
+            raise InvalidValue("input_shape", wanted, list(self.input_shape or ()))
         if self.private is not None:
             if self.roster is None:
                 raise InvalidValue("roster", "a list of names where the sum is private", None)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from fedcert.errors import CallError, QuorumMissed, preview
 from fedcert.estimation.diagnostics.checks import OK, WARNING, Check
 from fedcert.report import Request
+from fedcert.rounds.corrections import is_doubtful
 
 Quorum = int | float
 """A whole number of clients, or, with a decimal point, a share of the roster."""
@@ -94,7 +95,8 @@ def check_corrections(corrections: Mapping[str, str]) -> list[Check]:
     named = "; ".join(f"{preview(client)}: {what}" for client, what in list(corrections.items())[:_NAMED])
     more = f"; {len(corrections) - _NAMED} more" if len(corrections) > _NAMED else ""
     sentence = f"Corrected reports: {named}{more}."
-    return [Check(name="corrected reports", verdict=OK, figure=float(len(corrections)), sentence=sentence)]
+    verdict = WARNING if any(map(is_doubtful, corrections.values())) else OK
+    return [Check(name="corrected reports", verdict=verdict, figure=float(len(corrections)), sentence=sentence)]
 
 
 def check_signatures(answered: int, unsigned: Collection[str], screened: bool) -> Check:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+import numpy as np
+
 from fedcert.errors import Refused, preview
 from fedcert.report import Report
 from fedcert.rounds.validation import same_counts
@@ -30,6 +32,29 @@ class PlacedReport:
         """The place and the time, for a sentence."""
         when = f"created {self.report.created}" if self.report.created else "with no creation time"
         return f"{self.place or 'a report'} ({when})"
+
+
+_OTHER_MIX = 0.25
+"""Total variation between the class mixes of two reports of one client, beyond which they are hardly about one site."""
+_FEWEST = 10
+"""Examples from which on a class mix says something."""
+_DOUBT = "is it another client's report?"
+
+
+def correction(offered: PlacedReport, kept: PlacedReport) -> str:
+    """Which report replaces which, in words; with a doubt where their class mixes are very different."""
+    what = f"{offered} replaces {kept}"
+    now, before = (np.array(placed.report.label_counts, dtype=np.float64) for placed in (offered, kept))
+    if len(now) != len(before) or min(now.sum(), before.sum()) < _FEWEST:
+        return what
+    if np.abs(now / now.sum() - before / before.sum()).sum() / 2 <= _OTHER_MIX:
+        return what
+    return f"{what}, although their class mixes are very different: {_DOUBT}"
+
+
+def is_doubtful(what: str) -> bool:
+    """Whether a correction, in the words of `correction`, looks like another client's report."""
+    return what.endswith(_DOUBT)
 
 
 def newer(offered: PlacedReport, kept: PlacedReport) -> bool:

@@ -29,6 +29,7 @@ def make_request(
     private: PrivateSum | None = None,
     input_range: Sequence[float] | None = None,
     input_shape: Sequence[int] | None = None,
+    input_columns: Sequence[str] | None = None,
     now: datetime | None = None,
 ) -> Request:
     """A new request, unlike every other by its nonce.
@@ -47,6 +48,7 @@ def make_request(
         private: what a secure sum is to be over, instead of reports.
         input_range: the least and the largest value that inputs may have; not checked by clients where None.
         input_shape: of one example; not checked where None.
+        input_columns: names of a table's columns, in the order of the model's inputs; not checked where None.
         now: the time; the clock's where None.
 
     Raises:
@@ -66,7 +68,9 @@ def make_request(
         classes=tuple(classes), target=target, roster=None if roster is None else tuple(roster),
         nonce=secrets.token_hex(16), deadline=deadline, release=release or Release(), private=private,
         input_range=None if input_range is None else (input_range[0], input_range[1]),
-        input_shape=None if input_shape is None else tuple(input_shape), software=SOFTWARE, created=timestamp(now),
+        input_shape=None if input_shape is None else tuple(input_shape),
+        input_columns=None if input_columns is None else tuple(input_columns),
+        software=SOFTWARE, created=timestamp(now),
     )  # fmt: skip
     if request.late(now):
         raise CallError(f"the deadline must be in the future, but is {deadline}")

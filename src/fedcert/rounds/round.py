@@ -24,7 +24,7 @@ from fedcert.rounds.checks import (
     check_quorum,
     check_signatures,
 )
-from fedcert.rounds.corrections import PlacedReport, check_not_withdrawn, newer
+from fedcert.rounds.corrections import PlacedReport, check_not_withdrawn, correction, newer
 from fedcert.rounds.folder import RunFolder
 from fedcert.rounds.transport import Reply, single_line
 from fedcert.rounds.validation import AnswerValidator, same_counts
@@ -160,7 +160,7 @@ class CertificationRound:
         """
         offered = PlacedReport(report, place)
         if replacing or newer(offered, kept):
-            self.corrections[report.client] = f"{offered} replaces {kept}"
+            self.corrections[report.client] = correction(offered, kept)
 
     def withdraw(self, client: str) -> None:
         """Take back a client's report: the round goes on without it.

@@ -16,7 +16,7 @@ from fedcert.estimation.target import target_of
 from fedcert.privacy.given_keys import given_identity, given_keyring
 from fedcert.report import Release, Smoothing
 from fedcert.report.fields import CLASSES, RADII, ROSTER
-from fedcert.report.input_range import INPUT_RANGE, INPUT_SHAPE, InputRange
+from fedcert.report.input_range import INPUT_COLUMNS, INPUT_RANGE, INPUT_SHAPE, InputRange
 from fedcert.report.request import PrivateSum
 from fedcert.rounds.checks import Quorum, needed
 from fedcert.rounds.requests import LONGEST_WAIT
@@ -44,6 +44,7 @@ class RoundSettings:
             where None.
         input_range: the least and the largest value that inputs may have, which clients check.
         input_shape: the shape of one example, which clients check.
+        input_columns: names of a table's columns, in the order of the model's inputs, which clients check.
         estimation: further settings of `fedcert.estimate`.
 
     Raises:
@@ -61,6 +62,7 @@ class RoundSettings:
     radii: tuple[float, ...] | None = None
     input_range: InputRange | None = None
     input_shape: tuple[int, ...] | None = None
+    input_columns: tuple[str, ...] | None = None
     estimation: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -81,6 +83,7 @@ class RoundSettings:
             "run": None if self.run is None else Path(self.run),
             "input_range": None if self.input_range is None else INPUT_RANGE.validate(self.input_range, "input_range"),
             "input_shape": None if self.input_shape is None else INPUT_SHAPE.validate(self.input_shape, "input_shape"),
+            "input_columns": self.input_columns and INPUT_COLUMNS.validate(self.input_columns, "input_columns"),
         }  # fmt: skip
         for name, value in normal.items():
             object.__setattr__(self, name, value)
@@ -112,7 +115,7 @@ class RoundSettings:
 
     def asked(self, model: str) -> dict[str, Any]:
         """What clients are asked, and a run that is resumed must have asked, by the names of a request's fields."""
-        names = ("smoothing", "classes", "radii", "private", "input_range", "input_shape")
+        names = ("smoothing", "classes", "radii", "private", "input_range", "input_shape", "input_columns")
         return {"model": model, "roster": self.names} | {name: getattr(self, name) for name in names}
 
 

@@ -65,16 +65,20 @@ class Rows:
             )
         return np.array(groups)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of a table's columns; `label` and `group` are none of them."""
+        return tuple(name for name in self.names if name not in ("label", "group"))
+
     def numbers(self) -> npt.NDArray[np.float32]:
-        """The numbers of each row, in the order of the columns; `label` and `group` are none of them.
+        """The numbers of each row, in the order of the columns.
 
         Raises:
             DataProblem: something is no finite number.
         """
-        columns = [name for name in self.names if name not in ("label", "group")]
-        numbers = np.empty((len(self.rows), len(columns)), dtype=np.float32)
+        numbers = np.empty((len(self.rows), len(self.columns)), dtype=np.float32)
         for index, row in enumerate(self.rows):
-            for column, name in enumerate(columns):
+            for column, name in enumerate(self.columns):
                 numbers[index, column] = self._number(row[name], index, name)
         return numbers
 

@@ -7,15 +7,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fedcert._arrays import Images
-from fedcert.errors import DataProblem
+from fedcert.errors import DataProblem, preview
 from fedcert.report.input_range import FEWEST_SIGMAS, MOST_SIGMAS, ROUNDING, InputRange, units_warning, worded
 
 _NOT_UNIT = 10.0
 """Pixels above it are neither from 0 to 1 nor standardised: most likely they are from 0 to 255."""
 _NOT_UNIT_SIGMAS = 25.0
 """With such pixels, a sigma below a 25th of their extent (10 of 255) is one for pixels from 0 to 1."""
-_TINY_SHARE = 0.05
-"""Of the stated range, what images fill at least: those divided by 255 where 0 to 255 is stated fill 0.4%."""
+_TINY_SHARE, _SMALL_SHARE = 0.05, 0.5
+"""Of the stated range, what images fill at least, and what they nearly always fill: those divided by 255 where 0 to 255
+is stated fill 0.4%, and those of 4 bits read as 8 fill 6%."""
+_FEWEST = 10
+"""Images below which a small range may be chance: one image may be all black."""
+_SHOWN_COLUMNS = 10
+"""Columns that a sentence names."""
 
 
 @dataclass
@@ -25,13 +30,16 @@ class RangeSeen:
     Attributes:
         low: the least value.
         high: the largest.
+        examples: how many were read.
     """
 
     low: float = math.inf
     high: float = -math.inf
+    examples: int = 0
 
     def add(self, images: Images) -> None:
         """Take some more inputs into account."""
+        self.examples += len(images)
         if images.size:
             self.low, self.high = min(self.low, float(images.min())), max(self.high, float(images.max()))
 
@@ -61,6 +69,41 @@ def check_shape(shape: tuple[int, ...], expected: Sequence[int] | None) -> None:
     )
 
 
+def check_columns(columns: Sequence[str] | None, expected: Sequence[str] | None) -> None:
+    """Check the columns of a table, whose order is that of the model's inputs.
+
+    Raises:
+        DataProblem: the request states others, or another order.
+    """
+    if columns is None or expected is None or tuple(columns) == tuple(expected):
+        return
+    missing = [name for name in expected if name not in columns]
+    extra = [name for name in columns if name not in expected]
+    if missing or extra:
+        parts = [f"lacks {_names(missing)}"] if missing else []
+        parts += [f"has {_names(extra)}, which the model does not take"] if extra else []
+        raise DataProblem(f"the request states the columns {_names(expected)}, but the data {' and '.join(parts)}")
+    raise DataProblem(
+        f"the request states the columns {_names(expected)}, in this order, but in the data it is {_names(columns)}; "
+        "reorder them: the model knows its inputs by their places"
+    )
+
+
+def columns_sentence(columns: Sequence[str]) -> str:
+    """Which columns are taken for which inputs, for people to check.
+
+    Examples:
+        >>> columns_sentence(["age", "glucose"])
+        "Columns, taken as the model's inputs in this order: 'age', 'glucose'."
+    """
+    return f"Columns, taken as the model's inputs in this order: {_names(columns)}."
+
+
+def _names(columns: Sequence[str]) -> str:
+    shown = ", ".join(preview(name) for name in columns[:_SHOWN_COLUMNS])
+    return shown + (f" and {len(columns) - _SHOWN_COLUMNS} more" if len(columns) > _SHOWN_COLUMNS else "")
+
+
 def _axes(shape: Sequence[int], expected: Sequence[int]) -> list[int]:
     """Which axis of a shape comes where in the expected one."""
     left = list(range(len(shape)))
@@ -77,7 +120,7 @@ def _sizes(shape: Sequence[int]) -> str:
 
 
 def check_range(
-    bounds: InputRange | None,
+    seen: RangeSeen,
     expected: InputRange | None,
     sigma: float,
     shape: tuple[int, ...],
@@ -85,30 +128,31 @@ def check_range(
 ) -> None:
     """Check the inputs' range before anything is certified.
 
-    A sigma that is out of proportion to the range is warned of. Where no range is stated, pixels that are most likely
-    from 0 to 255, with a sigma for pixels from 0 to 1, are refused.
+    A sigma that is out of proportion to the range is warned of, and images that use little of it. Where no range is
+    stated, pixels that are most likely from 0 to 255, with a sigma for pixels from 0 to 1, are refused.
 
     Args:
-        bounds: of the inputs.
+        seen: the range of the inputs.
         expected: as the request, or the site itself, states it; None where neither does.
         sigma: of the noise.
         shape: of one example.
         warn: takes a sentence about what looks like a mistake.
 
     Raises:
-        DataProblem: the inputs are outside the stated range, or look like pixels from 0 to 255.
+        DataProblem: the inputs are outside the stated range, or look like pixels in other units.
     """
+    bounds = seen.bounds
     if bounds is None:
         return
     if expected is not None:
-        _check_stated(bounds, expected, shape)
+        _check_stated(bounds, expected, shape, seen.examples, warn)
         if (odd_units := units_warning(expected, sigma)) is not None:
             warn(odd_units)
         return
     low, high = bounds
     extent, table = high - low, len(shape) == 1
     actual = f"the inputs range from {worded(bounds)} and sigma is {sigma:g}"
-    if not table and high > _NOT_UNIT and sigma * _NOT_UNIT_SIGMAS < extent:
+    if look_like_bytes(bounds, sigma, shape):
         raise DataProblem(
             f"{actual}, but sigma is in the units of the inputs, and this one suits pixels from 0 to 1; divide x by "
             f"{255 if high <= 255 * (1 + ROUNDING) else f'{high:.3g}'}, or, where the model takes inputs like these, "
@@ -127,22 +171,36 @@ def check_range(
         warn(f"{actual}; {units}; {remedy}; {stated}")
 
 
-def _check_stated(bounds: InputRange, expected: InputRange, shape: tuple[int, ...]) -> None:
-    slack = ROUNDING * (expected[1] - expected[0])
-    outside = bounds[0] < expected[0] - slack or bounds[1] > expected[1] + slack
-    tiny = len(shape) > 1 and bounds[1] - bounds[0] < _TINY_SHARE * (expected[1] - expected[0])
-    if not outside and not tiny:
+def look_like_bytes(bounds: InputRange, sigma: float, shape: tuple[int, ...]) -> bool:
+    """Whether images are most likely pixels from 0 to 255, and sigma is for pixels from 0 to 1."""
+    low, high = bounds
+    return len(shape) > 1 and high > _NOT_UNIT and sigma * _NOT_UNIT_SIGMAS < high - low
+
+
+def _check_stated(
+    bounds: InputRange, expected: InputRange, shape: tuple[int, ...], examples: int, warn: Callable[[str], None]
+) -> None:
+    extent = expected[1] - expected[0]
+    factor = (bounds[1] - bounds[0]) / extent
+    remedy = _rescaled(factor, shape)
+    actual = f"x ranges from {worded(bounds)}"
+    if bounds[0] < expected[0] - ROUNDING * extent or bounds[1] > expected[1] + ROUNDING * extent:
+        raise DataProblem(f"the inputs must lie within the stated range, {worded(expected)}, but {actual}; {remedy}")
+    if len(shape) == 1 or factor >= _SMALL_SHARE:  # columns may have ranges of their own
         return
-    factor = (bounds[1] - bounds[0]) / (expected[1] - expected[0])
+    small = f"the inputs use only {100 * factor:.2g}% of the stated range, {worded(expected)}: {actual}"
+    if factor < _TINY_SHARE and examples >= _FEWEST:
+        raise DataProblem(f"{small}; {remedy}")
+    if examples >= _FEWEST:
+        warn(f"{small}; {remedy}")
+
+
+def _rescaled(factor: float, shape: tuple[int, ...]) -> str:
+    """What to do with inputs that extend over so many times the stated range."""
     if 200 <= factor <= 260:  # 255, some pixels missing
-        remedy = "divide x by 255"
-    elif 1 / 260 <= factor <= 1 / 200:
-        remedy = "multiply x by 255 (8-bit images, uint8, are divided by 255 when they are read: their range is 0 to 1)"
-    else:
-        remedy = "scale x as the model was trained, and leave normalisation to the model"
-        if len(shape) == 1:
-            remedy = "scale the columns as the model was trained, or state the range that they really have"
-    raise DataProblem(
-        f"the inputs must lie within the stated range, {worded(expected)}, and use most of it, but x ranges from "
-        f"{worded(bounds)}; {remedy}"
-    )
+        return "divide x by 255"
+    if 1 / 260 <= factor <= 1 / 200:
+        return "multiply x by 255 (8-bit images, uint8, are divided by 255 when they are read: their range is 0 to 1)"
+    if len(shape) == 1:
+        return "scale the columns as the model was trained, or state the range that they really have"
+    return "scale x as the model was trained, and leave normalisation to the model"

@@ -46,6 +46,7 @@ class LocalData:
         groups: which examples belong together (several images of one patient); None where all are independent.
         shape: shape of one example.
         lattice: m where all values are multiples of 1/m by their nature (255 for images of 8 bits); None elsewhere.
+        columns: a table's column names, in order; None where they are not known.
         read: opens the examples anew and gives those of an increasing range of indices in order, some at a time.
     """
 
@@ -54,6 +55,7 @@ class LocalData:
     read: Callable[[range], Iterator[npt.NDArray[Any]]]
     groups: npt.NDArray[Any] | None = None
     lattice: int | None = None
+    columns: tuple[str, ...] | None = None
 
     @classmethod
     def of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fedcert.certification.data.csv_rows import read_rows
@@ -38,7 +39,7 @@ def load_data(name: str, classes: Sequence[str] | None = None) -> LocalData:
         rows = read_rows(Path(name))
         if "path" in rows.names:
             return images_of(rows, classes)
-        return data_of(rows.numbers(), rows.labels(classes), rows.groups())
+        return replace(data_of(rows.numbers(), rows.labels(classes), rows.groups()), columns=rows.columns)
     if is_python_name(name):
         function = imported(name, "DATA")
         wanted = f"DATA {name} must be a function that returns x and y, or x, y and groups, but"

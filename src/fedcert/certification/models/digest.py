@@ -179,8 +179,10 @@ _ONNX = {
 }
 
 
-_INPUT_SHAPE_PATH = (7, 11, 2, 1, 2)
-"""From an ONNX model to its inputs' shapes: graph, input, type, tensor type, shape."""
+_GRAPH, _INPUTS, _OUTPUTS, _INITIALIZERS = 7, 11, 12, 5
+"""Fields of an ONNX model and of its graph."""
+_SHAPE_PATH = (2, 1, 2)
+"""From an input or output to its shape: type, tensor type, shape."""
 
 
 def shape_in_onnx(path: Path) -> tuple[int, ...] | None:
@@ -189,23 +191,48 @@ def shape_in_onnx(path: Path) -> tuple[int, ...] | None:
     Raises:
         FileProblem: the file cannot be read.
     """
+    axes = _axes_in_onnx(path, _INPUTS)
+    known = tuple(size for size in axes[1:] if size is not None)
+    return known if known and len(known) == len(axes) - 1 else None
+
+
+def width_in_onnx(path: Path) -> int | None:
+    """The number of scores for each example as an ONNX model states it; None where it does not.
+
+    Raises:
+        FileProblem: the file cannot be read.
+    """
+    axes = _axes_in_onnx(path, _OUTPUTS)
+    return axes[1] if len(axes) == 2 else None
+
+
+def _axes_in_onnx(path: Path, field: int) -> list[int | None]:
+    """The sizes of the axes of a model's first input or output; None for one that is open. Empty where unknown."""
     try:
         content = path.read_bytes()
-        graph = next(value for number, value in _wire_fields(content) if number == _INPUT_SHAPE_PATH[0])
+        graph = next(value for number, value in _wire_fields(content) if number == _GRAPH)
         assert isinstance(graph, bytes)  # noqa: S101 (ONNX has a message there)
         # Weights may be listed among the inputs too, by the names of initializers.
-        weights = {dict(_wire_fields(value)).get(8) for number, value in _wire_fields(graph) if number == 5}  # type: ignore[arg-type]
-        inputs = [value for number, value in _wire_fields(graph) if number == _INPUT_SHAPE_PATH[1]]
-        (entry,) = [value for value in inputs if dict(_wire_fields(value)).get(1) not in weights]  # type: ignore[arg-type]
-        for step in _INPUT_SHAPE_PATH[2:]:
-            entry = dict(_wire_fields(entry))[step]  # type: ignore[arg-type]
-        sizes = [dict(_wire_fields(axis)).get(1) for number, axis in _wire_fields(entry) if number == 1]  # type: ignore[arg-type]
+        weights = {
+            dict(_wire_fields(value)).get(8)
+            for number, value in _wire_fields(graph)
+            if number == _INITIALIZERS and isinstance(value, bytes)
+        }
+        entries = [value for number, value in _wire_fields(graph) if number == field and isinstance(value, bytes)]
+        entry = next(value for value in entries if dict(_wire_fields(value)).get(1) not in weights)
+        for step in _SHAPE_PATH:
+            inner = dict(_wire_fields(entry))[step]
+            assert isinstance(inner, bytes)  # noqa: S101
+            entry = inner
+        axes = [
+            dict(_wire_fields(axis)) for number, axis in _wire_fields(entry) if number == 1 and isinstance(axis, bytes)
+        ]
     except OSError as error:
         raise FileProblem(f"cannot read {preview(str(path), 300)}: {error.strerror or error}") from None
     except (ValueError, IndexError, KeyError, TypeError, StopIteration, AssertionError):
-        return None
-    known = tuple(size for size in sizes[1:] if isinstance(size, int) and size > 0)
-    return known if known and len(known) == len(sizes) - 1 else None
+        return []
+    sizes = [axis.get(1) for axis in axes]
+    return [size if isinstance(size, int) and size > 0 else None for size in sizes]
 
 
 def _external_files(data: bytes, message: str = "model") -> Iterator[str]:

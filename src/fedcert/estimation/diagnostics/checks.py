@@ -16,6 +16,7 @@ from fedcert.errors import preview
 from fedcert.estimation.clients import Clients, ReportedClients
 from fedcert.estimation.diagnostics.input_range import compare_input_ranges
 from fedcert.estimation.diagnostics.label_shift import ShiftTest
+from fedcert.estimation.diagnostics.same_data import equal_histograms
 from fedcert.population.passes import passes_needed
 from fedcert.report import Smoothing
 from fedcert.report.farthest import farthest_radius
@@ -120,6 +121,14 @@ def input_ranges(clients: Clients) -> Check | None:
         return None
     grave, figure, sentence = finding
     return Check("input range", {"ok": OK, "warning": WARNING, "unreliable": UNRELIABLE}[grave], figure, sentence)
+
+
+def same_data(clients: Clients) -> Check | None:
+    """Which clients seem to have certified the same file; None where none do, or only sums are known."""
+    if not isinstance(clients, ReportedClients):
+        return None
+    finding = equal_histograms(clients.clients, clients.label_counts)
+    return None if finding is None else Check("separate data", WARNING, *finding)
 
 
 def class_mix_match(total_variation: float, whose: str = "the weighted clients") -> Check:
