@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+import fedcert
 from fedcert import CallError, DataProblem, FedcertWarning, InvalidValue, ModelProblem, Report, Request, certify
 from fedcert.certification.progress import ProgressListener
 from fedcert.certification.streams import block_size
@@ -295,3 +296,16 @@ def test_certify_is_sequential_with_at_most_ten_thousand_samples_or_fixed() -> N
     assert (report.smoothing.procedure, report.smoothing.n, report.smoothing.tolerance) == ("sequential", 10_000, 0.005)
     fixed = certify(threshold, X, Y, sigma=0.25, client="a", model_id="threshold", procedure="fixed")
     assert (fixed.smoothing.n, fixed.smoothing.tolerance, fixed.samples) == (1000, None, 40 * 1100)
+
+
+def test_a_data_frame_has_columns_whose_order_is_checked() -> None:
+    import pandas
+
+    age = np.linspace(0, 1, 20)
+    frame = pandas.DataFrame({"age": age, "glucose": 1 - age})
+    asked = fedcert.request("t", 0.25, ["well", "ill"], input_columns=["age", "glucose"])
+    given: dict[str, Any] = {"client": "a", "request": asked, "model_id": "t"}
+    model = lambda batch: (batch[:, 0] > 0.5).astype(int)  # noqa: E731
+    assert fedcert.certify(model, frame, (age > 0.5).astype(int), **given).examples == 20
+    with pytest.raises(DataProblem, match=r"'age', 'glucose', in this order, but in the data it is 'glucose', 'age'; "):
+        fedcert.certify(model, frame[["glucose", "age"]], (age > 0.5).astype(int), **given)

@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -125,7 +125,7 @@ def data_of(
     """Arrays as local data.
 
     Args:
-        x: examples.
+        x: examples; a data frame has columns with names.
         y: their class indices, or the names of their classes.
         groups: which examples belong together.
         classes: class names, where they are known.
@@ -147,7 +147,9 @@ def data_of(
     def load(part: range) -> npt.NDArray[Any]:
         return _scaled(images[part.start : part.stop : part.step], lattice)
 
-    return LocalData.of(labels, images.shape[1:], load, together, lattice)
+    data = LocalData.of(labels, images.shape[1:], load, together, lattice)
+    columns = getattr(x, "columns", None)  # of a data frame; an array has none
+    return data if columns is None else replace(data, columns=tuple(map(str, columns)))
 
 
 def npz_data(path: Path, classes: Sequence[str] | None = None) -> LocalData:
