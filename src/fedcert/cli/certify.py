@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from fedcert._schema.field_types import Text
-from fedcert.certification.clean_pass import accuracy_sentence
+from fedcert.certification.clean_pass import CleanPass, accuracy_sentence
 from fedcert.certification.data.inputs import columns_sentence
 from fedcert.certification.data.sources import load_data
 from fedcert.certification.dataset_run import certify_dataset
@@ -33,7 +33,7 @@ from fedcert.privacy.policy import Policy, read_policy
 from fedcert.report import Report, Request, check_writable, read_record, write_whole
 from fedcert.report.fields import CLASSES, FIXED_SEED
 from fedcert.report.noises import noise_choices
-from fedcert.show.terminal import report_lines
+from fedcert.show.terminal import report_line, report_lines
 
 if TYPE_CHECKING:
     from fedcert.privacy.keys.identity import Identity
@@ -147,10 +147,9 @@ def certify(
         raise
     if journal is not None and not result.complete:
         print_note(f"what was done is kept in {journal}; run the same command again for more examples")
-    clean = None if result.clean is None else accuracy_sentence(result.clean.right, len(result.clean), len(local))
     if local.columns is not None and plan.input_columns is None:
         print_note(columns_sentence(local.columns))
-    _show(report, written, site, clean, as_json, journal, shown)
+    _show(report, written, site, result.clean, len(local), as_json, journal, shown)
 
 
 def _check_outputs(out: Path | None, client: str, examples: Path | None, dry_run: bool, inputs: list[Path]) -> None:
@@ -267,7 +266,8 @@ def _show(
     report: Report,
     out: Path | None,
     site: _Site,
-    clean: str | None,
+    clean: CleanPass | None,
+    examples: int,
     as_json: bool,
     journal: Path | None,
     radius: float | None,
@@ -276,9 +276,9 @@ def _show(
     if out is None or as_json:
         print_json(report)
         if clean is not None:
-            print_note(clean)
+            print_note(accuracy_sentence(clean.right, len(clean), examples))
     if out is not None and not as_json:
-        _summary(report, out, site.private, clean, radius)
+        _summary(report, out, site.private, clean, examples, radius)
     elif out is None:
         stays = "this stays here, for a private sum" if site.private else "this is exactly what would leave"
         kept = "nothing was written" if journal is None else f"no report was written, and {journal} keeps the work"
@@ -288,17 +288,19 @@ def _show(
         print_note(f"the request's deadline, {deadline}, has passed: the coordinator will not take this report")
 
 
-def _summary(report: Report, out: Path, stays: bool, clean: str | None, radius: float | None) -> None:
+def _summary(
+    report: Report, out: Path, stays: bool, clean: CleanPass | None, examples: int, radius: float | None
+) -> None:
     if not report.examples:
         print_result(f"{report.client} has no examples; its report says so. Wrote {out}.")
         return
-    lines = report_lines(report, radius)
-    for line in lines[:1] if is_quiet() else lines:
+    if is_quiet():
+        print_result(report_line(report, radius, None if clean is None else clean.accuracy))
+        return
+    for line in report_lines(report, radius):
         print_result(line)
     if clean is not None:
-        print_result(clean)
-    if is_quiet():
-        return
+        print_result(accuracy_sentence(clean.right, len(clean), examples))
     print_result(f"Labels: {_labels(report)}.")
     if stays:
         print_result(f"Wrote {out}, which stays here. Next: fedcert private join {out} …")

@@ -236,6 +236,22 @@ def report_lines(report: Report, radius: float | None = None) -> list[str | Fitt
     return lines
 
 
+def report_line(report: Report, radius: float | None, clean: float | None) -> str:
+    """The same in one short line, for `--quiet`.
+
+    Args:
+        report: the client's, with examples.
+        radius: one of its radii; the first where None.
+        clean: accuracy without noise, which stays at the client; None where it is not known.
+    """
+    index = 0 if radius is None else report.radii.index(radius)
+    accuracy = float(np.minimum.accumulate(own_curve(report))[index])
+    what = "certified correct" if report.smoothing.votes is None else "proven right"
+    examples = f"{report.examples:,} example{'s' if report.examples != 1 else ''}"
+    without = "" if clean is None else f"; {clean:.1%} right without noise (shown here only)"
+    return f"{report.client}: {accuracy:.1%} of {examples} {what} at radius {report.radii[index]:g}{without}."
+
+
 def own_table(report: Report, curve: Sequence[float], index: int = 0) -> Fitting:
     """A client's own curve; the radius of the index is always shown."""
 
