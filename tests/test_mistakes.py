@@ -131,6 +131,10 @@ AT_A_SITE: list[Row] = [
      REFUSED, "after getting started and with a reserve 0 s can be used; give more time"),
     ("a range with its ends swapped", ["request", *MODEL, *ASKED, "--input-range", "1,0"], REFUSED,
      "--input-range must be the least input and then the largest, but is '1,0'"),
+    ("groups under another name", ["certify", "ward:make", "patients.npz", *MODEL, *ANSWER], WARNED,
+     "also holds 'patient', which is not read; the array 'groups' says which examples belong together"),
+    ("settings of a request, and the request", ["certify", "ward:make", "data.npz", *MODEL, *ANSWER, "--settings-of",
+     "request.json"], REFUSED, "--settings-of is for samples of the target, which answer no request"),
     ("every example three times", ["certify", "ward:make", "thrice.npz", *MODEL, *ANSWER], WARNED,
      "60 of 90 examples are exact copies of others, which intervals count as examples of their own"),
 ]  # fmt: skip
@@ -179,6 +183,10 @@ AT_THE_COORDINATOR: list[Row] = [
      "--confidence must be a finite number above 0 and below 1, but is 95.0; 95% is 0.95"),
     ("a request without a target as the target", ["estimate", "reports", "--target", "asked.json"], REFUSED,
      "asked.json is a request that names no target; give 'uniform', a JSON file"),
+    ("a truth with another class mix", ["estimate", "reports", "--truth", "truth.json", "--target", "red=1"], WARNED,
+     "the class mix of the truth's examples is not the target's (total variation "),
+    ("reports of two requests", ["estimate", "reports", "late.json"], WARNED,
+     "the reports answer different requests; fedcert collect takes those that answer one, and names the others"),
     ("examples as the truth", ["estimate", "reports", "--truth", "target.npz"], REFUSED,
      "--truth must be a report on the target's own examples (.json), but is target.npz"),
     ("a run folder that is not there", ["collect", "--run", "rnu"], REFUSED,
@@ -188,7 +196,7 @@ AT_THE_COORDINATOR: list[Row] = [
     ("one bad site of eight", ["estimate", "reports"], WARNED,
      "Suspicious: 'site-8' ("),
     ("and what to do about it", ["estimate", "reports"], WARNED,
-     "Check its data, labels and model, or remove it from the estimate with --screen"),
+     "Check its data and its scaling, labels and model, or remove it from the estimate with --screen"),
     ("0 to 255 at all sites", ["estimate", "pixels"], WARNED,
      "Were pixels from 0 to 255 certified with a sigma for 0 to 1? State the range in the request (--input-range)"),
     ("a flat curve", ["estimate", "flat"], WARNED,
@@ -276,6 +284,7 @@ def site_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save("last", x.transpose(0, 2, 3, 1))
     save("normalised", (x - 0.4) / 0.2)
     save("table", table)
+    np.savez(tmp_path / "patients.npz", x=x, y=y, patient=y)
     save("shifted", x, (y + 1) % 3)
     save("swapped", x, np.array([0, 2, 1])[y])
     save("hot", x, np.eye(3)[y])
@@ -372,6 +381,8 @@ def desk_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         counts = np.sum(rows, axis=0).tolist()
         flat[name] = replace(made, label_counts=labels, class_correct_counts=rows, correct_counts=counts)
     save("flat", **flat)
+    report("truth-0", 0.9).save(tmp_path / "truth.json")
+    report("site-9", 0.9, fedcert.request("bright", 0.25, CLASSES, class_counts=True)).save(tmp_path / "late.json")
     first, second = report("site-1", 0.9), report("site-1", 0.8)
     save("twice", a=first, b=second, c=good["site_2"])
     times = {"created": "2026-11-01T00:00:00Z"}, {"created": "2026-11-02T00:00:00Z"}
@@ -465,3 +476,37 @@ def test_the_radius_of_the_headline_is_named_and_shown_everywhere(
         assert run([*command, "--radius", "0.33"]) == 2
         assert "radius (--radius) must be one of the estimate's radii" in capsys.readouterr().err
     assert run(["certify", "ward:make", "data.npz", *MODEL, *ANSWER, "--radius", "0.33"]) == 2
+
+
+def test_a_sample_of_the_target_has_the_settings_of_the_request(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It answers no request, and needs no place on the roster."""
+    sample = ["certify", "ward:make", "data.npz", *MODEL, "--settings-of", "request.json", "--client", "sample"]
+    assert run([*sample, "--out", "sample.json"]) == 0
+    made, asked = fedcert.Report.load("sample.json"), fedcert.Request.load("request.json")
+    assert (made.smoothing, made.radii, made.classes, made.request) == (
+        asked.smoothing,
+        asked.radii,
+        asked.classes,
+        None,
+    )
+    capsys.readouterr()
+    assert run([*sample, "--sigma", "0.5", "--out", "wrong.json"]) == 2
+    assert "the request already says sigma: leave it out" in capsys.readouterr().err
+    assert run(["certify", "ward:make", "pixels.npz", *sample[3:], "--out", "wrong.json"]) == 1
+    assert "the inputs must lie within the stated range" in capsys.readouterr().err
+
+
+def test_the_printed_command_names_a_model_without_a_digest(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["request", *MODEL, "--sigma", "0.25", "--classes", "classes.txt", "--out", "new.json"]) == 0
+    said = capsys.readouterr()
+    assert "fedcert certify MODEL DATA --model-id bright --request new.json" in " ".join(said.out.split())
+    assert "bright' is a name, not a digest: nothing checks that all sites run the same model" in said.err
+    assert "Classes, in the order of the model's outputs: 0 'red', 1 'green', 2 'blue'." in " ".join(said.out.split())
+
+
+def test_secrets_of_sites_in_the_inbox_are_pointed_out(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (desk / "reports" / "site_1.seed").write_text("secret")
+    assert run(["collect", "reports", "--request", "asked.json"]) == 0
+    assert "reports holds site_1.seed: secret seeds and results of single examples are for their site alone" in (
+        capsys.readouterr().err
+    )

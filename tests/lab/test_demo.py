@@ -6,13 +6,18 @@ import contextlib
 import io
 import json
 import re
+import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.torch import load_file
 
+import fedcert
 from fedcert import Estimate, Report, compare, estimate, read_reports
 from fedcert.cli.main import run
 from fedcert.estimation.clients.readings import own_curve
+from fedcert.lab.networks import digits_network
 from fedcert.show.tracking import metrics_of
 
 
@@ -74,10 +79,12 @@ def test_grouping_beats_the_volume_weighted_mean_on_its_shifted_target(folder: P
     truth = Report.from_json(json.loads((paper / "truth.json").read_text())).certified_accuracy
     error = {
         method: compare(json.loads((paper / f"estimate-{method}.json").read_text())["certified_accuracy"], truth).rmse
-        for method in ("vw", "ap", "ga")
+        for method in ("vw", "ap", "ga", "blup", "poststratified")
     }
-    assert error["ga"] < error["vw"] / 2
+    assert error["ga"] < 0.6 * error["vw"]  # 0.43 to 0.5 times, as the secret noise has it
     assert error["ap"] < error["vw"] / 2
+    assert error["blup"] < error["vw"] / 2
+    assert error["poststratified"] < error["vw"] / 4
 
 
 def test_both_kinds_are_of_the_same_clients_and_near_their_truths(folder: Path) -> None:
@@ -109,15 +116,43 @@ def test_it_prints_both_kinds_side_by_side(folder: Path) -> None:
     assert re.search(r"The vote takes \d+ times fewer passes and holds on average", printed)
 
 
+def margin(made: Estimate) -> float:
+    """Half of the interval at the radius that is shown first."""
+    answer = made.at(0.25)
+    assert answer.lower is not None
+    assert answer.upper is not None
+    return (answer.upper - answer.lower) / 2
+
+
 def test_it_ends_in_an_answer_that_one_can_act_on(folder: Path) -> None:
+    """The noise is secret, so that the check of label shift warns in one of a hundred demos, as its level says."""
     printed = " ".join((folder.parent / "printed.txt").read_text().split())
-    assert "All checks passed." in printed
     assert "Valid for the smoothed classifier (majority vote of 11 noisy copies" in printed
     made = Estimate.from_json(json.loads((folder / "estimate.json").read_text()))
     assert made.used_method == "poststratified"
-    assert {check.verdict for check in made.checks} == {"ok"}
-    place = made.radii.index(0.25)
-    assert (made.upper[place] - made.lower[place]) / 2 <= 0.08  # type: ignore[index]
+    assert {check.verdict for check in made.checks if check.name != "label shift"} == {"ok"}
+    assert ("All checks passed." in printed) == (made.verdict == "ok")
+    assert margin(made) <= 0.1
+
+
+def test_nearly_every_demo_ends_so(folder: Path) -> None:
+    """With other noise: the verdict is ok, and the margin of error at most 8 points, in all runs but one of ten."""
+    network = digits_network()
+    network.load_state_dict(load_file(folder / "model.safetensors"))
+    clients = {path.stem: np.load(path) for path in sorted((folder / "data").iterdir())}
+    request = fedcert.Request.load(folder / "request.json")
+    good = 0
+    for seed in range(10):
+        reports = [
+            fedcert.certify(network, data["x"], data["y"], client=name, request=request, seed=seed, progress=False)
+            for name, data in clients.items()
+        ]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", fedcert.FedcertWarning)
+            made = estimate(reports, str(folder / "estimate.json"))
+        odd = {check.name for check in made.checks if check.verdict != "ok"} - {"secret seeds"}
+        good += not odd and margin(made) <= 0.08
+    assert good >= 9
 
 
 def test_the_vote_can_be_watched_over_rounds(folder: Path) -> None:

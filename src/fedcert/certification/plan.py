@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -125,6 +125,18 @@ def plan_certification(client: str, request: Request | None, given: dict[str, An
     rest |= {f"{name}_is_open": name not in settings for name in ("precision", "lattice")}
     smoothing = Smoothing.defaults(**settings)
     return CertificationPlan(client, smoothing, radii or smoothing.default_radii, classes, **rest)
+
+
+def settings_from(request: Request, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a request by name, as `plan_certification` takes them without one.
+
+    Raises:
+        CallError: one of them is given too.
+    """
+    if twice := [name for name, value in given.items() if value is not None]:
+        raise CallError(f"the request already says {', '.join(twice)}: leave {'it' if len(twice) == 1 else 'them'} out")
+    smoothing = {name: getattr(request.smoothing, name, None) for name in given}
+    return {**smoothing, "lattice": request.smoothing.lattice or 0, "radii": request.radii, "classes": request.classes}
 
 
 def check_model(request: Request, model: str) -> None:

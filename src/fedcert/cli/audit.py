@@ -40,7 +40,7 @@ def audit(
     own: Report = read_record(report, Report)
     used = Seed.fixed(seed) if seed is not None else read_seed(seed_file).value  # type: ignore[arg-type]
     local = load_data(data, own.classes)
-    classifier = load_classifier(model, weights=weights, model_id=model_id, device=device)
+    classifier = load_classifier(model, weights=weights, model_id=model_id, device=device, classes=own.classes)
     listener = progress_bar(None)
     with progress() as listener.bar:
         result = audit_report(

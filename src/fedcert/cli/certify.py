@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -17,7 +17,7 @@ from fedcert.certification.dataset_run import certify_dataset
 from fedcert.certification.examples import write_examples
 from fedcert.certification.models.classifiers import TorchClassifier
 from fedcert.certification.models.loading import load_classifier
-from fedcert.certification.plan import MINIMUM_EXAMPLES, check_request, plan_certification
+from fedcert.certification.plan import MINIMUM_EXAMPLES, check_model, check_request, plan_certification, settings_from
 from fedcert.certification.precision import BFLOAT16_GAIN
 from fedcert.certification.progress import approximately, duration
 from fedcert.certification.progress_bar import BarListener, late_sentence, typical_sentence
@@ -50,6 +50,9 @@ def certify(
     client: options.Client,
     out: Annotated[Path | None, Option(help="The report file to write (.json).")] = None,
     request: Annotated[Path | None, Option(help="The coordinator's request file.")] = None,
+    settings_of: Annotated[
+        Path | None, Option(help="A request whose settings to use without answering it: for a sample of the target.")
+    ] = None,
     weights: Annotated[Path | None, Option(help="Weights for the factory's module (.safetensors).")] = None,
     sigma: Annotated[float | None, Option(help="Standard deviation of the noise, in the units of the inputs.")] = None,
     n0: options.SelectionSamples = None,
@@ -101,23 +104,33 @@ def certify(
         "radii": radii_of(radii),
         "classes": None if classes is None else names_in(classes, CLASSES, "classes"),
     }  # fmt: skip
-    inputs = files_among(model, data, request, weights, classes, sign, trusted)
+    rules: dict[str, Any] = {}
+    like: Request | None = None if settings_of is None else read_record(settings_of, Request)
+    if like is not None:
+        if request is not None:
+            raise CallError("--settings-of is for samples of the target, which answer no request: leave --request out")
+        given = settings_from(like, given)
+        rules = {"input_shape": like.input_shape, "input_columns": like.input_columns}
+    inputs = files_among(model, data, request, settings_of, weights, classes, sign, trusted)
     _check_outputs(out, client, examples, dry_run, inputs)
     site = _Site.of(option("--client", Text(), client), request, trusted, sign, policy)
     try:
         plan = plan_certification(
             site.client, site.request, given, class_counts=site.class_counts(class_counts), every=every, seed=seed,
             batch_size=batch_size, compile=compile_model, time_budget=seconds_of(time_budget),
-            minimum_examples=minimum_examples, input_range=range_of(input_range),
+            minimum_examples=minimum_examples, input_range=range_of(input_range) or (like and like.input_range),
+            **rules,
         )  # fmt: skip
     except InvalidValue as error:
         raise wrong_option(error) from None
     shown = radius_among(plan.radii, radius)
     local = load_data(data, plan.classes)
-    classifier = load_classifier(model, weights=weights, model_id=model_id, device=device)
+    classifier = load_classifier(model, weights=weights, model_id=model_id, device=device, classes=plan.classes)
     if weights is None and isinstance(classifier, TorchClassifier):
         asked = None if site.request is None else site.request.model
         check_weights_are_given(model, asked, classifier.identity)
+    if like is not None:
+        check_model(like, classifier.identity)
     if site.request is not None and site.request.smoothing.lattice is None and local.lattice is not None:
         print_note(
             "the request names no lattice, so noise on these 8-bit images is not exact; the coordinator may ask for "

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from fedcert._files.documents import COMPANIONS
 from fedcert.cli import options
 from fedcert.cli.console import print_json, print_note, print_result, print_warning, working
 from fedcert.cli.estimate import check_outputs, compared, draw_outputs, show_estimate, truth_in
@@ -110,6 +111,13 @@ def collect(
     result, true = compared(collected.estimate, target_report, list(collected.round.reports.values()))
     for client, what in collected.corrections.items():
         (print_warning if is_doubtful(what) else print_note)(f"{client}: {what}")
+    for folder in (path for path in reports or () if path.is_dir()):
+        if secrets := sorted(file.name for file in folder.iterdir() if file.suffix in COMPANIONS):
+            more = f" and {len(secrets) - 1} more" if len(secrets) > 1 else ""
+            print_note(
+                f"{folder} holds {secrets[0]}{more}: secret seeds and results of single examples are for their site "
+                "alone. If they were sent, delete them, and tell the sites to send the report (.json) only"
+            )
     if collected.recalled:
         print_note(f"as in the last estimate of {run}: {_recalled(collected.recalled, result)}")
     written = list(collected.kept) + (write_estimate(result, out) if out is not None else [])

@@ -87,7 +87,7 @@ def predict(
     settings = from_options(PredictionSettings, **given, votes=votes, abstain=abstain, n=n, batch_size=batch_size)
     _check_votes(asked, votes)
     inputs = load_inputs(data)
-    loaded = load_classifier(model, weights=weights, model_id=model_id, device=device)
+    loaded = load_classifier(model, weights=weights, model_id=model_id, device=device, classes=settings.classes)
     _check_inputs(inputs, asked, settings.sigma)
     if weights is None and isinstance(loaded, TorchClassifier):
         check_weights_are_given(model, None if asked is None else asked.model, loaded.identity)

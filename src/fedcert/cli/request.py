@@ -150,7 +150,8 @@ def _asked(request: Request) -> dict[str, Any]:
 
 def _show(written: Request, out: Path, what: str, suffix: str) -> None:
     """Say what the request asks, and what to run next."""
-    recipients = "anyone who has the file" if written.roster is None else f"{len(written.roster)} clients"
+    anyone = "anyone who has the file (without --roster, missing sites go unnoticed)"
+    recipients = anyone if written.roster is None else f"{len(written.roster)} clients"
     model = written.model if len(written.model) <= 20 else f"{written.model[:19]}…"
     smoothing = written.smoothing
     labels = f"{len(written.classes)} classes" if len(written.classes) > 1 else "1 class"
@@ -171,9 +172,15 @@ def _show(written: Request, out: Path, what: str, suffix: str) -> None:
         print_note(
             "the request states no range of the inputs; with one (--input-range 0,1 for pixels) sites check their data"
         )
-    if suffix != ".onnx":  # which runs in float32
+    named = not written.model.startswith("sha256:")
+    if suffix != ".onnx" and not named:  # these run in float32
         print_result(precision_sentence(smoothing.precision))
-    weights = " --weights FILE" if suffix == ".safetensors" else ""
+    if named:
+        print_note(
+            f"{preview(written.model)} is a name, not a digest: nothing checks that all sites run the same model; a "
+            "version or the file's hash in the name helps"
+        )
+    weights = " --weights FILE" if suffix == ".safetensors" else f" --model-id {written.model}" if named else ""
     certify = f"fedcert certify MODEL DATA{weights} --request {out.name} --client NAME --out report.json"
     if written.private is None:
         print_result(f"Each site runs: {certify}")

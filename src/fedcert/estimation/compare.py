@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -12,12 +13,14 @@ from fedcert._arrays import Floats
 from fedcert._schema.declare import optional, required
 from fedcert._schema.field_types import Number, Whole
 from fedcert._schema.record import Record
-from fedcert.errors import CallError, preview
+from fedcert.errors import CallError, FedcertWarning, preview
 from fedcert.report import Report
 
 if TYPE_CHECKING:
     from fedcert.estimation.result import Estimate
 
+_OTHER_MIX = 0.02
+"""Total variation between the truth's class mix and the target's, beyond chance, that can move a curve by as much."""
 _SETTINGS = {"is_population": "kind of certificates (--procedure)"}
 """Names of settings for which the field's name will not do."""
 
@@ -102,7 +105,24 @@ def true_curve(truth: Report | Sequence[float], estimated: Estimate | Sequence[f
             raise CallError(
                 f"the truth must have the estimate's {_SETTINGS.get(name, name)}; certify it with the same settings"
             )
+    _check_mix(truth, estimated)
     return own_curve(truth, estimated.votes, estimated.radii) if votes else own_curve(truth)
+
+
+def _check_mix(truth: Report, estimated: Estimate) -> None:
+    """Warn where the truth's examples have another class mix than the target."""
+    counts = np.array(truth.label_counts, dtype=float)
+    target = np.array([estimated.target.distribution.get(name, 0.0) for name in estimated.classes])
+    missed = float(np.abs(counts / counts.sum() - target).sum()) / 2
+    # About what the mix of so many examples drawn from the target misses: Σ √(p(1 − p)/2πn) on average.
+    chance = float(np.sqrt(target * (1 - target) / (2 * np.pi * counts.sum())).sum())
+    if missed > _OTHER_MIX + 2 * chance:
+        warnings.warn(
+            f"the class mix of the truth's examples is not the target's (total variation {missed:.1%}), so it is the "
+            "truth about another population: take a sample with the target's class mix",
+            FedcertWarning,
+            stacklevel=3,
+        )
 
 
 def _numbers(curve: object, name: str) -> Floats:

@@ -53,7 +53,8 @@ def smooth(
             1, else no lattice; 0 for none in any case. Images of 8 bits that are given as floats need it said.
         precision: "float32", "tf32" or "bfloat16", as certified. Where None, "bfloat16" for a torch module on a GPU
             that computes in it, and "float32" elsewhere, as in `certify`.
-        classes: class names in the order of the model's outputs, whose number is checked.
+        classes: class names in the order that was certified, whose number is checked. A scikit-learn classifier that
+            predicts names needs them: labels are indices in this order.
         batch_size: samples per call of the model, each call filled up to so many, as in `certify` with the same
             number. Where None, as many as fit, and no more than are needed.
 
@@ -92,4 +93,4 @@ def smoothed_classifier(model: object, settings: PredictionSettings) -> Smoothed
         return SmoothedModule(model, settings)
     if isinstance(model, ArrayClassifier):
         return SmoothedFunction(model, settings)
-    return SmoothedFunction(ArrayClassifier(function_of(model), ""), settings)
+    return SmoothedFunction(ArrayClassifier(function_of(model, settings.classes), ""), settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fedcert import CallError, ModelProblem, certify, smooth
+from fedcert import CallError, ModelProblem, Report, certify, smooth
 from fedcert.certification.models.estimators import estimator_function, is_estimator
+from fedcert.cli.main import run
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.random((90, 4)).astype(np.float32)
@@ -108,3 +110,45 @@ def test_it_can_be_deployed_too() -> None:
     model = LogisticRegression().fit(X, Y)
     votes = smooth(model, 0.01)
     assert np.mean(np.asarray(votes(X)) == model.predict(X)) > 0.9  # type: ignore[operator]
+
+
+def test_what_is_deployed_has_the_order_of_what_is_certified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names in an order that is not the alphabet's: certified and deployed, in Python and by the commands."""
+    model, names = LogisticRegression(C=100).fit(X, NAMES[Y]), NAMES.tolist()
+    report = certify(model, X, Y, sigma=0.05, client="a", model_id="m", classes=names, procedure="fixed", n=200)
+    proven = sum(report.certified_counts or ()) and (report.certified_counts or (0,))[0] / len(Y)
+    assert proven > 0.7
+    classifier = smooth(model, sigma=0.05, votes=11, classes=names)
+    assert np.mean(np.asarray(classifier(X)) == Y) > proven - 0.1
+    (tmp_path / "named_rule.py").write_text("""
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+def make():
+    x = np.random.default_rng(0).random((90, 4)).astype(np.float32)
+    return LogisticRegression(C=100).fit(x, np.array(["low", "middle", "high"])[(x[:, 0] * 3).astype(int)])
+""")
+    monkeypatch.chdir(tmp_path)
+    np.savez("data.npz", x=X, y=Y)
+    Path("classes.txt").write_text("\n".join(names))
+    common = ["named_rule:make", "data.npz", "--model-id", "m", "--sigma", "0.05", "--classes", "classes.txt"]
+    assert run(["certify", *common, "--client", "a", "--procedure", "fixed", "--n", "200", "--out", "a.json"]) == 0
+    assert abs((Report.load("a.json").certified_counts or (0,))[0] / len(Y) - proven) < 0.1
+    assert run(["predict", *common, "--out", "labels.csv"]) == 0
+    rows = [line.split(",") for line in Path("labels.csv").read_text().splitlines()[1:]]
+    assert np.mean([int(row[2]) for row in rows] == Y) > proven - 0.1
+
+
+@pytest.mark.parametrize("use", [lambda model: smooth(model, 0.1), lambda model: estimator_function(model)])
+def test_names_without_an_order_are_refused(use: Any) -> None:
+    with pytest.raises(
+        CallError, match=r"^the classifier predicts names \('high', 'low', 'middle'\): name the classes"
+    ):
+        use(LogisticRegression().fit(X, NAMES[Y]))
+
+
+def test_labels_that_start_at_1_are_named() -> None:
+    with pytest.raises(
+        CallError, match="^the classifier predicts the labels 1, 2, 3, but class indices go from 0 to 2"
+    ):
+        smooth(LogisticRegression().fit(X, Y + 1), 0.1, classes=NAMES.tolist())

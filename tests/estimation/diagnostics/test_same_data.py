@@ -28,13 +28,13 @@ def test_data_that_is_divided_evenly_is_no_mistake() -> None:
 
 
 def test_chance_is_no_mistake() -> None:
-    """False alarms are as rare as is said: at most one federation in a thousand, where counts are Poisson."""
+    """False alarms are as rare as is said: at most one federation in a hundred, where counts are Poisson."""
     generator = np.random.default_rng(0)
     alarms = 0
     for _ in range(2000):
         counts = generator.poisson(generator.uniform(1, 60, size=3), size=(12, 3)).astype(float)
         alarms += equal_histograms([f"s{index}" for index in range(12)], counts) is not None
-    assert alarms <= 8  # of a binomial with 2,000 and 0.001, exceeded with probability 0.0002
+    assert alarms <= 37  # of a binomial with 2,000 and 0.01, exceeded with probability 0.0002
 
 
 def test_a_million_clients_take_seconds() -> None:

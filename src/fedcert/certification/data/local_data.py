@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from fedcert._arrays import Images, Integers
 from fedcert._files.paths import check_readable
 from fedcert._schema.suggestions import known_names
-from fedcert.errors import DataProblem, FedcertError, preview
+from fedcert.errors import DataProblem, FedcertError, FedcertWarning, preview
 
 _BYTES_PER_PIECE = 2**24
 """16 MiB of float32 images at a time: enough for fast reading, little beside a model."""
@@ -33,6 +34,11 @@ _LARGEST_STEP = 2**22
 """Beyond it, noise and image together would not be whole numbers in float32."""
 _MOST_AT_ONCE = 2**32
 """4 GiB: what must be held in memory whole; a compressed file of a few bytes may claim any size."""
+
+_GROUPING = ("groups", "group")
+"""Names of the array that says which examples belong together; a CSV has the column `group`."""
+_SHOWN_NAMES = 5
+"""Arrays that are not read and that a sentence names."""
 
 Load = Callable[[range], npt.NDArray[Any]]
 
@@ -173,7 +179,19 @@ def npz_data(path: Path, classes: Sequence[str] | None = None) -> LocalData:
         labels = class_indices(_array(archive, "y"), classes)
         with archive.open("x.npy") as file:
             shape, dtype, by_columns = _header(file, "x")
-        groups = _groups(_array(archive, "groups"), len(labels)) if "groups.npy" in names else None
+        grouping = [name for name in _GROUPING if f"{name}.npy" in names]
+        if len(grouping) > 1:
+            raise DataProblem(f"{where} holds both {' and '.join(map(preview, grouping))}; keep one of them")
+        groups = _groups(_array(archive, grouping[0]), len(labels)) if grouping else None
+        if unread := sorted(names - {f"{name}.npy" for name in ("x", "y", *_GROUPING)}):
+            held = ", ".join(preview(name.removesuffix(".npy")) for name in unread[:_SHOWN_NAMES])
+            more = f" and {len(unread) - _SHOWN_NAMES} more" if len(unread) > _SHOWN_NAMES else ""
+            warnings.warn(
+                f"{where} also holds {held}{more}, which {'is' if len(unread) == 1 else 'are'} not read; the array "
+                "'groups' says which examples belong together",
+                FedcertWarning,
+                stacklevel=2,
+            )
         if by_columns:  # each example is spread over the whole file, which must then be read whole
             with archive.open("x.npy") as file:
                 _check_size(shape, dtype, "x, stored by columns,")

@@ -58,22 +58,35 @@ def estimator_function(model: Any, classes: Sequence[str] | None = None) -> Call
 def _places(known: npt.NDArray[Any], classes: Sequence[str] | None) -> npt.NDArray[np.int64]:
     """The class index of each of the classifier's own labels."""
     if known.ndim == 1 and known.dtype.kind in "iub" and (known.astype(np.int64) >= 0).all():
-        return known.astype(np.int64)
+        indices = known.astype(np.int64)
+        if classes is not None and indices.max() >= len(classes):
+            raise CallError(
+                f"the classifier predicts the labels {_listed(indices.tolist())}, but class indices go from 0 to "
+                f"{len(classes) - 1}; fit it with such labels, or with class names"
+            )
+        return indices
     names = [str(name) for name in known.tolist()] if known.ndim == 1 else []
     if not names or known.dtype.kind not in "OUS":
         raise CallError(
             "the classifier's classes_ must be class indices from 0 or class names, but are "
-            f"{', '.join(preview(label) for label in known.ravel()[:10].tolist())}; fit it with such labels"
+            f"{_listed(known.ravel().tolist())}; fit it with such labels"
         )
     if classes is None:
-        return np.arange(len(names))
+        raise CallError(
+            f"the classifier predicts names ({_listed(names)}): name the classes too (classes=…, --classes FILE), in "
+            "the order of the class indices, which is that of the certificates"
+        )
     unknown = [name for name in names if name not in classes]
     if unknown:
         raise CallError(
             f"the classifier predicts {preview(unknown[0])}, which is not among the classes "
-            f"({', '.join(preview(name) for name in classes[:10])}); give the names that it was fitted with"
+            f"({_listed(classes)}); give the names that it was fitted with"
         )
     return np.array([list(classes).index(name) for name in names])
+
+
+def _listed(labels: Sequence[object]) -> str:
+    return ", ".join(preview(label) for label in labels[:10]) + (", …" if len(labels) > 10 else "")
 
 
 def _rows(model: Any, batch: Images) -> Images:

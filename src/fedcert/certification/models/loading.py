@@ -6,7 +6,7 @@ Nothing is ever unpickled.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,9 @@ _PICKLED = (".pt", ".pth", ".bin", ".ckpt", ".pkl")
 KINDS = "a file that ends in .onnx, or package.module:factory (with --weights FILE.safetensors)"
 
 
-def load_classifier(model: str, *, weights: Path | None, model_id: str | None, device: str) -> Classifier:
+def load_classifier(
+    model: str, *, weights: Path | None, model_id: str | None, device: str, classes: Sequence[str] | None = None
+) -> Classifier:
     """Load MODEL as the command line names it.
 
     Args:
@@ -32,6 +34,7 @@ def load_classifier(model: str, *, weights: Path | None, model_id: str | None, d
         weights: safetensors file to load into the module that the factory makes.
         model_id: name of a factory's bare callable.
         device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", …
+        classes: class names in index order, where they are known; a scikit-learn classifier may predict names.
 
     Raises:
         CallError: MODEL is neither, or its file is not there.
@@ -53,8 +56,8 @@ def load_classifier(model: str, *, weights: Path | None, model_id: str | None, d
         _load_weights(built, weights)
     if torch is not None:
         chosen = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-        return classifier_of(built, model_id=model_id, device=chosen)
-    return classifier_of(built, model_id=model_id, device=None if device == "auto" else device)
+        return classifier_of(built, model_id=model_id, device=chosen, classes=classes)
+    return classifier_of(built, model_id=model_id, device=None if device == "auto" else device, classes=classes)
 
 
 def module_of(factory: str, weights: Path) -> Any:
@@ -136,6 +139,11 @@ def _onnx_function(session: Any) -> Callable[[Images], object]:
     if entry.type != "tensor(float)":
         raise ModelProblem(
             f"the model's input {name!r} must take float32, but takes {entry.type}; export it in float32"
+        )
+    if session.get_outputs()[0].type == "tensor(string)":
+        raise ModelProblem(
+            f"the model's first output, {output!r}, holds names, whose order the file does not say; make scores or "
+            "class indices its first output (fit a scikit-learn classifier with class indices, and convert it again)"
         )
     size = entry.shape[0] if entry.shape and isinstance(entry.shape[0], int) and entry.shape[0] > 0 else None
 

@@ -267,7 +267,7 @@ def _suspected(suspects: Mapping[str, str]) -> str:
     named += f"; {len(suspects) - _MOST_SUSPECTS} more" if len(suspects) > _MOST_SUSPECTS else ""
     single = len(suspects) == 1
     return (
-        f"Suspicious: {named}. Check {'its' if single else 'their'} data, labels and model, or remove "
+        f"Suspicious: {named}. Check {'its' if single else 'their'} data and its scaling, labels and model, or remove "
         f"{'it' if single else 'them'} from the estimate with --screen."
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 from fedcert._arrays import Floats
 from fedcert.errors import preview
 
-_SURPRISING = 1e-3
+_SURPRISING = 0.01
 """Expected number of pairs that are equal by chance, above which equality shows nothing."""
 _DESIGNED = 0.5
 """Share of the clients that are equal to another one, from which on data was divided like that on purpose."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert._schema.declare import shared_fields
-from fedcert.errors import CannotCombine
+from fedcert.errors import CannotCombine, FedcertWarning
 from fedcert.report.compatibility import check_compatible, check_once, check_together, joint
 from fedcert.report.fields import FIXED_SEED
 from fedcert.report.input_range import InputRange
@@ -176,8 +177,14 @@ def _positions(smoothings: Iterable[Smoothing]) -> dict[Smoothing, int]:
 
 
 def common_request(requests: Iterable[str | None]) -> str | None:
-    """The request that all reports answer; None where they answer several, or none."""
+    """The request that all reports answer; None where they answer several, which is warned of, or none."""
     distinct = set(requests)
+    if len(distinct - {None}) > 1:
+        warnings.warn(
+            "the reports answer different requests; fedcert collect takes those that answer one, and names the others",
+            FedcertWarning,
+            stacklevel=2,
+        )
     return distinct.pop() if len(distinct) == 1 else None
 
 
