@@ -5,6 +5,7 @@ Commands run for real, on a site with a tiny model. A mistake is either refused,
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Callable
@@ -135,6 +136,16 @@ AT_A_SITE: list[Row] = [
      "also holds 'patient', which is not read; the array 'groups' says which examples belong together"),
     ("settings of a request, and the request", ["certify", "ward:make", "data.npz", *MODEL, *ANSWER, "--settings-of",
      "request.json"], REFUSED, "--settings-of is for samples of the target, which answer no request"),
+    ("a model with one answer, which is the frequent class", ["certify", "ward:constant", "mostly.npz", *MODEL, *SITE],
+     WARNED, "without noise the model answers '0' for all 30 examples, which have 2 classes"),
+    ("labels with a decimal point", ["certify", "ward:make_table", "decimal.csv", *MODEL, *SITE], REFUSED,
+     "decimal.csv, line 2: label must be a whole number or a class name, but is 2.0"),
+    ("a CSV with an index", ["certify", "ward:make_table", "indexed.csv", *MODEL, *SITE], REFUSED,
+     "indexed.csv has a column without a name, as an index has; write the file without it (pandas: index=False)"),
+    ("a single score", ["certify", "ward:score", "data.npz", *MODEL, *SITE], REFUSED,
+     "the model must answer with scores, one for each class, or with labels, whole numbers from 0, but gave 0."),
+    ("another folder", ["certify", "wadr:make", "data.npz", *MODEL, *SITE], REFUSED,
+     "there is no module 'wadr' here or on the Python path; run where its file is"),
     ("every example three times", ["certify", "ward:make", "thrice.npz", *MODEL, *ANSWER], WARNED,
      "60 of 90 examples are exact copies of others, which intervals count as examples of their own"),
 ]  # fmt: skip
@@ -187,6 +198,14 @@ AT_THE_COORDINATOR: list[Row] = [
      "the class mix of the truth's examples is not the target's (total variation "),
     ("reports of two requests", ["estimate", "reports", "late.json"], WARNED,
      "the reports answer different requests; fedcert collect takes those that answer one, and names the others"),
+    ("a truth that is among the reports", ["estimate", "reports", "--truth", "reports/site_3.json"], REFUSED,
+     "--truth is the report of 'site-3', which is also among the reports: a sample of the target must be no client's"),
+    ("a target that differs", ["estimate", "reports", "--truth", "drift.json", "--target", "drift-mix.json"], WARNED,
+     "Unreliable: the labelled sample contradicts the estimate: "),
+    ("a report that answers no request", ["estimate", "reports", "drift.json"], WARNED,
+     "not all reports answer a request; fedcert collect takes those that answer one"),
+    ("labels in another order at all sites", ["estimate", "rotated"], WARNED,
+     "Hardly any answers to 'green', 'blue' are right: fewer than half of what guesses would be (33.3%)."),
     ("examples as the truth", ["estimate", "reports", "--truth", "target.npz"], REFUSED,
      "--truth must be a report on the target's own examples (.json), but is target.npz"),
     ("a run folder that is not there", ["collect", "--run", "rnu"], REFUSED,
@@ -217,6 +236,9 @@ def make():
 
 def constant():
     return lambda batch: np.zeros((len(batch), 3)) + np.array([1, 0, 0])
+
+def score():
+    return lambda batch: batch.mean(axis=(1, 2, 3))
 
 def make_table():
     return lambda batch: np.eye(3)[np.clip(np.floor(3 * batch[:, 0]), 0, 2).astype(int)]
@@ -284,6 +306,9 @@ def site_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save("last", x.transpose(0, 2, 3, 1))
     save("normalised", (x - 0.4) / 0.2)
     save("table", table)
+    save("mostly", x, (np.arange(30) >= 25).astype(int))
+    (tmp_path / "decimal.csv").write_text("age,label\n" + "0.1,2.0\n" * 30)
+    (tmp_path / "indexed.csv").write_text(",age,label\n" + "1,0.1,2\n" * 30)
     np.savez(tmp_path / "patients.npz", x=x, y=y, patient=y)
     save("shifted", x, (y + 1) % 3)
     save("swapped", x, np.array([0, 2, 1])[y])
@@ -381,6 +406,16 @@ def desk_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         counts = np.sum(rows, axis=0).tolist()
         flat[name] = replace(made, label_counts=labels, class_correct_counts=rows, correct_counts=counts)
     save("flat", **flat)
+    drift = replace(report("drift-0", 0.05), request=None)
+    drift.save(tmp_path / "drift.json")
+    (tmp_path / "drift-mix.json").write_text(json.dumps(dict(zip(CLASSES, drift.label_counts, strict=True))))
+    rotated = {}
+    for name, made in good.items():
+        rows = list(made.class_correct_counts or ())
+        rows[1:] = [(sum(row), *[0] * 32) for row in rows[1:]]
+        counts = np.sum(rows, axis=0).tolist()
+        rotated[name] = replace(made, class_correct_counts=tuple(rows), correct_counts=counts)
+    save("rotated", **rotated)
     report("truth-0", 0.9).save(tmp_path / "truth.json")
     report("site-9", 0.9, fedcert.request("bright", 0.25, CLASSES, class_counts=True)).save(tmp_path / "late.json")
     first, second = report("site-1", 0.9), report("site-1", 0.8)

@@ -177,7 +177,11 @@ def test_a_request_without_options_asks_for_right_answers(site: Path, capsys: py
     other = json.loads(capsys.readouterr().out)
     assert (other["votes"], other["radii"]) == (31, [0.0, 0.1])
     assert "any choice of radii to 3 sigma" in other["guarantee"]
-    assert run([*reports, "--truth", "report.json"]) == 0
+    sample = [*CERTIFY[: CERTIFY.index("--client")], "--settings-of", "request.json", "--client", "sample"]
+    assert run([*sample, "--out", "sample.json"]) == 0
+    assert run([*reports, "--truth", "sample.json"]) == 0
+    assert run([*reports, "--truth", "report.json"]) == 2
+    assert "which is also among the reports: a sample of the target must be no client's" in capsys.readouterr().err
     collecting = ["collect", "report.json", "--request", "request.json", "--votes", "31", "--page", "page.html"]
     capsys.readouterr()
     assert run([*collecting, "--quorum", "1", "--json"]) == 0
@@ -209,7 +213,8 @@ def test_estimate_writes_and_shows_an_estimate(
     reports: Path, tmp_path: Path, method: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, figure = tmp_path / "estimate.json", tmp_path / "curve.png"
-    truth = str(reports / "3.json")
+    truth = str(tmp_path / "truth.json")
+    Path(truth).write_text((reports / "3.json").read_text().replace('"site 3"', '"sample"'))
     command = ["estimate", str(reports), "--method", method, "--target", "class 0=1,class 1=1", "--truth", truth]
     assert run([*command, "--out", str(out), "--figure", str(figure), "--seed", "5", "--verbose"]) == 0
     shown = capsys.readouterr().out
@@ -305,6 +310,7 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing_but_the_journal(site: Path) -> 
         cwd=site, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
     assert process.stderr is not None
+    assert "without noise the model answers '0' for all 30 examples" in process.stderr.readline()
     assert "noisy samples at " in process.stderr.readline()
     journal = site / "report.json.journal"
     while not journal.exists() or journal.stat().st_size < 200:  # more than a header

@@ -18,6 +18,8 @@ _MOST = 1000
 """Examples of the pass: the standard error of an accuracy is then at most 1.6 points."""
 _FEWEST = 10
 """Examples below which an accuracy shows nothing."""
+_MANY = 30
+"""Examples from which on it is odd that all have one answer."""
 _SHIFTED = 0.3
 """How much more often a label's neighbour is predicted than the label: more than confusions of neighbours explain."""
 _SURE = 3.0
@@ -142,6 +144,12 @@ def warnings_before(clean: CleanPass, classes: Sequence[str]) -> Iterator[str]:
         yield (
             f"without noise the model predicts {clean.accuracy:.1%} of {len(clean)} examples right, no more than "
             f"chance ({chance:.1%}); check the weights, the order of the classes, and how the data is normalised"
+        )
+    elif len(clean) >= _MANY and len(np.unique(clean.predicted)) == 1 < len(np.unique(clean.labels)):
+        only = preview(classes[int(clean.predicted[0])])
+        yield (
+            f"without noise the model answers {only} for all {len(clean)} examples, which have "
+            f"{len(np.unique(clean.labels))} classes; check the weights, and how the data is scaled"
         )
     if clean.classes > 2 and (pair := _swapped_classes(clean)) is not None:
         first, second = (preview(classes[label]) for label in pair)

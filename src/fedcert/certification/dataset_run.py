@@ -99,7 +99,10 @@ def certify_dataset(
     perturbation = perturbation_of(plan.smoothing)
     with classifier.running(plan.smoothing.precision), ExitStack() as stack:
         if len(data):
+            own_columns = getattr(classifier, "input_columns", None)  # torch modules have none
+            check_columns(plan.input_columns, own_columns, "the model was fitted with")
             check_columns(data.columns, plan.input_columns)
+            check_columns(data.columns, own_columns, "the model was fitted with")
             check_shape(data.shape, plan.input_shape)
         classes = _classes(plan, classifier, data)
         _check_labels(data, len(classes))

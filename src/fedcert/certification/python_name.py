@@ -51,7 +51,11 @@ def imported(name: str, what: str) -> Any:
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
                 raise ModelProblem(f"{what} {name}: its import needs {error.name!r}, which is not installed") from None
-            hint = f"; write it as {module_name[:-3]}:{attribute}" if module_name.endswith(".py") else ""
+            hint = (
+                f"; write it as {module_name[:-3]}:{attribute}"
+                if module_name.endswith(".py")
+                else "; run where its file is"
+            )
             raise CallError(
                 f"{what} {name}: there is no module {module_name!r} here or on the Python path{hint}"
             ) from None

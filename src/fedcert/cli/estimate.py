@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from fedcert.cli import options
 from fedcert.cli.console import print_json, print_result, working
 from fedcert.cli.inputs import files_among, from_options, radii_of, words_of
-from fedcert.errors import CallError, EstimationProblem, require
+from fedcert.errors import CallError, EstimationProblem, FedcertWarning, preview, require
 from fedcert.estimation.clients import Clients, ReportedClients
 from fedcert.estimation.compare import compare, true_curve
+from fedcert.estimation.diagnostics.checks import Check, truth_agrees
+from fedcert.estimation.estimate import estimate as estimate_from
 from fedcert.estimation.estimate import estimate_of
 from fedcert.estimation.files import weights_path, write_estimate
 from fedcert.estimation.prepared import PreparedClients, clients_of
@@ -149,9 +155,38 @@ def compared(
     if true is None:
         return result, None
     check_compatible([*reports, true])
+    names = {name for part in reports for name in (part.clients if isinstance(part, Table) else ())}
+    if true.client in names | {part.client for part in reports if isinstance(part, Report)}:
+        raise CallError(
+            f"--truth is the report of {preview(true.client)}, which is also among the reports: a sample of the target "
+            "must be no client's; move it elsewhere, or give it another name (--client)"
+        )
     curve = true_curve(true, result)
     errors = compare(result.certified_accuracy, curve)
-    return replace(result, details={**result.details, "comparison": errors.to_json()}, comparison=errors), curve
+    details = {**result.details, "comparison": errors.to_json()}
+    agreement = _agreement(result, true)
+    checks = result.checks if agreement is None else (*result.checks, agreement)
+    return replace(result, details=details, comparison=errors, checks=checks), curve
+
+
+def _agreement(result: Estimate, true: Report) -> Check | None:
+    """Whether the sample's own interval meets the estimate's at all radii; None where one of them has none."""
+    confidence, lower, upper = result.confidence, result.lower, result.upper
+    if confidence is None or lower is None or upper is None:
+        return None
+    chosen: dict[str, Any] = {} if result.votes is None else {"votes": result.votes, "radii": result.radii}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FedcertWarning)
+        own = estimate_from([true], result.target, confidence=confidence, **chosen)
+    if own.lower is None or own.upper is None:
+        return None
+    gaps = np.maximum(np.subtract(own.lower, upper), np.subtract(lower, own.upper))
+    worst = int(np.argmax(gaps))
+    return truth_agrees(
+        result.radii[worst],
+        (own.certified_accuracy[worst], own.lower[worst], own.upper[worst]),
+        (result.certified_accuracy[worst], lower[worst], upper[worst]),
+    )
 
 
 def show_estimate(

@@ -92,7 +92,7 @@ def input_columns_of(text: str | None) -> tuple[str, ...] | None:
     """
     if text is None:
         return None
-    return tuple(option("--columns", INPUT_COLUMNS, [name.strip() for name in text.split(",")]))
+    return tuple(option("--input-columns", INPUT_COLUMNS, [name.strip() for name in text.split(",")]))
 
 
 def seconds_of(text: str | None) -> float | None:

@@ -51,7 +51,7 @@ def request(
     ] = None,
     input_columns: Annotated[
         str | None,
-        Option("--columns", help="Names of a table's columns, in the order of the model's inputs: age,pressure,…"),
+        Option(help="Names of a table's columns, in the order of the model's inputs: age,pressure,…"),
     ] = None,
     target: Annotated[str | None, Option(help="The target's class mix, to tell the sites.")] = None,
     roster: Annotated[Path | None, Option(help="File of the clients that are asked (.txt or .json).")] = None,
@@ -173,7 +173,7 @@ def _show(written: Request, out: Path, what: str, suffix: str) -> None:
             "the request states no range of the inputs; with one (--input-range 0,1 for pixels) sites check their data"
         )
     named = not written.model.startswith("sha256:")
-    if suffix != ".onnx" and not named:  # these run in float32
+    if suffix != ".onnx" and not (named and smoothing.precision == "float32"):  # these run in float32
         print_result(precision_sentence(smoothing.precision))
     if named:
         print_note(

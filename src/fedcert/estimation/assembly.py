@@ -54,6 +54,7 @@ def assemble(prepared: PreparedClients, method: Method, target: Target) -> Estim
     reached = _Reached.of(method.name, evaluation, clients)
     screened = None if prepared.screened is None else dict(islice(prepared.screened.reduced.items(), _MOST_NAMED))
     recorded: dict[str, Any] = {"screened": screened, "privacy": _privacy(clients)}
+    by_class = None if interval is None else _class_curves(evaluator, point)
     stated = "A point estimate. Its method states no guarantee." if interval is None else interval.statement.guarantee
     return Estimate(
         method=method.name,
@@ -65,7 +66,7 @@ def assemble(prepared: PreparedClients, method: Method, target: Target) -> Estim
         confidence=None if interval is None else settings.confidence,
         interval=None if interval is None else _interval(interval.statement),
         guarantee=point.guarantee or stated,
-        by_class=None if interval is None else _class_curves(evaluator, point),
+        by_class=by_class,
         mismatch=None if reached is None else reached.mismatch,
         bias_bound=None if reached is None else reached.bias_bound,
         weights=_weights(point, clients),
@@ -78,7 +79,7 @@ def assemble(prepared: PreparedClients, method: Method, target: Target) -> Estim
         clients=clients.count,
         examples=examples(prepared.whole),
         excluded=dict(clients.excluded),
-        checks=tuple(_checks(prepared, method, evaluation, reached)),
+        checks=tuple(_checks(prepared, method, evaluation, reached, by_class)),
         details={**point.details, **{name: value for name, value in recorded.items() if value is not None}},
         settings={**point.settings, **settings.recorded()},
         model=clients.model,
@@ -170,7 +171,11 @@ def _weights(point: PointEstimate, clients: Clients) -> Weights | None:
 
 
 def _checks(
-    prepared: PreparedClients, method: Method, evaluation: MixEstimate, reached: _Reached | None
+    prepared: PreparedClients,
+    method: Method,
+    evaluation: MixEstimate,
+    reached: _Reached | None,
+    by_class: ClassCurves | None,
 ) -> list[Check]:
     """All checks, in the order in which people read them."""
     clients, whole, point, interval = prepared.clients, prepared.whole, evaluation.point, evaluation.interval
@@ -198,6 +203,10 @@ def _checks(
         passed += [margin] if margin is not None else []
     if (flat := checks.flat_curve(clients.smoothing, clients.radii, evaluation.curve)) is not None:
         passed.append(flat)
+    if by_class is not None and clients.radii[0] == 0:
+        first = np.array([curve[0] for curve in by_class.upper])
+        below = checks.classes_below_chance(clients.classes, evaluation.mix, first)
+        passed += [below] if below is not None else []
     if (seeds := checks.secret_seeds(whole)) is not None:
         passed.append(seeds)
     if (ranges := checks.input_ranges(whole)) is not None:

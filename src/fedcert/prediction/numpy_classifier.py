@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert._arrays import Images, Integers
+from fedcert.certification.data.inputs import check_columns
 from fedcert.certification.data.local_data import LocalData
 from fedcert.certification.models.answers import guarded, labels_of
 from fedcert.certification.models.classifiers import ArrayClassifier
@@ -61,6 +62,7 @@ class SmoothedFunction:
 
     def votes_on(self, data: LocalData) -> Iterator[Vote]:
         """The votes on data that is read in pieces."""
+        check_columns(data.columns, self._classifier.input_columns, "the model was fitted with")
         smoothing = self.settings.smoothing(data.lattice, self._classifier.default_precision)
         model = _FunctionLabels(self._classifier, deployed_perturbation(smoothing), self.settings)
         return voted(data, self.settings, model)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedcert.certification.models.classifiers import ArrayClassifier, TorchClassifier, function_of, is_module
+from fedcert.certification.models.estimators import input_columns
 from fedcert.certification.models.loading import onnx_classifier
 from fedcert.prediction.numpy_classifier import SmoothedFunction
 from fedcert.prediction.settings import PredictionSettings
@@ -93,4 +94,4 @@ def smoothed_classifier(model: object, settings: PredictionSettings) -> Smoothed
         return SmoothedModule(model, settings)
     if isinstance(model, ArrayClassifier):
         return SmoothedFunction(model, settings)
-    return SmoothedFunction(ArrayClassifier(function_of(model, settings.classes), ""), settings)
+    return SmoothedFunction(ArrayClassifier(function_of(model, settings.classes), "", input_columns(model)), settings)

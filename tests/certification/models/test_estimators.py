@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fedcert import CallError, ModelProblem, Report, certify, smooth
+from fedcert import CallError, DataProblem, ModelProblem, Report, certify, request, smooth
 from fedcert.certification.models.estimators import estimator_function, is_estimator
 from fedcert.cli.main import run
 
@@ -152,3 +152,25 @@ def test_labels_that_start_at_1_are_named() -> None:
         CallError, match="^the classifier predicts the labels 1, 2, 3, but class indices go from 0 to 2"
     ):
         smooth(LogisticRegression().fit(X, Y + 1), 0.1, classes=NAMES.tolist())
+
+
+def test_the_columns_that_it_was_fitted_with_are_checked() -> None:
+    import pandas
+
+    frame = pandas.DataFrame(X, columns=["age", "glucose", "pressure", "weight"])
+    other = frame[["weight", "pressure", "glucose", "age"]]
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(frame, Y)
+    options: dict[str, Any] = {"sigma": 0.1, "client": "a", "model_id": "m", "classes": NAMES.tolist()}
+    assert certify(model, frame, Y, **options).examples == len(Y)  # and scikit-learn does not complain of arrays
+    words = (
+        "^the model was fitted with the columns 'age', 'glucose', 'pressure', 'weight', in this order, but in the data"
+    )
+    with pytest.raises(DataProblem, match=words):
+        certify(model, other, Y, **options)
+    classifier = smooth(model, 0.1, classes=NAMES.tolist())
+    assert len(np.asarray(classifier(frame))) == len(Y)
+    with pytest.raises(DataProblem, match=words):
+        classifier(other)
+    asked = request("m", 0.1, NAMES.tolist(), input_columns=list(other.columns))
+    with pytest.raises(DataProblem, match=words):
+        certify(model, X, Y, request=asked, client="a", model_id="m")

@@ -106,6 +106,8 @@ class Rows:
             return list(classes).index(text)
         if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
             return int(text)
+        if text.endswith(".0") and text[:-2].isdigit():
+            raise DataProblem(f"{self.at(index)}: label must be a whole number or a class name, but is {text}")
         if classes:
             raise DataProblem(f"{self.at(index)}: unknown class {preview(text)}; {known_names(text, classes)}")
         raise DataProblem(
@@ -160,6 +162,11 @@ def _check_names(path: Path, names: tuple[str, ...]) -> None:
         raise DataProblem(
             f"{display_path(path)} must have the column 'label', and 'path' (images) or columns of numbers (a table), "
             f"but its first line has {held}"
+        )
+    if "" in names:
+        raise DataProblem(
+            f"{display_path(path)} has a column without a name, as an index has; write the file without it "
+            "(pandas: index=False)"
         )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

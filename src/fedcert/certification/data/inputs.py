@@ -69,11 +69,18 @@ def check_shape(shape: tuple[int, ...], expected: Sequence[int] | None) -> None:
     )
 
 
-def check_columns(columns: Sequence[str] | None, expected: Sequence[str] | None) -> None:
+def check_columns(
+    columns: Sequence[str] | None, expected: Sequence[str] | None, stated: str = "the request states"
+) -> None:
     """Check the columns of a table, whose order is that of the model's inputs.
 
+    Args:
+        columns: of the data; None where they have no names.
+        expected: those that the model takes; None where they are not known.
+        stated: who says so.
+
     Raises:
-        DataProblem: the request states others, or another order.
+        DataProblem: they are others, or in another order.
     """
     if columns is None or expected is None or tuple(columns) == tuple(expected):
         return
@@ -82,9 +89,9 @@ def check_columns(columns: Sequence[str] | None, expected: Sequence[str] | None)
     if missing or extra:
         parts = [f"lacks {_names(missing)}"] if missing else []
         parts += [f"has {_names(extra)}, which the model does not take"] if extra else []
-        raise DataProblem(f"the request states the columns {_names(expected)}, but the data {' and '.join(parts)}")
+        raise DataProblem(f"{stated} the columns {_names(expected)}, but the data {' and '.join(parts)}")
     raise DataProblem(
-        f"the request states the columns {_names(expected)}, in this order, but in the data it is {_names(columns)}; "
+        f"{stated} the columns {_names(expected)}, in this order, but in the data it is {_names(columns)}; "
         "reorder them: the model knows its inputs by their places"
     )
 

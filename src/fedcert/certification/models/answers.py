@@ -40,6 +40,11 @@ def labels_of(answer: object, examples: int, classes: int | None) -> Integers:
         labels: Integers = output.astype(np.int64)
     wrong = (labels != output) | (labels < 0) | (labels >= (np.inf if classes is None else classes))
     if wrong.any():
+        if (labels != output).any():
+            raise ModelProblem(
+                "the model must answer with scores, one for each class, or with labels, whole numbers from 0, but gave "
+                f"{output[labels != output][0]} for an example"
+            )
         known = f"0 to {classes - 1}" if classes is not None else "whole numbers from 0"
         raise ModelProblem(
             f"the model must answer with labels from {known}, but gave {output[wrong][0]}; name all its classes"

@@ -14,7 +14,7 @@ from fedcert._arrays import Images, Integers
 from fedcert._schema.field_types import ModelName
 from fedcert.certification.models.answers import check_width, guarded, labels_of
 from fedcert.certification.models.digest import digest_of_tensors, distinct_tensors, tensor_of
-from fedcert.certification.models.estimators import estimator_function, is_estimator
+from fedcert.certification.models.estimators import estimator_function, input_columns, is_estimator
 from fedcert.certification.perturbation import Perturbation
 from fedcert.certification.precision import default_precision
 from fedcert.certification.samplers.numpy_sampler import ArraySampler
@@ -67,10 +67,17 @@ class Classifier(Protocol):
 
 @dataclass(frozen=True)
 class ArrayClassifier:
-    """A function from a float32 batch to scores or labels: an ONNX session, or any callable."""
+    """A function from a float32 batch to scores or labels: an ONNX session, or any callable.
+
+    Attributes:
+        function: it.
+        identity: see `Classifier.identity`.
+        input_columns: names of the columns that it takes, in order; None where they are not known.
+    """
 
     function: Callable[[Images], object]
     identity: str
+    input_columns: tuple[str, ...] | None = None
     default_precision: ClassVar[str] = "float32"
 
     def width(self, example: Images) -> int | None:
@@ -184,7 +191,7 @@ def classifier_of(
         raise CallError(f"device goes with a torch module; {what} runs where it pleases: leave it out")
     if model_id is None:
         raise CallError(f"{what} has no weights to take a digest of: give its name with model_id (--model-id)")
-    return ArrayClassifier(function, _checked_name(model_id))
+    return ArrayClassifier(function, _checked_name(model_id), input_columns(model))
 
 
 def function_of(model: object, classes: Sequence[str] | None = None) -> Callable[[Images], object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,14 +35,14 @@ def estimator_function(model: Any, classes: Sequence[str] | None = None) -> Call
     if getattr(model, "classes_", None) is None:
         if hasattr(model, "fit"):
             raise CallError(f"the classifier {type(model).__name__} is not fitted: call its fit before it is certified")
-        return lambda batch: model.predict_proba(_rows(model, batch))
+        return lambda batch: _called(model.predict_proba, _rows(model, batch))
     known = np.asarray(model.classes_)
     places = _places(known, classes)
     width = max(int(places.max()) + 1, len(classes or ()))
     order = np.argsort(known)
 
     def scores(batch: Images) -> object:
-        given = np.asarray(model.predict_proba(_rows(model, batch)))
+        given = np.asarray(_called(model.predict_proba, _rows(model, batch)))
         if given.ndim != 2 or given.shape[1] != len(places):  # what does not fit is refused where answers are checked
             return given
         all_scores = np.zeros((len(given), width), dtype=given.dtype)
@@ -49,10 +50,23 @@ def estimator_function(model: Any, classes: Sequence[str] | None = None) -> Call
         return all_scores
 
     def labels(batch: Images) -> object:
-        given = np.asarray(model.predict(_rows(model, batch)))
+        given = np.asarray(_called(model.predict, _rows(model, batch)))
         return places[order[np.searchsorted(known, given, sorter=order)]]
 
     return scores if callable(getattr(model, "predict_proba", None)) else labels
+
+
+def input_columns(model: object) -> tuple[str, ...] | None:
+    """The names of the columns that a classifier was fitted with, in order; None where it does not know them."""
+    names = getattr(model, "feature_names_in_", None) if is_estimator(model) else None
+    return None if names is None else tuple(map(str, names))
+
+
+def _called(method: Callable[[Images], object], rows: Images) -> object:
+    """A classifier's answer; that it was fitted with column names, which arrays do not have, is checked before."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        return method(rows)
 
 
 def _places(known: npt.NDArray[Any], classes: Sequence[str] | None) -> npt.NDArray[np.int64]:

@@ -25,6 +25,8 @@ OK, WARNING, UNRELIABLE = "ok", "warning", "unreliable"
 _NOTABLE, _SERIOUS = 0.02, 0.1
 """Shares of the target: below the first they are within what a typical interval allows for, above the second they
 decide the estimate."""
+_BELOW_CHANCE = 0.25
+"""Share of the target in classes below chance that is a mistake of labels rather than a few weak classes."""
 _THIN, _MANY = 30, 200
 """Examples: the interval of a proportion is ±18 and ±7 percentage points wide with so many."""
 _WIDE, _VOID = 0.25, 0.4
@@ -183,6 +185,47 @@ def margin_of_error(lower: Floats, upper: Floats, clients_differ: bool) -> Check
     return Check("margin of error", WARNING if margin <= _VOID else UNRELIABLE, margin, sentence)
 
 
+def classes_below_chance(classes: Sequence[str], target: Floats, upper: Floats) -> Check | None:
+    """Classes that are right less than half as often as by guessing, where they matter; None where they do not.
+
+    Args:
+        classes: their names.
+        target: their shares.
+        upper: the upper bound of each class's accuracy at the smallest radius.
+    """
+    below = np.flatnonzero((upper < 1 / (2 * len(classes))) & (target > 0))
+    share = float(target[below].sum())
+    if share < _BELOW_CHANCE:
+        return None
+    named = ", ".join(preview(classes[index]) for index in below[:_MOST_LISTED])
+    named += f" and {len(below) - _MOST_LISTED} more" if len(below) > _MOST_LISTED else ""
+    sentence = (
+        f"Hardly any answers to {named} are right: fewer than half of what guesses would be ({1 / len(classes):.1%}). "
+        "Check that labels and the model's outputs have the same order of classes at the sites."
+    )
+    return Check("class accuracy", WARNING, share, sentence)
+
+
+def truth_agrees(radius: float, true: Sequence[float], estimated: Sequence[float]) -> Check:
+    """Whether a labelled sample of the target agrees with the estimate, by their intervals.
+
+    Args:
+        radius: where they are furthest apart.
+        true: the sample's accuracy there, and its interval.
+        estimated: the estimate, and its interval.
+    """
+    gap = max(true[1] - estimated[2], estimated[1] - true[2])
+    own, other = (f"{value:.1%} ({low:.1%} to {high:.1%})" for value, low, high in (true, estimated))
+    if gap <= 0:
+        sentence = f"The labelled sample agrees with the estimate: {own} against {other} at radius {radius:g}."
+        return Check("labelled sample", OK, gap, sentence)
+    sentence = (
+        f"The labelled sample contradicts the estimate: {own} against {other} at radius {radius:g}. The target differs "
+        "from the clients, or the sample was not certified or labelled as they were."
+    )
+    return Check("labelled sample", UNRELIABLE, gap, sentence)
+
+
 def shift_allowed_for() -> Check:
     """Clients may differ, and the interval allows for it by a second sum."""
     sentence = (
@@ -288,7 +331,8 @@ def flat_curve(smoothing: Smoothing, radii: Sequence[float], curve: Floats) -> C
         return Check("shape of the curve", OK, kept, f"Accuracy falls {at}.")
     sentence = (
         f"The curve is flat: {at}. Noise of sigma {smoothing.sigma:g} hardly changes any answer. Check that sigma is "
-        "in the units of the inputs: inputs from 0 to 255 need a sigma 255 times that of inputs from 0 to 1."
+        "in the units of the inputs: inputs from 0 to 255 need a sigma 255 times that of inputs from 0 to 1; and that "
+        "the model does not answer the same for nearly every input."
     )
     return Check("shape of the curve", WARNING, kept, sentence)
 

@@ -179,9 +179,10 @@ def _positions(smoothings: Iterable[Smoothing]) -> dict[Smoothing, int]:
 def common_request(requests: Iterable[str | None]) -> str | None:
     """The request that all reports answer; None where they answer several, which is warned of, or none."""
     distinct = set(requests)
-    if len(distinct - {None}) > 1:
+    if len(distinct) > 1:
+        what = "the reports answer different requests" if None not in distinct else "not all reports answer a request"
         warnings.warn(
-            "the reports answer different requests; fedcert collect takes those that answer one, and names the others",
+            f"{what}; fedcert collect takes those that answer one, and names the others",
             FedcertWarning,
             stacklevel=2,
         )
