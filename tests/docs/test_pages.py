@@ -102,6 +102,8 @@ def test_your_own_model(tmp_path: Path) -> None:
         "site-a-onnx.json",
         "site-a-table.json",
         "site-a-rule.json",
+        "site-a-asked.json",
+        "site-a-triage.json",
     }
 
 
