@@ -545,3 +545,11 @@ def test_secrets_of_sites_in_the_inbox_are_pointed_out(desk: Path, capsys: pytes
     assert "reports holds site_1.seed: secret seeds and results of single examples are for their site alone" in (
         capsys.readouterr().err
     )
+
+
+def test_a_page_says_what_a_labelled_sample_says(desk: Path) -> None:
+    """A verdict must not be better on what is handed on than on the terminal."""
+    sample = ["--truth", "drift.json", "--target", "drift-mix.json"]
+    for number, command in enumerate((["estimate", "reports"], ["collect", "--run", "run"])):
+        assert run(["--quiet", *command, *sample, "--page", f"{number}.html"]) == 0
+        assert "The labelled sample contradicts the estimate" in (desk / f"{number}.html").read_text()

@@ -103,10 +103,7 @@ def plan_certification(client: str, request: Request | None, given: dict[str, An
     """
     settings = {name: value for name, value in given.items() if value is not None}
     if request is not None:
-        if settings:
-            raise CallError(
-                f"the request already says {', '.join(settings)}: leave {'it' if len(settings) == 1 else 'them'} out"
-            )
+        check_not_in_request(settings)
         asked, own_range = request.smoothing, rest.pop("input_range", None)
         if own_range is not None and request.input_range not in (None, tuple(own_range)):
             raise CallError("the request already says input_range: leave it out")
@@ -127,14 +124,23 @@ def plan_certification(client: str, request: Request | None, given: dict[str, An
     return CertificationPlan(client, smoothing, radii or smoothing.default_radii, classes, **rest)
 
 
+def check_not_in_request(given: Mapping[str, Any]) -> None:
+    """Check that no setting is given beside a request, which has them all.
+
+    Raises:
+        CallError: one is.
+    """
+    if twice := [name for name, value in given.items() if value is not None]:
+        raise CallError(f"the request already says {', '.join(twice)}: leave {'it' if len(twice) == 1 else 'them'} out")
+
+
 def settings_from(request: Request, given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a request by name, as `plan_certification` takes them without one.
 
     Raises:
         CallError: one of them is given too.
     """
-    if twice := [name for name, value in given.items() if value is not None]:
-        raise CallError(f"the request already says {', '.join(twice)}: leave {'it' if len(twice) == 1 else 'them'} out")
+    check_not_in_request(given)
     smoothing = {name: getattr(request.smoothing, name, None) for name in given}
     return {**smoothing, "lattice": request.smoothing.lattice or 0, "radii": request.radii, "classes": request.classes}
 

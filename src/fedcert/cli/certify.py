@@ -104,13 +104,16 @@ def certify(
         "radii": radii_of(radii),
         "classes": None if classes is None else names_in(classes, CLASSES, "classes"),
     }  # fmt: skip
-    rules: dict[str, Any] = {}
+    stated: dict[str, Any] = {"input_range": range_of(input_range)}
     like: Request | None = None if settings_of is None else read_record(settings_of, Request)
     if like is not None:
         if request is not None:
             raise CallError("--settings-of is for samples of the target, which answer no request: leave --request out")
         given = settings_from(like, given)
-        rules = {"input_shape": like.input_shape, "input_columns": like.input_columns}
+        stated = {
+            "input_range": stated["input_range"] or like.input_range,
+            "input_shape": like.input_shape, "input_columns": like.input_columns,
+        }  # fmt: skip
     inputs = files_among(model, data, request, settings_of, weights, classes, sign, trusted)
     _check_outputs(out, client, examples, dry_run, inputs)
     site = _Site.of(option("--client", Text(), client), request, trusted, sign, policy)
@@ -118,8 +121,7 @@ def certify(
         plan = plan_certification(
             site.client, site.request, given, class_counts=site.class_counts(class_counts), every=every, seed=seed,
             batch_size=batch_size, compile=compile_model, time_budget=seconds_of(time_budget),
-            minimum_examples=minimum_examples, input_range=range_of(input_range) or (like and like.input_range),
-            **rules,
+            minimum_examples=minimum_examples, **stated,
         )  # fmt: skip
     except InvalidValue as error:
         raise wrong_option(error) from None

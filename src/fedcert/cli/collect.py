@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace as dataclass_replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -121,7 +122,8 @@ def collect(
     if collected.recalled:
         print_note(f"as in the last estimate of {run}: {_recalled(collected.recalled, result)}")
     written = list(collected.kept) + (write_estimate(result, out) if out is not None else [])
-    written += draw_outputs(result, true, figure, page, collected.contents, collected.unit, collected.context)
+    shown = dataclass_replace(collected, estimate=result)  # the page has the check of a labelled sample too
+    written += draw_outputs(result, true, figure, page, shown.contents, shown.unit, shown.context)
     if as_json:
         print_json(result)
         return

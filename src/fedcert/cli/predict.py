@@ -16,9 +16,9 @@ from fedcert.certification.data.inputs import RangeSeen, check_columns, check_ra
 from fedcert.certification.data.local_data import LocalData
 from fedcert.certification.models.classifiers import TorchClassifier
 from fedcert.certification.models.loading import load_classifier
-from fedcert.certification.plan import check_model
+from fedcert.certification.plan import check_model, check_not_in_request
 from fedcert.cli import options
-from fedcert.cli.console import print_result, print_warning, progress
+from fedcert.cli.console import print_note, print_result, print_warning, progress
 from fedcert.cli.inputs import files_among, from_options, names_in
 from fedcert.cli.model_files import check_weights_are_given
 from fedcert.errors import CallError, preview
@@ -105,7 +105,7 @@ def predict(
             bar.update(task, advance=len(vote))
         text.detach()
     if inputs.columns is not None and (asked is None or asked.input_columns is None):
-        print_result(columns_sentence(inputs.columns))
+        print_note(columns_sentence(inputs.columns))
     print_result(f"{summary.sentence} Wrote {out}.")
     if (same := summary.unanimous_class(settings.classes)) is not None:
         print_warning(same)
@@ -117,8 +117,7 @@ def _certified(request: Request, given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         CallError: one of them is given too, or the request is about no vote.
     """
-    if twice := [name for name, value in given.items() if value is not None]:
-        raise CallError(f"the request already says {', '.join(twice)}: leave {'it' if len(twice) == 1 else 'them'} out")
+    check_not_in_request(given)
     smoothing = request.smoothing
     return {
         "sigma": smoothing.sigma, "noise": smoothing.noise, "lattice": smoothing.lattice or 0,

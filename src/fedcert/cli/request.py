@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -180,7 +181,9 @@ def _show(written: Request, out: Path, what: str, suffix: str) -> None:
             f"{preview(written.model)} is a name, not a digest: nothing checks that all sites run the same model; a "
             "version or the file's hash in the name helps"
         )
-    weights = " --weights FILE" if suffix == ".safetensors" else f" --model-id {written.model}" if named else ""
+    weights = (
+        " --weights FILE" if suffix == ".safetensors" else f" --model-id {shlex.quote(written.model)}" if named else ""
+    )
     certify = f"fedcert certify MODEL DATA{weights} --request {out.name} --client NAME --out report.json"
     if written.private is None:
         print_result(f"Each site runs: {certify}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -82,9 +81,8 @@ def inputs_of(x: npt.ArrayLike) -> LocalData:
             f"x must have one row per input, at least 2 axes and no empty one, but has shape {inputs.shape}; a single "
             "input goes in as x[None]"
         )
-    columns = getattr(x, "columns", None)  # of a data frame
-    data = data_of(inputs, np.zeros(len(inputs), dtype=np.int64))
-    return data if columns is None else replace(data, columns=tuple(map(str, columns)))
+    # A data frame goes on as it is, for the names of its columns.
+    return data_of(x if hasattr(x, "columns") else inputs, np.zeros(len(inputs), dtype=np.int64))
 
 
 def units_checked(data: LocalData, settings: PredictionSettings) -> LocalData:
