@@ -6,6 +6,7 @@
     │   └── JournalInUse           another process is writing to the journal (certification/journal.py)
     ├── InvalidValue               a value breaks a rule of its schema: names the place, the field, the rule
     ├── FileProblem                a file cannot be read, parsed or written
+    │   └── PlantedFile            a link or another trap below a shared folder (_files/open_folder.py)
     ├── CannotCombine              reports that do not belong together
     ├── ModelProblem               the model cannot be loaded, or its output is not a prediction
     ├── DataProblem                the local data cannot be used

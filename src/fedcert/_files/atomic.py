@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
+from fedcert._files.open_folder import OpenFolder
 from fedcert._files.paths import kind_of_path
 from fedcert.errors import CallError, FileProblem, preview
 
@@ -90,27 +92,49 @@ def whole_file(path: Path, *, secret: bool = False) -> Iterator[IO[bytes]]:
     """
     check_writable(path)
     real = path.resolve()
-    draft = real.with_name(f".fedcert-{secrets.token_hex(8)}.part")
+    with nothing_written(path), whole_file_in(OpenFolder(real.parent), real.name, secret=secret) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def whole_file_in(folder: OpenFolder, name: str, *, secret: bool = False) -> Iterator[IO[bytes]]:
+    """The same in an open folder. What has the name is replaced, not followed.
+
+    Raises:
+        OSError: the disk is full, or the system refuses otherwise.
+    """
+    draft = f".fedcert-{secrets.token_hex(8)}.part"
     try:
         # For its owner alone until it is whole: it may take the place of a file that others must not read.
-        with os.fdopen(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _BINARY, 0o600), "wb") as file:
+        descriptor = folder.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if not secret:
-            draft.chmod(real.stat().st_mode & 0o777 if real.exists() else 0o666 & ~_mask())
-        draft.replace(real)
-        _flush_folder(real.parent)
-    except BaseException as error:
+            if not secret and hasattr(os, "fchmod"):  # not on Windows, where a mode says little
+                older = folder.status(name)
+                is_file = older is not None and stat.S_ISREG(older.st_mode)
+                os.fchmod(descriptor, older.st_mode & 0o777 if older and is_file else 0o666 & ~_mask())
+        folder.replace(draft, folder, name)
+        folder.flush()
+    except BaseException:
         with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            reason = error.strerror or str(error)
-            raise FileProblem(f"cannot write {preview(str(path), 300)}: {reason}; nothing was written") from None
+            folder.remove(draft)
         raise
 
 
-_BINARY = getattr(os, "O_BINARY", 0)  # Windows
+@contextlib.contextmanager
+def nothing_written(path: Path) -> Iterator[None]:
+    """Turns what the system says while a file is written into one sentence.
+
+    Raises:
+        FileProblem: an OSError was raised inside.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise FileProblem(f"cannot write {preview(str(path), 300)}: {reason}; nothing was written") from None
 
 
 def _mask() -> int:
@@ -118,14 +142,3 @@ def _mask() -> int:
     known = os.umask(0o077)
     os.umask(known)
     return known
-
-
-def _flush_folder(folder: Path) -> None:
-    """Flush a folder's entries to disk, where the system can do that."""
-    if os.name == "posix":
-        with contextlib.suppress(OSError):  # some file systems cannot
-            descriptor = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)

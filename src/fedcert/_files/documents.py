@@ -7,9 +7,10 @@ import math
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from fedcert._files.paths import check_readable, display_path, kind_of_path
 from fedcert._schema.field_types import Enumerated
@@ -27,36 +28,50 @@ COMPANIONS = (".seed", ".journal")
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # where a surrogate is written, a lone one may be
 
 
-def read_documents(path: Path, suffixes: tuple[str, ...] = JSON_SUFFIXES) -> Iterator[tuple[str, Any]]:
+def opened(path: Path) -> IO[bytes]:
+    """A file that its user named, to read from; a link is followed."""
+    return path.open("rb")
+
+
+Reading = Callable[[Path], AbstractContextManager[IO[bytes]]]
+"""Gives a file to read from: `opened`, or what a folder that others may write to gives (`shared.reading_of`)."""
+
+
+def read_documents(
+    path: Path, suffixes: tuple[str, ...] = JSON_SUFFIXES, reading: Reading = opened
+) -> Iterator[tuple[str, Any]]:
     """The JSON documents of a file, each with its place, for messages.
 
     Args:
         path: the file.
         suffixes: what its name may end in.
+        reading: how it is opened.
 
     Raises:
         CallError: there is no such file, or its name ends in something else.
         FileProblem: it cannot be read, is too large, or is not JSON.
     """
-    for place, text in read_texts(path, suffixes):
+    for place, text in read_texts(path, suffixes, reading):
         yield place, parse(text, place)
 
 
-def read_texts(path: Path, suffixes: tuple[str, ...] = JSON_SUFFIXES) -> Iterator[tuple[str, bytes]]:
+def read_texts(
+    path: Path, suffixes: tuple[str, ...] = JSON_SUFFIXES, reading: Reading = opened
+) -> Iterator[tuple[str, bytes]]:
     """The documents of a file before they are parsed, so that one broken document does not hide the others."""
     check_readable(path, suffixes)
     place = display_path(path)
     try:
-        with path.open("rb") as file:
+        with reading(path) as file:
             if path.suffix.lower() not in LINE_SUFFIXES:
                 text = file.read(LARGEST_DOCUMENT + 1)
                 if len(text) > LARGEST_DOCUMENT:
-                    raise _too_large(place)
+                    raise too_large(place)
                 yield place, text
                 return
             for number, line in enumerate(iter(lambda: file.readline(LARGEST_DOCUMENT + 1), b""), start=1):
                 if len(line) > LARGEST_DOCUMENT:
-                    raise _too_large(f"{place}, line {number}")
+                    raise too_large(f"{place}, line {number}")
                 if line.strip():
                     yield f"{place}, line {number}", line
     except OSError as error:
@@ -66,7 +81,8 @@ def read_texts(path: Path, suffixes: tuple[str, ...] = JSON_SUFFIXES) -> Iterato
 def files_in(path: Path, *, may_be_empty: bool = False) -> list[Path]:
     """The files that a path stands for: itself, or what a folder holds, by name.
 
-    Other files there are warned of, but for those that a client keeps beside its report.
+    Other files there are warned of, but for those that a client keeps beside its report. Links in the folder are among
+    the files: who reads them by `shared.reading_of` refuses them by name.
 
     Raises:
         CallError: there is nothing of that name, or a folder without such files.
@@ -81,7 +97,11 @@ def files_in(path: Path, *, may_be_empty: bool = False) -> list[Path]:
     if {"request.json", "log.ndjson"} <= {file.name for file in seen}:
         run = display_path(path)
         raise CallError(f"{run} is the folder of a run: use fedcert collect --run {run}, or give {run}/reports")
-    files = [file for file in seen if file.suffix.lower() in SUFFIXES and kind_of_path(file) == "a file"]
+    files = [
+        file
+        for file in seen
+        if file.suffix.lower() in SUFFIXES and (file.is_symlink() or kind_of_path(file) == "a file")
+    ]
     if not files and not may_be_empty:
         none = "holds no .json, .ndjson, .jsonl or .parquet file"
         raise CallError(f"{display_path(path)} {none}; give a folder of reports")
@@ -121,7 +141,8 @@ def kind_of(document: Any, place: str, kinds: Iterable[type[Record]]) -> type[Re
     return known[schema]
 
 
-def _too_large(place: str) -> FileProblem:
+def too_large(place: str) -> FileProblem:
+    """The error about a document of more than `LARGEST_DOCUMENT` bytes."""
     most = LARGEST_DOCUMENT // 2**20
     return FileProblem(f"{place} is larger than {most} MiB, which no fedcert document is; not read")
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from fedcert.errors import CallError, FileProblem, preview
 
-_NOTHING_THERE = {errno.ENOENT, errno.ENOTDIR}
+NOTHING_THERE = {errno.ENOENT, errno.ENOTDIR}
+"""What systems answer where there is nothing of a name."""
+_JUNCTION = getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", None)  # a link between folders on Windows
 
 
 def display_path(path: Path) -> str:
@@ -25,19 +27,25 @@ def kind_of_path(path: Path) -> str | None:
         FileProblem: the system does not let us look.
     """
     try:
-        mode = path.stat().st_mode
+        return kind_of_status(path.stat())
     except OSError as error:
-        if error.errno in _NOTHING_THERE:
+        if error.errno in NOTHING_THERE:
             return None
         problem = CallError if error.errno in (errno.ENAMETOOLONG, errno.ELOOP) else FileProblem
         raise problem(f"cannot look at {display_path(path)}: {error.strerror or error}") from None
     except ValueError:  # a null character
         raise CallError(f"{display_path(path)} is not the name of a file") from None
-    if stat.S_ISREG(mode):
+
+
+def kind_of_status(status: os.stat_result) -> str:
+    """What a status is of: "a file", "a folder", "a link" (of a status that does not follow them), something else."""
+    if stat.S_ISLNK(status.st_mode) or (_JUNCTION is not None and getattr(status, "st_reparse_tag", 0) == _JUNCTION):
+        return "a link"
+    if stat.S_ISREG(status.st_mode):
         return "a file"
-    if stat.S_ISDIR(mode):
+    if stat.S_ISDIR(status.st_mode):
         return "a folder"
-    return "a pipe" if stat.S_ISFIFO(mode) else "a device or socket"
+    return "a pipe" if stat.S_ISFIFO(status.st_mode) else "a device or socket"
 
 
 def state_folder() -> Path:

@@ -9,14 +9,15 @@ from typing import Annotated, Any
 
 from typer import Argument
 
-from fedcert._files.documents import files_in, kind_of, parse, read_texts
+from fedcert._files.documents import Reading, files_in, kind_of, parse, read_texts
 from fedcert._files.paths import display_path
+from fedcert._files.shared import reading_of
 from fedcert._schema.record import Record
 from fedcert.cli import options
 from fedcert.cli.console import print_json, print_result, working
-from fedcert.cli.signing import check_unchanged
 from fedcert.errors import CannotCombine, FedcertError, FileProblem
 from fedcert.estimation.result import Estimate, WhatIf
+from fedcert.privacy.askers import check_unchanged
 from fedcert.report import Report, Request, Sums, Table
 from fedcert.report.table.parquet import SUFFIX, Header, holds_reports, read_parquet
 
@@ -66,15 +67,15 @@ def _findings(path: Path, reports: list[Report], tables: list[Table]) -> Iterato
         FileProblem: nothing, or it cannot be read.
         CallError: there is no such path.
     """
-    empty = True
+    empty, reading = True, reading_of(path)
     for file in files_in(path):
         if file.suffix.lower() != SUFFIX:
-            for place, text in read_texts(file):
+            for place, text in read_texts(file, reading=reading):
                 empty = False
                 yield _finding(place, text, reports)
-        elif file == path or holds_reports(file):
+        elif file == path or holds_reports(file, reading):
             empty = False
-            yield _table_finding(file, tables)
+            yield _table_finding(file, reading, tables)
     if empty:
         raise FileProblem(f"{display_path(path)} holds no document")
 
@@ -93,9 +94,9 @@ def _finding(place: str, text: bytes, reports: list[Report]) -> dict[str, Any]:
     return {"place": place, "schema": kind.SCHEMA, "valid": True, "error": None}
 
 
-def _table_finding(path: Path, tables: list[Table]) -> dict[str, Any]:
+def _table_finding(path: Path, reading: Reading, tables: list[Table]) -> dict[str, Any]:
     try:
-        tables.extend(read_parquet(path))
+        tables.extend(read_parquet(path, reading))
     except FedcertError as error:
         return {"place": display_path(path), "schema": None, "valid": False, "error": str(error)}
     return {"place": display_path(path), "schema": Header.SCHEMA, "valid": True, "error": None}

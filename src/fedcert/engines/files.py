@@ -7,8 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fedcert._files.documents import files_in, parse, read_texts
+from fedcert._files.documents import Reading, files_in, parse, read_texts
 from fedcert._files.paths import display_path, kind_of_path
+from fedcert._files.shared import reading_of
 from fedcert.errors import CallError, FedcertError, Refused, preview
 from fedcert.report import Report
 from fedcert.report.load import kind_named
@@ -49,7 +50,7 @@ def take_files(
     for path in paths:
         in_folder = kind_of_path(path) == "a folder"
         for file in files_in(path, may_be_empty=may_be_empty):
-            for place, piece in _pieces(file):
+            for place, piece in _pieces(file, reading_of(path)):
                 reason = _refusal(round_, place, piece, in_folder, waiting, why)
                 if reason is not None:
                     refused[place] = reason
@@ -61,13 +62,13 @@ def take_files(
     return refused
 
 
-def _pieces(file: Path) -> Iterator[tuple[str, Report | bytes | FedcertError]]:
+def _pieces(file: Path, reading: Reading) -> Iterator[tuple[str, Report | bytes | FedcertError]]:
     """The reports of a table or the documents of another file, with their places; an error where it cannot be read."""
     try:
         if file.suffix.lower() != SUFFIX:
-            yield from read_texts(file)
+            yield from read_texts(file, reading=reading)
         else:
-            for report in reports_in(file):
+            for report in reports_in(file, reading):
                 yield f"{display_path(file)}, client {report.client}", report
     except FedcertError as error:
         yield display_path(file), error

@@ -3,19 +3,25 @@
 shared/
   to/<client>/<stage>.json      the coordinator's message to a client
   from/<client>/<stage>.json    the client's answer; or `<stage>-trouble.json`, why there is none
+
+Anyone who can write to the folder may plant links, or other folders in place of these: nothing below it is followed.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from fedcert._files.documents import LARGEST_DOCUMENT, parse
+from fedcert._files.open_folder import PlantedFile
 from fedcert._files.paths import display_path, kind_of_path
+from fedcert._files.shared import SharedFolder
 from fedcert.errors import CallError, FedcertError, FileProblem
-from fedcert.report import Request, write_whole
+from fedcert.report import Request
 from fedcert.rounds.folder import file_name
 from fedcert.rounds.transport import Reply
 from fedcert.secagg.messages import CLIENT_MESSAGES
@@ -35,32 +41,45 @@ class FolderTransport:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._files = path, SharedFolder(path)
         self._stage, self._names = 0, set[str]()
         self._taken: set[Path] = set()
+        self._unsent: dict[str, str] = {}
+        self._planted: dict[str, str] = {}
 
     def names(self, seconds: float) -> tuple[set[str], bool]:  # noqa: ARG002
         """See `Transport.names`: of the clients that were sent a message, those that have written something."""
-        return {name for name in self._names if kind_of_path(_place(self.path, "from", name)) is not None}, True
+        return {name for name in self._names if self._files.kind(_place(self.path, "from", name)) is not None}, True
 
     def send(self, request: Request, stage: int, messages: Mapping[str, str]) -> None:  # noqa: ARG002
-        """See `Transport.send`."""
+        """See `Transport.send`. A client whose place is taken by a link, say, has failed."""
         self._stage, self._names = stage, set(messages)
+        self._planted.clear()
         for name, message in messages.items():
             if stage:  # the request reaches clients by another way
-                _write(_place(self.path, "to", name) / f"{stage}.json", message)
+                try:
+                    self._files.write(_place(self.path, "to", name) / f"{stage}.json", message)
+                except PlantedFile as error:
+                    self._unsent[name] = str(error)
 
     def poll(self, waiting_for: Collection[str]) -> Iterator[Reply]:
-        """See `Transport.poll`."""
+        """See `Transport.poll`. A client in whose place there is a link, say, has failed until it is gone."""
         for name in sorted(self._names & set(waiting_for)):
             folder = _place(self.path, "from", name)
             answer, failure = folder / f"{self._stage}.json", folder / f"{self._stage}-trouble.json"
-            if answer not in self._taken and _arrived(answer):
-                self._taken.add(answer)
-                yield Reply(name, answer=_read(answer))
-            elif failure not in self._taken and _arrived(failure):
-                self._taken.add(failure)
-                yield Reply(name, failure=_reason_in(failure))
+            try:
+                if answer not in self._taken and _arrived(self._files, answer):
+                    self._taken.add(answer)
+                    yield Reply(name, answer=_read(self._files, answer))
+                elif failure not in self._taken and _arrived(self._files, failure):
+                    self._taken.add(failure)
+                    yield Reply(name, failure=_reason_in(self._files, failure))
+                elif name in self._unsent:
+                    yield Reply(name, failure=self._unsent.pop(name))
+            except PlantedFile as error:
+                if self._planted.get(name) != str(error):  # once, not at every look
+                    self._planted[name] = str(error)
+                    yield Reply(name, failure=str(error))
 
 
 def take_part(
@@ -93,17 +112,17 @@ def take_part(
         Refused: the client does not go on; the reason is in the folder for the coordinator.
         FileProblem: the folder cannot be used, or the coordinator was silent for too long.
     """
-    incoming, outgoing = _place(path, "to", name), _place(path, "from", name)
+    files, incoming, outgoing = SharedFolder(path), _place(path, "to", name), _place(path, "from", name)
     stage = 0
     try:
         site = begin()
-        _check_folder(outgoing / "0.json", site.session)
+        _check_folder(files, outgoing / "0.json", site.session)
         for stage in range(_stages(site.request)):
             answer = outgoing / f"{stage}.json"
-            if kind_of_path(answer) is not None:
+            if files.has_file(answer):
                 continue
             question = incoming / f"{stage}.json"
-            if stage and not _comes(question, 0.0 if once else seconds, sleep):
+            if stage and not _comes(files, question, 0.0 if once else seconds, sleep):
                 if once:
                     notify(f"waiting for {display_path(question)}")
                     return False
@@ -111,13 +130,14 @@ def take_part(
                     f"the coordinator did not write {display_path(question)} within {seconds:g} s; run the same "
                     "command again to go on"
                 )
-            _write(answer, site.join() if stage == 0 else site.reply(_read(question)))
-            (outgoing / f"{stage}-trouble.json").unlink(missing_ok=True)  # of an earlier try
+            files.write(answer, site.join() if stage == 0 else site.reply(_read(files, question)))
+            files.remove(outgoing / f"{stage}-trouble.json")  # of an earlier try
             notify(f"wrote {display_path(answer)}")
     except (_Silent, _OtherSum):  # nothing is wrong with this client
         raise
     except FedcertError as error:
-        _write(outgoing / f"{stage}-trouble.json", json.dumps({"trouble": public_reason(error)}))
+        with suppress(FileProblem):  # what ended the work is to be read here
+            files.write(outgoing / f"{stage}-trouble.json", json.dumps({"trouble": public_reason(error)}))
         raise
     return True
 
@@ -126,14 +146,14 @@ class _Silent(FileProblem):
     """The coordinator has not written the next message."""
 
 
-def _check_folder(first: Path, session: str) -> None:
+def _check_folder(files: SharedFolder, first: Path, session: str) -> None:
     """Check that what this client wrote before is of this sum.
 
     Raises:
         CallError: the folder is of another one.
     """
-    if kind_of_path(first) == "a file":
-        message = parse(_read(first), display_path(first))
+    if files.has_file(first):
+        message = parse(_read(files, first), display_path(first))
         if not isinstance(message, dict) or message.get("session") != session:
             raise _OtherSum(f"{display_path(first)} is of another private sum; use an empty folder for each")
 
@@ -149,23 +169,25 @@ def _stages(request: Request) -> int:
     return len(CLIENT_MESSAGES) * sums
 
 
-def _comes(file: Path, seconds: float, sleep: Callable[[float], None]) -> bool:
+def _comes(files: SharedFolder, file: Path, seconds: float, sleep: Callable[[float], None]) -> bool:
     until = time.monotonic() + seconds
-    while not _arrived(file):
+    while not _arrived(files, file):
         if time.monotonic() >= until:
             return False
         sleep(_PAUSE)
     return True
 
 
-def _arrived(file: Path) -> bool:
+def _arrived(files: SharedFolder, file: Path) -> bool:
     """Whether a file is complete: drives that synchronise show the beginning of one for a while."""
-    if kind_of_path(file) != "a file":
+    if not files.has_file(file):
         return False
+    with files.reading(file) as opened:
+        content, written = opened.read(LARGEST_DOCUMENT), os.fstat(opened.fileno()).st_mtime
     try:
-        parse(_read(file), display_path(file))
+        parse(content, display_path(file))
     except FedcertError:
-        return time.time() - file.stat().st_mtime > _TORN
+        return time.time() - written > _TORN
     return True
 
 
@@ -175,25 +197,14 @@ def _place(path: Path, way: str, name: str) -> Path:
     return path / way / Path(file_name(name)).stem
 
 
-def _write(file: Path, text: str) -> None:
+def _read(files: SharedFolder, file: Path) -> str:
+    return files.read(file).decode(errors="replace")
+
+
+def _reason_in(files: SharedFolder, file: Path) -> str:
+    text = _read(files, file)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileProblem(f"cannot make the folder {display_path(file.parent)}: {error.strerror or error}") from None
-    write_whole(file, text)
-
-
-def _read(file: Path) -> str:
-    try:
-        with file.open("rb") as opened:
-            return opened.read(LARGEST_DOCUMENT).decode(errors="replace")
-    except OSError as error:
-        raise FileProblem(f"cannot read {display_path(file)}: {error.strerror or error}") from None
-
-
-def _reason_in(file: Path) -> str:
-    try:
-        document = parse(_read(file), display_path(file))
+        document = parse(text, display_path(file))
     except FedcertError:
         return "it gave no reason"
     reason = document.get("trouble") if isinstance(document, dict) else None

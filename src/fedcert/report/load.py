@@ -10,8 +10,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from fedcert._files.documents import files_in, read_documents
+from fedcert._files.documents import Reading, files_in, read_documents
 from fedcert._files.paths import display_path, kind_of_path
+from fedcert._files.shared import reading_of
 from fedcert.errors import CallError, FedcertNote, FileProblem, preview
 from fedcert.report.report import Report
 from fedcert.report.sums.values import Sums
@@ -62,7 +63,7 @@ def load(sources: Source | Iterable[Source]) -> LoadedReports:
     sums = [source for source in listed if isinstance(source, Sums)]
     paths = [Path(source) for source in listed if isinstance(source, (str, Path))]
     tables: list[Table] = []
-    parquet: list[Path] = []
+    parquet: list[tuple[Path, Reading]] = []
     sums_in_folders = 0
     items = (item for path in paths for item in _items_in(path, with_sums=True))
     for kind, run in groupby(items, key=lambda item: item.kind):
@@ -74,7 +75,7 @@ def load(sources: Source | Iterable[Source]) -> LoadedReports:
                 sums_in_folders += item.in_folder
         else:
             parquet.extend(item.content for item in run)
-    tables.extend(table for file in parquet for table in read_parquet(file))
+    tables.extend(table for each in parquet for table in read_parquet(*each))
     if objects or not (tables or sums):
         tables.append(Table.of(objects))
     if sums_in_folders and (tables or len(sums) > 1):
@@ -111,14 +112,14 @@ def read_reports(paths: str | Path | Iterable[str | Path]) -> tuple[Report, ...]
 def each_report(paths: str | Path | Iterable[str | Path]) -> Iterator[Report]:
     """The same, one at a time."""
     for path in [Path(paths)] if isinstance(paths, (str, Path)) else map(Path, paths):
-        parquet: list[Path] = []
+        parquet: list[tuple[Path, Reading]] = []
         for item in _items_in(path, with_sums=False):
             if item.kind is Table:
                 parquet.append(item.content)
             else:
                 yield Report.from_json(item.content, item.place)
-        for file in parquet:
-            yield from reports_in(file)
+        for each in parquet:
+            yield from reports_in(*each)
 
 
 def _listed(sources: Source | Iterable[Source]) -> list[Source]:
@@ -140,7 +141,7 @@ class _Item:
     Attributes:
         kind: what it is: `Report`, `Sums`, `Table` for a Parquet file; None for what is to be passed over.
         place: where it is, for messages.
-        content: the parsed document, or the file.
+        content: the parsed document, or the file and how it is read.
         in_folder: whether the path is a folder.
     """
 
@@ -160,9 +161,9 @@ def _items_in(path: Path, *, with_sums: bool) -> Iterator[_Item]:
     Raises:
         FileProblem: there is nothing of that kind.
     """
-    in_folder = kind_of_path(path) == "a folder"
+    in_folder, reading = kind_of_path(path) == "a folder", reading_of(path)
     count, passed = 0, []
-    for item in (item for file in files_in(path) for item in _contents(file, in_folder, with_sums)):
+    for item in (item for file in files_in(path) for item in _contents(file, reading, in_folder, with_sums)):
         if item.kind is None:
             passed.append(Path(item.place).name)
         else:
@@ -176,12 +177,13 @@ def _items_in(path: Path, *, with_sums: bool) -> Iterator[_Item]:
         raise FileProblem(f"{display_path(path)} holds no report; give files that 'fedcert certify' wrote")
 
 
-def _contents(file: Path, in_folder: bool, with_sums: bool) -> Iterator[_Item]:
+def _contents(file: Path, reading: Reading, in_folder: bool, with_sums: bool) -> Iterator[_Item]:
     """What a file holds."""
     if file.suffix.lower() == SUFFIX:
-        yield _Item(None if in_folder and not holds_reports(file) else Table, str(file), file, in_folder)
+        other = in_folder and not holds_reports(file, reading)
+        yield _Item(None if other else Table, str(file), (file, reading), in_folder)
         return
-    for place, document in read_documents(file):
+    for place, document in read_documents(file, reading=reading):
         kind = kind_named(document)
         if kind == "sums" and with_sums:
             yield _Item(Sums, place, document, in_folder)

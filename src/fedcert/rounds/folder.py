@@ -12,6 +12,8 @@ run/
   estimate.png      its figure
   estimates/        earlier estimates and their figures, numbered
   log.ndjson        what happened, line by line
+
+Who has it on a drive that others write to may find links in it: nothing below it is followed.
 """
 
 from __future__ import annotations
@@ -19,22 +21,22 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 from urllib.parse import quote
 
-from fedcert._files.documents import parse
-from fedcert._files.locks import take_lock
-from fedcert._files.paths import display_path, kind_of_path
-from fedcert.errors import CallError, FedcertError, FedcertWarning, FileProblem
+from fedcert._files.line_log import LineLog
+from fedcert._files.paths import display_path
+from fedcert._files.shared import SharedFolder
+from fedcert._schema.record import Record
+from fedcert.errors import CallError, FedcertError, FedcertWarning, FileProblem, preview
 from fedcert.estimation.files import write_estimate
 from fedcert.estimation.result import Estimate
-from fedcert.report import Report, Request, Sums, read_record, write_whole
+from fedcert.report import Report, Request, Sums
 
 _LONGEST = 80
 """Characters of a client's name in a file's name; with hash and suffix that stays below every system's limit."""
@@ -54,24 +56,17 @@ class RunFolder:
     """
 
     def __init__(self, path: Path, request: Request | None = None, *, messages: str = "sum") -> None:
-        self.path = path
+        self.path, self._files = path, SharedFolder(path)
         self.reports_path = path / "reports"
         self.estimate_path = path / "estimate.json"
         self._messages_path = path / messages
-        if request is None and kind_of_path(path / "request.json") is None:
+        if request is None and not self._files.has_file(path / "request.json"):
             raise CallError(f"{display_path(path)} holds no request to go on with")
         try:
             path.mkdir(parents=True, exist_ok=True)
-            # Unbuffered: a full disk shows at once.
-            self._log: IO[bytes] = (path / "log.ndjson").open("ab", buffering=0)
-            free = take_lock(self._log)
         except OSError as error:
             raise FileProblem(f"cannot use the folder {display_path(path)}: {error.strerror or error}") from None
-        if not free:
-            self._log.close()
-            raise CallError(
-                f"another run is using the folder {display_path(path)}; wait for it to end, or name another"
-            )
+        self._log = LineLog(self._files, path / "log.ndjson")
         try:
             self.request = self._settle(request)
         except BaseException:
@@ -89,7 +84,7 @@ class RunFolder:
         Raises:
             CallError: the earlier run asked something else.
         """
-        if path is None or kind_of_path(path / "request.json") is None:
+        if path is None or not SharedFolder(path).has_file(path / "request.json"):
             return None
         folder = cls(path)
         kept = {name: getattr(folder.request, name) for name in wanted}
@@ -105,11 +100,11 @@ class RunFolder:
 
     def _settle(self, request: Request | None) -> Request:
         file = self.path / "request.json"
-        if request is not None and kind_of_path(file) is None:
-            write_whole(file, request.dumps())
+        if request is not None and not self._files.has_file(file):
+            self._files.write(file, request.dumps())
             self.log("asked", clients=None if request.roster is None else len(request.roster), request=request.digest)
             return request
-        kept: Request = read_record(file, Request)
+        kept: Request = self._record(file, Request)
         if request is not None and request.digest != kept.digest:
             if request.private is not None:
                 raise CallError(f"{display_path(self.path)} is the folder of another private sum; name another")
@@ -119,6 +114,10 @@ class RunFolder:
         self.log("resumed", request=kept.digest)
         return kept
 
+    def _record(self, file: Path, kind: type[Record]) -> Any:
+        """The record that a file holds."""
+        return kind.from_json(self._files.document(file, many_names=True), display_path(file))
+
     def keep_report(self, report: Report, correction: str = "") -> None:
         """Keep an answer; it is on the disk when this returns. One that it replaces is put aside.
 
@@ -127,15 +126,15 @@ class RunFolder:
             correction: what it replaces, in words.
         """
         file = self.reports_path / file_name(report.client)
-        if kind_of_path(file) is not None:
+        if self._files.has_file(file):
             self._put_aside(file, "replaced")
             self.log("corrected", client=report.client, what=correction)
-        _write(self.reports_path, file_name(report.client), report.dumps())
+        self._files.write(file, report.dumps())
         self.log("answered", client=report.client, examples=report.examples)
 
     def keep_sums(self, sums: Sums) -> None:
         """Keep the result of a private sum; it is on the disk when this returns."""
-        write_whole(self.path / "sums.json", sums.dumps())
+        self._files.write(self.path / "sums.json", sums.dumps())
 
     def keep_estimate(self, estimate: Estimate) -> list[Path]:
         """Keep the estimate; it is on the disk when this returns.
@@ -144,7 +143,7 @@ class RunFolder:
             The files that were written.
         """
         self._archive_estimate(estimate)
-        written = write_estimate(estimate, self.estimate_path)
+        written = write_estimate(estimate, self.estimate_path, self._files.writing)
         self.log("estimated", clients=estimate.clients, missing=sorted(estimate.excluded))
         return written
 
@@ -155,23 +154,21 @@ class RunFolder:
 
     def _archive_estimate(self, following: Estimate | None) -> None:
         """Put the estimate that is there among the earlier ones, unless the one that follows says the same."""
-        if kind_of_path(self.estimate_path) is None:
+        if not self._files.has_file(self.estimate_path):
             return
         with contextlib.suppress(FedcertError):  # one that cannot be read is put aside as it is
-            earlier: Estimate = read_record(self.estimate_path, Estimate)
+            earlier: Estimate = self._record(self.estimate_path, Estimate)
             if following is not None and replace(earlier, created=None) == replace(following, created=None):
                 return
-        numbers = [int(file.stem) for file in (self.path / "estimates").glob("*.json") if file.stem.isdigit()]
-        number = max(numbers, default=0) + 1
-        for suffix in (".json", ".png"):
-            file = self.estimate_path.with_suffix(suffix)
-            with contextlib.suppress(OSError):  # there may be no figure
-                (self.path / "estimates").mkdir(exist_ok=True)
-                file.replace(self.path / "estimates" / f"{number:04d}{suffix}")
+        numbers = [Path(name).stem for name in self._files.names(self.path / "estimates") if name.endswith(".json")]
+        number = max((int(each) for each in numbers if each.isdigit()), default=0) + 1
+        for suffix in (".png", ".json"):  # in this order: work that stops in between is done again with the same number
+            if self._files.has_file(file := self.estimate_path.with_suffix(suffix)):
+                self._files.move(file, self.path / "estimates" / f"{number:04d}{suffix}")
 
     def keep_settings(self, settings: Mapping[str, Any]) -> None:
         """Keep the target and settings of an estimate, for the next one."""
-        write_whole(self.path / "settings.json", json.dumps(settings, indent=2, sort_keys=True) + "\n")
+        self._files.write(self.path / "settings.json", json.dumps(settings, indent=2, sort_keys=True) + "\n")
 
     def settings(self) -> dict[str, Any]:
         """The target and settings of the last estimate; none where there was none.
@@ -180,9 +177,9 @@ class RunFolder:
             FileProblem: the file cannot be read, or holds something else.
         """
         file = self.path / "settings.json"
-        if kind_of_path(file) is None:
+        if not self._files.has_file(file):
             return {}
-        document = parse(file.read_bytes(), display_path(file))
+        document = self._files.document(file, many_names=True)
         if not isinstance(document, dict):
             raise FileProblem(
                 f"{display_path(file)} must be an object of settings, but is {type(document).__name__}; remove the "
@@ -193,24 +190,24 @@ class RunFolder:
     def withdraw(self, report: Report) -> None:
         """Put a report aside that its client has withdrawn."""
         file = self.reports_path / file_name(report.client)
-        _write(self.path / "withdrawn", file.name, report.dumps())
-        with contextlib.suppress(FileNotFoundError):
-            file.unlink()
+        self._files.write(self.path / "withdrawn" / file.name, report.dumps())
         self.log("withdrawn", client=report.client)
+        self._files.remove(file)  # last: until then the report counts, and can be withdrawn again
 
     def withdrawn(self) -> dict[str, Report]:
         """Reports that were withdrawn, of clients without another one since."""
         kept: dict[str, Report] = {}
-        for file in sorted((self.path / "withdrawn").glob("*.json")):
-            if kind_of_path(self.reports_path / file.name) is None:
-                report: Report = read_record(file, Report)
+        for name in self._files.names(self.path / "withdrawn"):
+            if name.endswith(".json") and not self._files.has_file(self.reports_path / name):
+                report: Report = self._record(self.path / "withdrawn" / name, Report)
                 kept[report.client] = report
         return kept
 
     def _put_aside(self, file: Path, folder: str) -> None:
         """Copy a file to a folder of earlier ones, under a number."""
-        count = len(list((self.path / folder).glob(f"{file.stem}-*.json")))
-        _write(self.path / folder, f"{file.stem}-{count + 1}.json", file.read_text())
+        count = sum(name.startswith(f"{file.stem}-") for name in self._files.names(self.path / folder))
+        earlier = self._files.read(file, many_names=True)
+        self._files.write(self.path / folder / f"{file.stem}-{count + 1}.json", earlier)
 
     def reports(self) -> list[Report]:
         """Reports that were kept, by whichever process; a broken one is warned of, and does not hide the others.
@@ -218,16 +215,10 @@ class RunFolder:
         Raises:
             FileProblem: the folder cannot be read.
         """
-        if kind_of_path(self.reports_path) is None:
-            return []
-        try:
-            paths = sorted(path for path in self.reports_path.iterdir() if not path.name.startswith("."))
-        except OSError as error:
-            raise FileProblem(f"cannot read {display_path(self.reports_path)}: {error.strerror or error}") from None
         kept = []
-        for path in paths:
+        for path in [self.reports_path / name for name in self._files.names(self.reports_path)]:
             try:
-                report: Report = read_record(path, Report)
+                report: Report = self._record(path, Report)
                 if path.name != file_name(report.client):
                     raise FileProblem(f"{display_path(path)} is not the name of {report.client!r}'s file")
                 kept.append(report)
@@ -246,12 +237,12 @@ class RunFolder:
             client: the sender.
             text: the message as JSON.
         """
-        _write(self._messages_path / part, f"{stage}-{file_name(client)}", text)
+        self._files.write(self._messages_path / part / f"{stage}-{file_name(client)}", text)
         self.log("sent", client=client, stage=stage)
 
     def close_stage(self, part: str, stage: int, names: Iterable[str]) -> None:
         """Keep with whom a stage ended."""
-        _write(self._messages_path / part, f"{stage}-over.json", json.dumps(sorted(names)))
+        self._files.write(self._messages_path / part / f"{stage}-over.json", json.dumps(sorted(names)))
 
     def messages(self, part: str, stage: int) -> tuple[dict[str, Any], set[str] | None]:
         """Messages of a stage that were kept (place -> document), and with whom it ended; None where it has not.
@@ -259,16 +250,21 @@ class RunFolder:
         Raises:
             FileProblem: a file cannot be parsed.
         """
-        files = {file.name: file for file in sorted((self._messages_path / part).glob(f"{stage}-*.json"))}
-        over = files.pop(f"{stage}-over.json", None)
-        documents = {display_path(file): parse(file.read_bytes(), display_path(file)) for file in files.values()}
-        return documents, None if over is None else set(parse(over.read_bytes(), display_path(over)))
+        folder = self._messages_path / part
+        names = [name for name in self._files.names(folder) if name.startswith(f"{stage}-") and name.endswith(".json")]
+        documents = {name: self._files.document(folder / name, many_names=True) for name in names}
+        over = documents.pop(f"{stage}-over.json", None)
+        if over is not None and not (isinstance(over, list) and all(isinstance(name, str) for name in over)):
+            place = display_path(folder / f"{stage}-over.json")
+            raise FileProblem(f"{place} must be a list of names, but is {preview(over)}; remove it to go on")
+        placed = {display_path(folder / name): document for name, document in documents.items()}
+        return placed, None if over is None else set(over)
 
     def corrections(self) -> dict[str, str]:
         """Which reports were replaced by which, as earlier processes noted it; the last of each client."""
         return {
             event["client"]: event["what"]
-            for event in self._events()
+            for event in self._log.events()
             if event.get("event") == "corrected"
             and all(isinstance(event.get(name), str) and event[name] for name in ("client", "what"))
         }
@@ -276,7 +272,7 @@ class RunFolder:
     def failures(self) -> dict[str, str]:
         """Why clients did not answer, as earlier processes noted it; of a client that answered later, nothing."""
         failures: dict[str, str] = {}
-        for event in self._events():
+        for event in self._log.events():
             client, reason = event.get("client"), event.get("reason")
             if event.get("event") in ("answered", "sent"):
                 failures.pop(str(client), None)
@@ -287,41 +283,19 @@ class RunFolder:
                     failures[client] = f"its answer was refused: {reason}"
         return failures
 
-    def _events(self) -> Iterator[dict[str, Any]]:
-        """What the log holds; a line that was cut off is passed over."""
-        for line in (self.path / "log.ndjson").read_bytes().splitlines():
-            with contextlib.suppress(ValueError):
-                event = json.loads(line)
-                if isinstance(event, dict):
-                    yield event
-
     def log(self, event: str, **facts: Any) -> None:
         """Note what happened."""
-        time = datetime.now(UTC).isoformat(timespec="milliseconds")
-        try:
-            self._log.write(json.dumps({"time": time, "event": event, **facts}).encode() + b"\n")
-            os.fsync(self._log.fileno())
-        except OSError as error:
-            raise FileProblem(f"cannot write the log in {display_path(self.path)}: {error.strerror or error}") from None
+        self._log.append({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **facts})
 
     def close(self) -> None:
         """Let other processes use it."""
-        with contextlib.suppress(OSError):  # nothing is waiting to be written
-            self._log.close()
+        self._log.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _write(folder: Path, name: str, text: str) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileProblem(f"cannot use the folder {display_path(folder)}: {error.strerror or error}") from None
-    write_whole(folder / name, text)
 
 
 def file_name(client: str) -> str:

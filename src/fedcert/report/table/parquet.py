@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert._files.atomic import whole_file
-from fedcert._files.documents import parse
+from fedcert._files.documents import Reading, opened, parse
 from fedcert._files.paths import check_readable, display_path
 from fedcert._schema.declare import TablePlace, shared_fields
 from fedcert.errors import CannotCombine, FedcertError, FedcertWarning, FileProblem, InvalidValue, preview, require
@@ -63,8 +63,12 @@ _REQUIRED = tuple(column.name for column in COLUMNS if column.required)
 _KNOWN = (*(column.name for column in COLUMNS), *SETTINGS_PER_CLIENT, EXTRA_COLUMN)
 
 
-def read_parquet(path: Path) -> Iterator[Table]:
+def read_parquet(path: Path, reading: Reading = opened) -> Iterator[Table]:
     """The reports of a Parquet table, some ten thousand at a time, checked by the rules of `Report`.
+
+    Args:
+        path: the file.
+        reading: how it is opened.
 
     Raises:
         CallError: there is no such file.
@@ -73,24 +77,25 @@ def read_parquet(path: Path) -> Iterator[Table]:
         MissingExtra: pyarrow is not installed.
     """
     with _file_problems(path):
-        for batch in _batches(path):
+        for batch in _batches(path, reading):
             yield batch.table()
 
 
-def reports_in(path: Path) -> Iterator[Report]:
+def reports_in(path: Path, reading: Reading = opened) -> Iterator[Report]:
     """The same reports, one at a time."""
     with _file_problems(path):
-        for batch in _batches(path):
+        for batch in _batches(path, reading):
             yield from batch.reports()
 
 
-def holds_reports(path: Path) -> bool:
+def holds_reports(path: Path, reading: Reading = opened) -> bool:
     """Whether a Parquet file says that it is a table of reports; True, too, where it cannot be read to find out."""
     parquet = pyarrow("parquet")
     try:
-        text = (parquet.read_schema(path).metadata or {}).get(_KEY)
+        with reading(path) as file:
+            text = (parquet.read_schema(file).metadata or {}).get(_KEY)
         return text is not None and str(json.loads(text).get("schema")).startswith("fedcert/table/")
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, FileProblem):
         return True
 
 
@@ -110,10 +115,10 @@ def _file_problems(path: Path) -> Iterator[None]:
         raise FileProblem(f"{display_path(path)} cannot be read as a Parquet table: {reason}; {_REMEDY}") from None
 
 
-def _batches(path: Path) -> Iterator[RowBatch]:
+def _batches(path: Path, reading: Reading) -> Iterator[RowBatch]:
     parquet = pyarrow("parquet")
     check_readable(path, (SUFFIX,))
-    with parquet.ParquetFile(path) as file:
+    with reading(path) as opened_file, parquet.ParquetFile(opened_file) as file:
         place, start = display_path(path), 0
         header, columns = _header_of(file, place), _columns_of(file, place)
         for batch in file.iter_batches(batch_size=_batch_rows(header, columns), columns=columns):

@@ -65,7 +65,12 @@ def shortened(text: str, longest: int = 28) -> str:
 def save_figure(figure: Any, path: str | Path | None) -> Any:
     """The figure, written to its file, whole or not at all."""
     if path is not None:
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=Path(path).suffix[1:], dpi=150)
-        write_whole(Path(path), buffer.getvalue())
+        write_whole(Path(path), drawn_as(figure, Path(path).suffix[1:]))
     return figure
+
+
+def drawn_as(figure: Any, kind: str) -> bytes:
+    """A figure as the content of a file of some kind ("png")."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, dpi=150)
+    return buffer.getvalue()
