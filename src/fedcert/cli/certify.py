@@ -126,7 +126,7 @@ def certify(
     except InvalidValue as error:
         raise wrong_option(error) from None
     shown = radius_among(plan.radii, radius)
-    local = load_data(data, plan.classes)
+    local = load_data(data, plan.classes, plan.input_shape)
     classifier = load_classifier(model, weights=weights, model_id=model_id, device=device, classes=plan.classes)
     if weights is None and isinstance(classifier, TorchClassifier):
         asked = None if site.request is None else site.request.model

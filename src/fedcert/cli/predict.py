@@ -86,7 +86,7 @@ def predict(
         raise CallError("give --request FILE, or --sigma and the other settings that were certified")
     settings = from_options(PredictionSettings, **given, votes=votes, abstain=abstain, n=n, batch_size=batch_size)
     _check_votes(asked, votes)
-    inputs = load_inputs(data)
+    inputs = load_inputs(data, None if asked is None else asked.input_shape)
     loaded = load_classifier(model, weights=weights, model_id=model_id, device=device, classes=settings.classes)
     _check_inputs(inputs, asked, settings.sigma)
     if weights is None and isinstance(loaded, TorchClassifier):

@@ -128,7 +128,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, damage: object) -> None:
     save(path, x=X, y=Y)
     path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
     with pytest.raises(
-        DataProblem, match=r"d\.npz' cannot be read: not an \.npz file, or cut off; save it with numpy\.savez again"
+        DataProblem, match=r"d\.npz cannot be read: not an \.npz file, or cut off; save it with numpy\.savez again"
     ):
         list(load_data(str(path)).pieces())
 
@@ -139,7 +139,7 @@ def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[400] ^= 1
     path.write_bytes(data)
-    with pytest.raises(DataProblem, match=r"d\.npz' cannot be read"):
+    with pytest.raises(DataProblem, match=r"d\.npz cannot be read"):
         list(load_data(str(path)).pieces())
 
 
@@ -191,7 +191,7 @@ def test_a_csv_of_images_is_read(tmp_path: Path, mode: str) -> None:
     assert data.labels.tolist() == [1, 0, 0]
     assert data.shape == ((3, 8, 8) if mode == "RGB" else (1, 8, 8))
     assert data.groups is not None
-    assert data.groups.tolist() == ["a", "a", "b"]
+    assert data.groups.tolist() == [0, 0, 1]
     ((_, images),) = data.pieces()
     assert images[2, 0, 0, 0] == pytest.approx(150 / 255)
 
@@ -215,7 +215,7 @@ def test_a_csv_of_images_is_read(tmp_path: Path, mode: str) -> None:
         (f"path,label\n0.png,{'9' * 40}\n", "line 2: label must be a class index from 0, but is '9999"),
         ("path,label\n0.png,ill\n", "line 2: label must be a class index from 0, but is 'ill'; name the classes"),
         ("path,label\nnone.png,0\n", "none.png cannot be read: there is no such file"),
-        ("path,label\nd.csv,0\n", "cannot be read: cannot identify image file"),
+        ("path,label\nd.csv,0\n", "is damaged, or of none of the formats that are read (PNG, JPEG, TIFF, BMP, GIF, PPM, WEBP); save"),
     ],
 )
 def test_a_csv_that_is_wrong_is_named(tmp_path: Path, text: str, sentence: str) -> None:
@@ -232,7 +232,7 @@ def test_a_table_of_numbers_is_read(tmp_path: Path) -> None:
     assert data.labels.tolist() == [1, 0, 0]
     assert data.shape == (2,)
     assert data.groups is not None
-    assert data.groups.tolist() == ["a", "b", "b"]
+    assert data.groups.tolist() == [0, 1, 1]
     ((_, numbers),) = data.pieces()
     assert np.allclose(numbers, [[0.5, 1e-3], [-2, 7], [1, 0]])
     (tmp_path / "d.csv").write_text("age,label\n")
@@ -269,7 +269,7 @@ def test_more_damage_is_named(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[300] ^= 1
     path.write_bytes(data)
-    with pytest.raises(DataProblem, match=r"d\.npz' cannot be read"):
+    with pytest.raises(DataProblem, match=r"d\.npz cannot be read"):
         load_data(str(path))
     for x in (np.zeros((50, 0)), X.astype("timedelta64[s]"), [[1.0], [1.0, 2.0]]):
         with pytest.raises(
@@ -360,5 +360,5 @@ def test_a_small_file_that_claims_to_unpack_to_anything_is_refused(tmp_path: Pat
                 np.lib.format.write_array_header_1_0(file, header)
                 file.write(array.tobytes() + bytes(10_000_000 if key == name else 0))
     assert path.stat().st_size < 100_000
-    with pytest.raises(DataProblem, match=r"must fit into 4 GiB, but is .* of shape \(.*1099511627776"):
+    with pytest.raises(DataProblem, match=rf"{name} in .* says that it is .* of shape \(.*1099511627776.*, but has 10,0"):
         load_data(str(path))

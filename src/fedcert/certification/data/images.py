@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
+import struct
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,32 +13,46 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedcert._files.paths import display_path
+from fedcert._files.paths import display_path, kind_of_path
 from fedcert.certification.data.csv_rows import Rows
+from fedcert.certification.data.inputs import LARGEST_EXAMPLE, check_example_size, check_shape
 from fedcert.certification.data.local_data import PIXEL_LEVELS, LocalData
 from fedcert.errors import DataProblem, FileProblem, require
 
+FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "GIF", "PPM", "WEBP")
+"""The formats of images that are opened, as Pillow names them. It goes by the content, whatever the file is called, and
+would start other programs for some of the rest (Ghostscript for EPS)."""
+_GREY = ("1", "L", "LA", "La")
+"""Pillow's modes of grey images, with or without transparency."""
+_TILE = (322, 323, 277)
+"""TIFF's tags of a tile's width and length, and of the numbers in a pixel: a tile is unpacked whole."""
 _PIXELS = 3 * 32 * 32
 """Bytes of an image in CIFAR's binary layout."""
 _BINARY = {"test_batch.bin": 1, "test.bin": 2}
 """CIFAR-10's and CIFAR-100's test file, and the labels before each image; the last of them is the class."""
 
 
-def images_of(rows: Rows, classes: Sequence[str] | None) -> LocalData:
+def images_of(rows: Rows, classes: Sequence[str] | None, expected: Sequence[int] | None = None) -> LocalData:
     """The images that a CSV names, as pixels in [0, 1], channels first.
 
     The CSV has `path` (relative to the CSV) and `label`, and perhaps `group`. Labels are class names where these are
     known, or class indices. All images must have one size; grey ones (of 8 or 16 bits, or black and white) have one
-    channel, others three.
+    channel, others three. Sizes are read from the images' headers, before memory is taken for pixels.
+
+    Args:
+        rows: of the CSV.
+        classes: class names, where they are known.
+        expected: the shape of one image, where a request states it.
 
     Raises:
-        DataProblem: a label is unknown, an image is missing, broken or of another size.
+        DataProblem: a label is unknown; an image is missing, broken, of another size, too large, or not of one of
+            `FORMATS`.
         MissingExtra: Pillow is not installed.
     """
     pillow = require("PIL.Image", "image files as DATA", "images")
     labels, groups = rows.labels(classes), rows.groups()
-    files = [rows.path.parent / row["path"] for row in rows.rows]
-    first = _pixels(pillow, files[0], None) if files else np.zeros((1, 1, 1), dtype=np.float32)
+    files = [rows.path.parent / path for path in rows.paths]
+    first = _pixels(pillow, files[0], None, expected) if files else np.zeros((1, 1, 1), dtype=np.float32)
     shape, scaled = first.shape, first * np.float32(PIXEL_LEVELS)
     eight = bool(np.all(np.rint(scaled) / np.float32(PIXEL_LEVELS) == first))
 
@@ -77,31 +95,79 @@ def binary_folder(folder: Path) -> LocalData:
     return LocalData.of(records[:, before - 1].astype(np.int64), shape, load, None, PIXEL_LEVELS)
 
 
-def _in_unit_range(image: Any, file: Path) -> npt.NDArray[np.float32]:
-    """An image's pixels in [0, 1]: height x width where it is grey, height x width x 3 otherwise."""
-    if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG"):  # as older Pillows call it
-        return np.asarray(image, dtype=np.float32) / np.float32(65535)
-    if image.mode in ("I", "F"):  # which values are black and white is unknown
-        raise DataProblem(
-            f"the image {display_path(file)} has pixels of 32 bits (mode {image.mode}), whose range is unknown; "
-            "save it with 8 or 16 bits, or give the data as an .npz file"
-        )
-    wanted = "L" if image.mode in ("1", "L", "LA", "La") else "RGB"
-    plain = image if image.mode == wanted else image.convert(wanted)
-    return np.asarray(plain, dtype=np.float32) / np.float32(255)
-
-
-def _pixels(pillow: Any, file: Path, shape: tuple[int, ...] | None) -> npt.NDArray[np.float32]:
+def _pixels(
+    pillow: Any, file: Path, shape: tuple[int, ...] | None, expected: Sequence[int] | None = None
+) -> npt.NDArray[np.float32]:
+    """An image, channels first; its shape must be that of the first one, or what is expected."""
+    name = f"the image {display_path(file)}"
+    kind = kind_of_path(file)
+    if kind != "a file":  # opening a pipe would wait for somebody to write into it
+        reason = "there is no such file" if kind is None else f"it is {kind}, not a file"
+        raise DataProblem(f"{name} cannot be read: {reason}")
     try:
-        with pillow.open(file) as image:
-            pixels = _in_unit_range(image, file)
-    except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError) as error:
-        reason = "there is no such file" if isinstance(error, FileNotFoundError) else str(error).splitlines()[0][:200]
-        raise DataProblem(f"the image {display_path(file)} cannot be read: {reason}") from None
-    pixels = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
-    if shape is not None and pixels.shape != shape:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pillow.DecompressionBombWarning)
+            with pillow.open(file, formats=FORMATS) as image:
+                announced = _announced(image, name)
+                if shape is None:
+                    check_example_size(announced, name)
+                    check_shape(announced, expected)
+                elif announced != shape:
+                    raise DataProblem(
+                        f"all images must have one size and as many channels as the first, {shape}, but "
+                        f"{display_path(file)} has {announced}; bring them to one size"
+                    )
+                pixels = _in_unit_range(image)
+    except (pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
         raise DataProblem(
-            f"all images must have one size and as many channels as the first, {shape}, but {display_path(file)} has "
-            f"{pixels.shape}; bring them to one size"
+            f"{name} has {re.findall(r'[0-9]+', f'{error} 0')[0]} pixels, and may have {LARGEST_EXAMPLE:,} numbers at "
+            "most; make it smaller, as the model takes it"
+        ) from None
+    except pillow.UnidentifiedImageError:
+        raise DataProblem(
+            f"{name} is damaged, or of none of the formats that are read ({', '.join(FORMATS)}); save it as PNG"
+        ) from None
+    except (OSError, ValueError, SyntaxError, MemoryError, struct.error) as error:
+        if isinstance(error, DataProblem):
+            raise
+        reason = next(iter(str(error).splitlines()), type(error).__name__)[:200]
+        raise DataProblem(f"{name} cannot be read: {reason}; save it as PNG") from None
+    return np.ascontiguousarray(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
+
+
+def _announced(image: Any, name: str) -> tuple[int, ...]:
+    """The shape of an image by its header, which unpacks to no more than that.
+
+    Raises:
+        DataProblem: its range is unknown, or it is stored in tiles that are far larger than it is.
+    """
+    tags = getattr(image, "tag_v2", {})  # of a TIFF
+    tile = [tags.get(tag, 1) for tag in _TILE]
+    if all(isinstance(size, int) for size in tile) and math.prod(tile) > LARGEST_EXAMPLE:
+        raise DataProblem(
+            f"{name} is stored in tiles of {tile[0]:,} x {tile[1]:,} pixels, which would fill the memory; save it as "
+            "PNG"
         )
-    return np.ascontiguousarray(pixels)
+    if not _is_wide(image) and image.mode in ("I", "F"):  # which values are black and white is unknown
+        raise DataProblem(
+            f"{name} has pixels of 32 bits (mode {image.mode}), whose range is unknown; save it with 8 or 16 bits, or "
+            "give the data as an .npz file"
+        )
+    channels = 1 if _is_wide(image) or image.mode in _GREY else 3
+    return (channels, *reversed(image.size))
+
+
+def _is_wide(image: Any) -> bool:
+    """Whether an image is grey, of 16 bits; older Pillows call PNGs like this I."""
+    return bool(image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG"))
+
+
+def _in_unit_range(image: Any) -> npt.NDArray[np.float32]:
+    """An image's pixels in [0, 1]: height x width where it is grey, height x width x 3 otherwise."""
+    if _is_wide(image):
+        return np.asarray(image, dtype=np.float32) / np.float32(65535)
+    wanted = "L" if image.mode in _GREY else "RGB"
+    plain = image if image.mode == wanted else image.convert(wanted)
+    pixels = np.asarray(plain, dtype=np.float32)
+    pixels /= np.float32(255)
+    return pixels

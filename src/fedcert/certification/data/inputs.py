@@ -19,6 +19,9 @@ _TINY_SHARE, _SMALL_SHARE = 0.05, 0.5
 is stated fill 0.4%, and those of 4 bits read as 8 fill 6%."""
 _FEWEST = 10
 """Images below which a small range may be chance: one image may be all black."""
+LARGEST_EXAMPLE = 2**25
+"""Numbers in one example: 128 MiB as float32. An image of 3,344 x 3,344 pixels and three colours, or a volume of 512 x
+512 x 128, has so many; noisy copies of anything larger would not fit beside a model."""
 _SHOWN_COLUMNS = 10
 """Columns that a sentence names."""
 
@@ -67,6 +70,23 @@ def check_shape(shape: tuple[int, ...], expected: Sequence[int] | None) -> None:
         f"the request states inputs of shape {_sizes(expected)}, but each example of x has shape {_sizes(shape)}; "
         f"{remedy}"
     )
+
+
+def check_example_size(shape: tuple[int, ...], what: str) -> None:
+    """Check that single examples are not too large, before memory is taken for one.
+
+    Args:
+        shape: of one example.
+        what: where they are, as the subject of a sentence.
+
+    Raises:
+        DataProblem: they are.
+    """
+    if math.prod(shape) > LARGEST_EXAMPLE:
+        raise DataProblem(
+            f"{what} has examples of shape {_sizes(shape)}, {math.prod(shape):,} numbers each, and may have "
+            f"{LARGEST_EXAMPLE:,} at most; make them smaller, as the model takes them"
+        )
 
 
 def check_columns(

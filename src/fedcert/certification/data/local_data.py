@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import math
-import struct
-import tokenize
+import itertools
 import warnings
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fedcert._arrays import Images, Integers
-from fedcert._files.paths import check_readable
 from fedcert._schema.suggestions import known_names
+from fedcert.certification.data.inputs import check_example_size
+from fedcert.certification.data.npz_archive import npz_archive
 from fedcert.errors import DataProblem, FedcertError, FedcertWarning, preview
 
 _BYTES_PER_PIECE = 2**24
@@ -32,9 +28,6 @@ _OFF_LATTICE = 0.01
 """Steps that a value may be off: i/m in float32, however it was computed, is off by less where |i| < 2^16."""
 _LARGEST_STEP = 2**22
 """Beyond it, noise and image together would not be whole numbers in float32."""
-_MOST_AT_ONCE = 2**32
-"""4 GiB: what must be held in memory whole; a compressed file of a few bytes may claim any size."""
-
 _GROUPING = ("groups", "group")
 """Names of the array that says which examples belong together; a CSV has the column `group`."""
 _SHOWN_NAMES = 5
@@ -167,108 +160,58 @@ def npz_data(path: Path, classes: Sequence[str] | None = None) -> LocalData:
 
     Raises:
         CallError: there is no such file.
-        DataProblem: it holds no usable arrays.
+        DataProblem: it holds no usable arrays, or arrays out of proportion to its size.
     """
-    check_readable(path, (".npz",))
-    where = preview(str(path), 300)
-    with _archive(path) as archive:
-        names = set(archive.namelist())
-        if not {"x.npy", "y.npy"} <= names:
-            held = ", ".join(sorted(preview(name.removesuffix(".npy")) for name in names)[:10]) or "nothing"
-            raise DataProblem(f"{where} must hold the arrays 'x' and 'y', but holds {held}; save both with numpy.savez")
-        labels = class_indices(_array(archive, "y"), classes)
-        with archive.open("x.npy") as file:
-            shape, dtype, by_columns = _header(file, "x")
-        grouping = [name for name in _GROUPING if f"{name}.npy" in names]
-        if len(grouping) > 1:
-            raise DataProblem(f"{where} holds both {' and '.join(map(preview, grouping))}; keep one of them")
-        groups = _groups(_array(archive, grouping[0]), len(labels)) if grouping else None
-        if unread := sorted(names - {f"{name}.npy" for name in ("x", "y", *_GROUPING)}):
-            held = ", ".join(preview(name.removesuffix(".npy")) for name in unread[:_SHOWN_NAMES])
-            more = f" and {len(unread) - _SHOWN_NAMES} more" if len(unread) > _SHOWN_NAMES else ""
-            warnings.warn(
-                f"{where} also holds {held}{more}, which {'is' if len(unread) == 1 else 'are'} not read; the array "
-                "'groups' says which examples belong together",
-                FedcertWarning,
-                stacklevel=2,
+    with npz_archive(path) as held:
+        names, place = held.names, held.place
+        if not {"x", "y"} <= names:
+            listed = ", ".join(map(preview, sorted(names)[:10])) or "nothing"
+            raise DataProblem(
+                f"{place} must hold the arrays 'x' and 'y', but holds {listed}; save both with numpy.savez"
             )
-        if by_columns:  # each example is spread over the whole file, which must then be read whole
-            with archive.open("x.npy") as file:
-                _check_size(shape, dtype, "x, stored by columns,")
-                return data_of(np.lib.format.read_array(file, allow_pickle=False), labels, groups)
+        labels = class_indices(held.whole("y"), classes)
+        shape, dtype, by_rows = held.header("x")
+        _check_numbers(dtype)
+        grouping = [name for name in _GROUPING if name in names]
+        if len(grouping) > 1:
+            raise DataProblem(f"{place} holds both {' and '.join(map(preview, grouping))}; keep one of them")
+        groups = _groups(held.whole(grouping[0]), len(labels)) if grouping else None
+        _warn_of_unread(place, sorted(names - {"x", "y", *_GROUPING}))
+        if not by_rows:  # each example is spread over the whole file, which must then be read whole
+            return data_of(held.whole("x"), labels, groups)
+        held.check_streamed("x")
     _check_shapes(shape, len(labels))
-    _check_size(shape[1:], dtype, "one example of x")
+    check_example_size(shape[1:], f"x in {place}")
     size = rows_per_piece(shape[1:])
     lattice = _lattice_of(dtype, shape)
 
     def read(wanted: range) -> Iterator[npt.NDArray[Any]]:
-        with _archive(path) as archive, archive.open("x.npy") as file:
-            _header(file, "x")
-            row = int(np.prod(shape[1:])) * dtype.itemsize
-            for start in range(0, shape[0], size):
-                rows = min(size, shape[0] - start)
-                piece = np.frombuffer(_exactly(file, rows * row), dtype=dtype).reshape(rows, *shape[1:])
-                first = max(wanted.start - start, -(start - wanted.start) % wanted.step)
-                if first < rows:
-                    yield _scaled(piece[first :: wanted.step], lattice)
+        with npz_archive(path) as archive:
+            for piece in chosen_rows(archive.pieces("x", size), wanted, size):
+                yield _scaled(piece, lattice)
 
     return LocalData(labels, shape[1:], read, groups, lattice)
 
 
-_FAULTS = (
-    OSError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeError, LookupError, TypeError,
-    ArithmeticError, SyntaxError, tokenize.TokenError,
-)  # fmt: skip
-"""What Python's zip files and numpy's headers raise on strange bytes."""
+def _warn_of_unread(place: str, unread: list[str]) -> None:
+    if not unread:
+        return
+    held = ", ".join(map(preview, unread[:_SHOWN_NAMES]))
+    more = f" and {len(unread) - _SHOWN_NAMES} more" if len(unread) > _SHOWN_NAMES else ""
+    warnings.warn(
+        f"{place} also holds {held}{more}, which {'is' if len(unread) == 1 else 'are'} not read; the array 'groups' "
+        "says which examples belong together",
+        FedcertWarning,
+        stacklevel=3,
+    )
 
 
-@contextmanager
-def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    """An open zip file whose faults become one sentence."""
-    try:
-        with zipfile.ZipFile(path) as file:
-            yield file
-    except FedcertError:
-        raise
-    except _FAULTS as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not an .npz file, or cut off"
-        problem = f"{preview(str(path), 300)} cannot be read: {reason}; save it with numpy.savez again"
-        raise DataProblem(problem) from None
-
-
-def _array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
-    """An array that is read at once. What a file claims is checked first: a small one may unpack to any size."""
-    with archive.open(f"{name}.npy") as file:
-        shape, dtype, _ = _header(file, name)
-        return np.frombuffer(_exactly(file, _check_size(shape, dtype, name)), dtype=dtype).reshape(shape)
-
-
-def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, by_columns, dtype = read(file)
-    if dtype.hasobject:
-        raise DataProblem(f"{name} must hold numbers, but holds Python objects, which are never unpickled")
-    if name == "x":
-        _check_numbers(dtype)
-    return shape, dtype, by_columns and len(shape) > 1
-
-
-def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> int:
-    size = math.prod(shape) * dtype.itemsize
-    if not 0 <= size <= _MOST_AT_ONCE:
-        raise DataProblem(
-            f"{name} must fit into {_MOST_AT_ONCE // 2**30} GiB, but is {dtype} of shape {shape}; is that file what it "
-            "should be?"
-        )
-    return size
-
-
-def _exactly(file: IO[bytes], size: int) -> bytes:
-    data = file.read(size)
-    if len(data) != size:
-        raise EOFError
-    return data
+def chosen_rows(pieces: Iterator[npt.NDArray[Any]], wanted: range, size: int) -> Iterator[npt.NDArray[Any]]:
+    """Of all rows, given so many at a time, those of an increasing range of indices."""
+    for start, piece in zip(itertools.count(0, size), pieces, strict=False):
+        first = max(wanted.start - start, -(start - wanted.start) % wanted.step)
+        if first < len(piece):
+            yield piece[first :: wanted.step]
 
 
 def class_indices(y: npt.NDArray[Any], classes: Sequence[str] | None = None) -> Integers:

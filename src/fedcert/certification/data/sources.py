@@ -19,7 +19,7 @@ KINDS = (
 )
 
 
-def load_data(name: str, classes: Sequence[str] | None = None) -> LocalData:
+def load_data(name: str, classes: Sequence[str] | None = None, expected: Sequence[int] | None = None) -> LocalData:
     """Load DATA: "data.npz", "data.csv", a folder in CIFAR's binary layout, or "package.module:function".
 
     A CSV with the column `path` lists images; one without is a table of numbers. The function takes nothing and returns
@@ -28,6 +28,7 @@ def load_data(name: str, classes: Sequence[str] | None = None) -> LocalData:
     Args:
         name: what the user gave.
         classes: class names, where they are known: labels may be these.
+        expected: the shape of one example, where a request states it: images of another are not opened.
 
     Raises:
         CallError: DATA is none of these, or its file is not there.
@@ -37,8 +38,8 @@ def load_data(name: str, classes: Sequence[str] | None = None) -> LocalData:
         return npz_data(Path(name), classes)
     if name.endswith(".csv"):
         rows = read_rows(Path(name))
-        if "path" in rows.names:
-            return images_of(rows, classes)
+        if rows.lists_images:
+            return images_of(rows, classes, expected)
         return replace(data_of(rows.numbers(), rows.labels(classes), rows.groups()), columns=rows.columns)
     if is_python_name(name):
         function = imported(name, "DATA")
