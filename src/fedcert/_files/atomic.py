@@ -24,13 +24,13 @@ def check_writable(path: Path, suffixes: tuple[str, ...] = (), inputs: Iterable[
     """Check, before long work, that a file could be written there.
 
     Args:
-        path: where; a link is followed.
+        path: where; a link is followed, unless another user made it.
         suffixes: what the name may end in; anything where empty.
         inputs: files that are read, which must not be overwritten.
 
     Raises:
         CallError: the name ends in something else, the folder does not exist or cannot be written to, or the
-            path is a folder, a device, or one of the inputs.
+            path is a folder, a device, another user's link, or one of the inputs.
     """
     where = f"cannot write to {preview(str(path), 300)}"
     kind = kind_of_path(path)
@@ -38,6 +38,8 @@ def check_writable(path: Path, suffixes: tuple[str, ...] = (), inputs: Iterable[
         raise CallError(f"{where}: it is a folder; name a file in it")
     if kind not in (None, "a file"):
         raise CallError(f"{where}: it is {kind}, not a file")
+    if _is_link_of_another(path):
+        raise CallError(f"{where}: it is a link that another user made; remove it, or name the file that it leads to")
     if suffixes and path.suffix not in suffixes:
         raise CallError(f"{where}: the name must end in {' or '.join(suffixes)}")
     folder = path.resolve().parent
@@ -49,6 +51,14 @@ def check_writable(path: Path, suffixes: tuple[str, ...] = (), inputs: Iterable[
         raise CallError(f"{where}: the name is longer than {_LONGEST_NAME} bytes")
     if kind is not None and path.resolve() in _files_of(inputs, path.suffix not in _NEVER_READ):
         raise CallError(f"{where}: it is one of the files to read; name another")
+
+
+def _is_link_of_another(path: Path) -> bool:
+    """Whether a path is a link of a user who is neither this one nor the system's."""
+    if os.name != "posix":
+        return False
+    status = OpenFolder(path.parent).status(path.name)
+    return status is not None and stat.S_ISLNK(status.st_mode) and status.st_uid not in (0, os.geteuid())
 
 
 def _files_of(inputs: Iterable[Path], in_folders: bool) -> set[Path]:
@@ -83,8 +93,9 @@ def write_whole(path: Path, content: str | bytes, *, secret: bool = False) -> No
 def whole_file(path: Path, *, secret: bool = False) -> Iterator[IO[bytes]]:
     """A file to write to that takes its name when all of it is written, or never.
 
-    What is written goes to a new file beside it, reaches the disk, and then takes the name. An older file of
-    that name stays untouched until then. A link is followed, and stays a link. A secret file is its owner's to read.
+    What is written goes to a new file beside it, reaches the disk, and then takes the name. An older file of that name
+    stays untouched until then. A link is followed, and stays a link, unless another user made it. A secret file is its
+    owner's to read.
 
     Raises:
         CallError: see `check_writable`.

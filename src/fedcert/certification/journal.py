@@ -22,6 +22,7 @@ from typing import IO, Any, Self
 
 from fedcert._files.locks import take_lock
 from fedcert._files.paths import display_path
+from fedcert._files.shared import SharedFolder
 from fedcert.certification.certificate import ExampleState
 from fedcert.certification.seeds import Seed
 from fedcert.errors import CallError, FedcertWarning, FileProblem
@@ -34,7 +35,6 @@ _RECORD = struct.Struct("<qqqqqdqqI??")
 _SUM = struct.Struct("<I")
 _FINISHED = _RECORD.pack(-1, *([0] * 4), 0.0, *([0] * 3), True, True)
 """The last record of finished work: no example has that index."""
-_BINARY = getattr(os, "O_BINARY", 0)  # Windows
 _SECONDS_BETWEEN_SYNCS = 2.0
 """A power cut may cost that much work; syncing more often would hold up fast models."""
 
@@ -50,7 +50,7 @@ class Journal:
 
     Raises:
         JournalInUse: another run is writing to it, or it is of a run with other settings.
-        FileProblem: it cannot be read or written.
+        FileProblem: it cannot be read or written, or is a link.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any], seed: Seed) -> None:
@@ -62,7 +62,9 @@ class Journal:
         self._finished = False
         self._synced = time.monotonic()
         try:
-            self._file: IO[bytes] = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600), "r+b")
+            # Beside a report, perhaps where reports are handed in: what a link there leads to is not a journal.
+            descriptor = SharedFolder(path.parent).open_in_place(path, os.O_RDWR | os.O_CREAT, 0o600)
+            self._file: IO[bytes] = os.fdopen(descriptor, "r+b")
             if os.name == "posix":  # one that was there may have been anyone's to read
                 os.fchmod(self._file.fileno(), 0o600)
             self._lock()

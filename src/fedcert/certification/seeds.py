@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
 
-from fedcert._files.atomic import check_writable, write_whole
+from fedcert._files.atomic import check_writable
 from fedcert._files.documents import read_record
-from fedcert._files.paths import make_folder, state_folder
+from fedcert._files.paths import display_path, make_folder, state_folder
+from fedcert._files.shared import SharedFolder
 from fedcert._schema.declare import required
 from fedcert._schema.field_types import Pattern
 from fedcert._schema.record import Record
@@ -107,12 +108,18 @@ def kept_seed(path: Path, work: str) -> Seed | None:
 
     Raises:
         InvalidValue: the file holds something else.
-        FileProblem: it cannot be read.
+        FileProblem: it cannot be read, or is a link.
     """
-    if not path.exists():
+    kept = _kept_in(SharedFolder(path.parent), path)
+    return kept.value if kept is not None and kept.work == work else None
+
+
+def _kept_in(files: SharedFolder, path: Path) -> KeptSeed | None:
+    """What lies beside a report, perhaps where reports are handed in: a link there is not followed."""
+    if not files.has_file(path):
         return None
-    kept = read_seed(path)
-    return kept.value if kept.work == work else None
+    kept: KeptSeed = KeptSeed.from_json(files.document(path, many_names=True), display_path(path))
+    return kept
 
 
 def read_seed(path: Path) -> KeptSeed:
@@ -132,9 +139,11 @@ def keep_seed(path: Path, seed: Seed, work: str) -> None:
 
     Raises:
         CallError: the file's name does not end in .seed.
-        FileProblem: it cannot be written.
+        FileProblem: it cannot be written, or a link has its name.
     """
     check_writable(path, (SEED_SUFFIX,))
-    if path.exists() and (older := read_seed(path)).value != seed:
-        path.replace(path.with_name(f"{path.stem}-{older.value.commitment[7:15]}{SEED_SUFFIX}"))
-    write_whole(path, KeptSeed(seed=seed.secret.hex(), work=work).dumps(), secret=True)
+    files = SharedFolder(path.parent)
+    older = _kept_in(files, path)
+    if older is not None and older.value != seed:
+        files.move(path, path.with_name(f"{path.stem}-{older.value.commitment[7:15]}{SEED_SUFFIX}"))
+    files.write(path, KeptSeed(seed=seed.secret.hex(), work=work).dumps(), secret=True)
