@@ -377,6 +377,7 @@ def request() -> Iterator[Row]:
     )
     yield "roster", "nobody in particular", None, "roster", "a list of names where the sum is private, but is null"
     yield from count("private.fewest_holders", "a whole number from 2 to 2^53", null=True, least=2)
+    yield from count("private.most_examples", "a whole number from 1 to 2^53", null=True, least=1)
     for part in ("class_counts", "moments", "spread"):
         for wrong, came in ((1, "1"), ("yes", "'yes'"), (None, "null")):
             yield f"private.{part}", came, wrong, f"private.{part}", f"true or false, but is {came}"
@@ -473,6 +474,7 @@ def sums() -> Iterator[Row]:
             yield path, f"the value {came}", wrong, path, f"{above}{most}, but is {came}"
     yield from number("private.rho", above, 0)
     yield from count("fewest_holders", "a whole number from 1 to 2^53", null=True, least=1)
+    yield from count("most_examples", "a whole number from 1 to 2^53", null=True, least=1)
     small = "a finite number of at least 1e-100 and of at most 0.01"
     yield "private.budget.delta", "one", 1.0, "private.budget.delta", f"{small}, but is 1.0"
     for wrong, came in ((7, "7"), ("a", "'a'"), ([], "an empty list")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,12 @@ import fedcert.secagg.client
 from fedcert._schema.encoding import decoded, encoded
 from fedcert.errors import Refused
 from fedcert.privacy.keys.keyring import Keyring
-from fedcert.secagg.binding import mask_seed
+from fedcert.privacy.state_store import InMemoryStore
+from fedcert.report.privacy import PrivacyBudget
+from fedcert.report.request import PrivateSum
+from fedcert.secagg.binding import bound_seed, delivery_digest, mask_seed
 from fedcert.secagg.client import HOLDERS, SecAggClient
+from fedcert.secagg.differencing_guard import DifferencingGuard
 from fedcert.secagg.masks import agreed, stream
 from fedcert.secagg.messages import SEALED_BYTES, Confirmations, Delivery, Keys, Masked, Survivors
 from fedcert.secagg.server import SecAggServer
@@ -39,13 +44,19 @@ def vector_of(message: Any) -> np.ndarray:
     return np.frombuffer(decoded(message.vector), dtype="<u8")
 
 
+def delivered(party: Party) -> bytes:
+    """The digest of who is in the sum, on which masks depend."""
+    return delivery_digest(party.server._salt, party.server.received[1])
+
+
 def without_pairs(party: Party, secret: bytes, own: str, hidden: np.ndarray, others: set[str]) -> np.ndarray:
     """A site's numbers without the masks of pairs, for one who has its key for masks."""
     keys = {name: join.key for name, join in party.server._of(type(party.server.received[0][own])).items()}
     place, private = party.server._place, X25519PrivateKey.from_private_bytes(secret)
     for name in others:
         first, second = sorted((own, name), key=place.__getitem__)
-        mask = stream(mask_seed(agreed(private, decoded(keys[name])), party.server._salt, first, second), len(hidden))
+        seed = mask_seed(agreed(private, decoded(keys[name])), party.server._salt, first, second)
+        mask = stream(bound_seed(seed, delivered(party)), len(hidden))
         hidden = hidden - mask if own == first else hidden + mask
     return hidden
 
@@ -93,20 +104,14 @@ def test_all_but_two_collude_where_everybody_is_needed() -> None:
         # Whatever the colluding sites and the server know of the victim: its own mask, and their pairs' masks.
         place = party.server._place
         seed = secret_of({place[by]: decoded(one.own[VICTIM]) for by, one in answers.items()})  # type: ignore[attr-defined]
-        hidden = hidden - stream(seed, 8)
+        hidden = hidden - stream(bound_seed(seed, delivered(party)), 8)
         keys = {name: join.key for name, join in party.server.received[0].items()}  # type: ignore[attr-defined]
         for name in colluding:
             known = party.secrets[name]
             first, second = sorted((VICTIM, name), key=place.__getitem__)
-            mask = stream(
-                mask_seed(
-                    agreed(X25519PrivateKey.from_private_bytes(known), decoded(keys[VICTIM])),
-                    party.server._salt,
-                    first,
-                    second,
-                ),
-                8,
-            )
+            shared = agreed(X25519PrivateKey.from_private_bytes(known), decoded(keys[VICTIM]))
+            seed = mask_seed(shared, party.server._salt, first, second)
+            mask = stream(bound_seed(seed, delivered(party)), 8)
             hidden = hidden - mask if first == VICTIM else hidden + mask
         # Shares of the victim's key for masks: three of the five that it takes tell nothing.
         return hidden
@@ -235,7 +240,8 @@ def test_two_overlapping_rosters_cannot_be_subtracted() -> None:
     with pytest.raises(Refused) as caught:
         second.stage()
     assert str(caught.value).startswith(
-        "an earlier sum was over sites that are not on this roster: two sums over different sites can be subtracted"
+        "of the sites that an earlier sum was over, 1 is not on this roster: two sums over different sites can be "
+        "subtracted"
     )
 
 
@@ -246,10 +252,76 @@ def test_a_client_that_drops_out_of_a_second_sum_is_not_told_by_the_difference()
     again.stage()
     again.stage()
     again.stage(without={VICTIM})
-    with pytest.raises(
-        Refused, match="^an earlier sum was over other sites: the difference would tell of those in one"
-    ):
+    with pytest.raises(Refused, match="^an earlier sum was over other sites: the difference would tell of 1 of them"):
         again.stage()
+
+
+def summing_again(party: Party, names: set[str], **changes: Any) -> Party:
+    """Another request to sites that remember, among those of the names that are there."""
+    roster = [one.name for one in party.known]
+    again = Party(
+        party.known, party.vectors, private_request(roster, party.server.threshold, **changes), party.memories
+    )
+    again.run([set(roster) - names, set(), set(), set(), set()])
+    return again
+
+
+def test_a_sum_over_all_sites_works_again_after_some_dropped_out() -> None:
+    """Three of ten drop out: their sum, which the difference is, may be known. Two of ten would be too few."""
+    party = Party.of(10, threshold=6)
+    everyone = set(party.vectors)
+    party.run([{"site-007", "site-008", "site-009"}, set(), set(), set(), set()])
+    for _ in range(2):
+        again = summing_again(party, everyone)
+        assert (again.server.total == again.expected()).all()
+    for gone in ({VICTIM}, {VICTIM, FRIEND}, {"site-009"}, {"site-007", "site-008", "site-009", VICTIM}):
+        with pytest.raises(Refused, match="^an earlier sum was over other sites: the difference would tell of [12] of"):
+            summing_again(party, everyone - gone)
+    others = {"site-004", "site-005", "site-006"}
+    assert (summing_again(party, everyone - others).server.survivors) == everyone - others
+
+
+def test_differences_of_three_sums_are_over_enough_sites_too() -> None:
+    """Each two of these differ by three sites or more, but all three together tell of a single one."""
+    party = Party.of(12, threshold=7)
+    names = sorted(party.vectors)
+    summing_again(party, set(names[:9]))
+    summing_again(party, set(names[3:]))
+    with pytest.raises(Refused, match="the difference would tell of [12] of them"):
+        summing_again(party, {*names[:5], *names[7:]} - {names[1]})
+
+
+def test_a_noisy_sum_goes_by_its_budget_whoever_is_in_it() -> None:
+    party = Party.of(5, threshold=4)
+    party.run([{VICTIM}, set(), set(), set(), set()])
+    noisy = PrivateSum(threshold=4, budget=PrivacyBudget(epsilon=1))
+    again = summing_again(party, set(party.vectors), private=noisy)
+    assert (again.server.total == again.expected()).all()
+    with pytest.raises(Refused, match="the difference would tell of 1 of them"):
+        summing_again(party, set(party.vectors))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_combination_of_sums_tells_of_fewer_sites_than_a_site_wants(seed: int) -> None:
+    """All sums that the guard lets through, searched for a combination with the fewest sites in it."""
+    generator = np.random.default_rng(seed)
+    names = [f"s{number}" for number in range(9)]
+    memory, taken = InMemoryStore(), []
+    for _ in range(60):
+        request = private_request(names, 5)
+        over = set(generator.choice(names, generator.integers(5, 10), replace=False).tolist())
+        try:
+            DifferencingGuard(memory, request, "counts", 3).bind(over)
+        except Refused:
+            continue
+        if over not in taken:
+            taken.append(over)
+    rows = np.array([[name in over for name in names] for over in taken], dtype=float)
+    for size in (1, 2):
+        for few in combinations(range(len(names)), size):  # is there a combination that is zero elsewhere only?
+            rest = np.delete(rows, few, axis=1)
+            assert np.linalg.matrix_rank(rest) == np.linalg.matrix_rank(rows)
+    assert taken
 
 
 def test_the_same_sites_may_sum_again() -> None:
@@ -366,7 +438,7 @@ def test_what_sites_hold_and_what_they_count_are_over_the_same_sites() -> None:
     party = Party.of(5, threshold=4)
     party.run([{VICTIM}, set(), set(), set(), set()])
     request = private_request([one.name for one in party.known], 4)
-    server = SecAggServer(request, party.ring, 4, purpose=HOLDERS)
+    server = SecAggServer(request, party.ring, 2, purpose=HOLDERS, checked=True)
     bits = np.array([1, 0], dtype=np.uint64)
 
     def step(name: str) -> Any:

@@ -25,7 +25,7 @@ from fedcert.report.privacy import PrivacyBudget
 from fedcert.report.request import PrivateSum
 from fedcert.rounds.private import estimate_from_sums, private_sums
 from fedcert.secagg import participant
-from fedcert.secagg.binding import common_key, holds, with_tags
+from fedcert.secagg.binding import common_key, holds, tags_of
 from fedcert.secagg.class_support import ClassSupport
 from fedcert.secagg.messages import Holders
 from fedcert.secagg.participant import Participant
@@ -260,8 +260,8 @@ def test_a_total_holds_for_the_right_numbers_sites_and_key_alone() -> None:
     key = common_key(bytes(32), {name: name.encode() * 16 for name in names})
     generator = np.random.default_rng(0)
     numbers = {name: generator.integers(0, 2, 11).astype(np.uint64) for name in names}
-    total = np.sum([with_tags(numbers[name], key, name) for name in names], axis=0, dtype=np.uint64)
-    claimed, tags = total[:11], total[11:]
+    claimed = np.sum(list(numbers.values()), axis=0, dtype=np.uint64)
+    tags = np.sum([tags_of(numbers[name], key, name) for name in names], axis=0, dtype=np.uint64)
     assert holds(claimed, tags, key, names)
     assert not holds(claimed, tags, key, names[1:])
     assert not holds(claimed, tags[:-1], key, names)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import secrets
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option, Typer
 
-from fedcert._files.paths import kind_of_path
+from fedcert._files.paths import display_path, kind_of_path
 from fedcert.cli import options
 from fedcert.cli.console import print_json, print_note, print_result, print_status, working
 from fedcert.cli.inputs import files_among, from_options
 from fedcert.cli.signing import check_asker
 from fedcert.coordination.requesting import privacy_budget
 from fedcert.errors import CallError, preview
+from fedcert.privacy.dp.accounting import spend
 from fedcert.privacy.dp.mechanism import describe_budget
 from fedcert.privacy.policy import read_policy
 from fedcert.report import Report, Request, check_writable, read_record, write_whole
@@ -74,6 +77,9 @@ def join(
         site = Participant(asked, identity, keyring, held, lambda: own, policy=rules, fewest=fewest)
         if site.begun not in (None, own):
             print_note(f"{identity.name} began this sum with another report; that one stays in it, not {report}")
+        if asked.private is not None and asked.private.budget is not None:
+            site.join()
+            print_note(str(site.account))
         return site
 
     try:
@@ -121,7 +127,9 @@ def add_up(
     if sums.fewest_holders is not None and left_out:
         named = ", ".join(left_out[:10]) + ("…" if len(left_out) > 10 else "")
         print_note(f"fewer than {sums.fewest_holders} sites, if any, hold {named}: nothing of these is in the sums")
-    print_result(f"Wrote {out}: the sums of {sums.contributors} sites, {sums.examples:,} examples.")
+    mean, most = sums.examples / max(sums.contributors, 1), sums.most_examples or 0
+    each = f"{mean:,.0f} each on average, of at most {most:,}"
+    print_result(f"Wrote {out}: the sums of {sums.contributors} sites, {sums.examples:,} examples ({each}).")
     print_result(f"Then run: fedcert estimate {out} --target …")
 
 
@@ -134,11 +142,15 @@ def release(
         int | None, Option(min=1, help="Protect patients with up to this many examples each, not single examples.")
     ] = None,
     replace: Annotated[bool, Option(help="Protect what one holds, not only whether it is there.")] = False,
+    memory: Annotated[
+        Path | None, Option(help="The folder in which this site remembers its private sums: what it spends adds up.")
+    ] = None,
     policy: options.PolicyFile = None,
     dry_run: Annotated[bool, Option(help="Show what would be added, and write nothing.")] = False,
 ) -> None:
     """Write this site's counts with noise of its own: for those who cannot sum in secret."""
     from fedcert.privacy.dp.mechanism import released
+    from fedcert.privacy.state_store import FolderStore
 
     check_writable(out, (".json",), files_among(report, policy))
     budget = from_options(
@@ -146,18 +158,39 @@ def release(
     )
     assert budget is not None  # noqa: S101
     own: Report = read_record(report, Report)
-    read_policy(policy).check_release(own, budget)
+    rules = read_policy(policy)
+    rules.check_release(own, budget)
     noisy = released(own, budget)
     assert noisy.private is not None  # noqa: S101
     of_cells, of_sizes = (variance**0.5 for variance in (noisy.private.variance, noisy.private.sizes_variance))
     counts = f"{sum(map(len, noisy.private.cells)):,} counts get noise of standard deviation {of_cells:.1f}"
     sizes = f"the classes' sizes, which are released twice, noise of {of_sizes:.1f}"
     print_result(f"{counts}, and {sizes}: {describe_budget(budget)}.")
-    if not dry_run:
-        write_whole(out, noisy.dumps())
-        print_result(f"Wrote {out}. Each further release of the same examples adds to epsilon.")
+    if dry_run:
+        return
+    if memory is None:
+        print_note("nothing counts what this site's releases come to together; with --memory FOLDER that adds up")
+    else:
+        with closing(FolderStore(memory)) as held:
+            name = f"release-{secrets.token_hex(8)}"
+            print_note(str(spend(held, name, budget, rules.total_epsilon, rules.total_delta)))
+    write_whole(out, noisy.dumps())
+    print_result(f"Wrote {out}. Each further release of the same examples adds to epsilon.")
+
+
+def moved(
+    memory: Annotated[Path, Argument(help="The folder that a site gives as --memory.")],
+) -> None:
+    """Say that a memory was moved here, and that no other copy of it was used since."""
+    from fedcert.privacy.state_store import FolderStore
+
+    if kind_of_path(memory) != "a folder":
+        raise CallError(f"there is no folder {display_path(memory)}; give the one that --memory names")
+    FolderStore(memory, moved=True).close()
+    print_result(f"{memory} is this site's memory from now on. Delete every other copy of it.")
 
 
 app.command("release")(release)
+app.command("moved")(moved)
 app.command("join")(join)
 app.command("sum")(add_up)

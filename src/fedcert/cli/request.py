@@ -19,6 +19,7 @@ from fedcert.report import Request, check_writable, read_record, write_whole
 from fedcert.report.fields import CLASSES, ROSTER
 from fedcert.report.input_range import worded
 from fedcert.report.noises import noise_choices
+from fedcert.report.request import MOST_EXAMPLES
 from fedcert.show.sentences import request_lines, request_warnings
 
 _SHOWN_CLASSES = 20
@@ -77,6 +78,9 @@ def request(
     fewest_holders: Annotated[
         int | None, Option(min=2, help="Private: leave out classes that fewer sites hold.")
     ] = None,
+    most_examples: Annotated[
+        int, Option(min=1, help="Private: sites with more examples do not take part.")
+    ] = MOST_EXAMPLES,
     epsilon: Annotated[
         float | None, Option(help="Private: noise in the sum, for differential privacy with this epsilon.")
     ] = None,
@@ -102,9 +106,9 @@ def request(
         sigma=sigma, radii=radii_of(radii), target=target, deadline=deadline, class_counts=class_counts,
         minimum_examples=minimum_examples, n0=n0, n=n, failure_probability=failure_probability, noise=noise,
         procedure=procedure, tolerance=tolerance, votes=votes, precision=precision, lattice=lattice, private=private,
-        threshold=threshold, moments=moments, spread=spread, fewest_holders=fewest_holders, epsilon=epsilon,
-        delta=delta, most_per_patient=most_per_patient, replace=replace, sign=sign,
-        input_range=range_of(input_range), input_shape=shape_of(input_shape),
+        threshold=threshold, moments=moments, spread=spread, fewest_holders=fewest_holders,
+        most_examples=most_examples, epsilon=epsilon, delta=delta, most_per_patient=most_per_patient, replace=replace,
+        sign=sign, input_range=range_of(input_range), input_shape=shape_of(input_shape),
         input_columns=input_columns_of(input_columns),
     )  # fmt: skip
     kept = _kept(out, written)

@@ -19,7 +19,7 @@ from fedcert.privacy.policy import MIN_CLIENTS_FOR_MOMENTS
 from fedcert.report import Release, Request, Smoothing
 from fedcert.report.fields import CLASSES, ROSTER
 from fedcert.report.privacy import TOGETHER, PrivacyBudget
-from fedcert.report.request import PrivateSum
+from fedcert.report.request import MOST_EXAMPLES, PrivateSum
 from fedcert.rounds import make_request
 from fedcert.secagg.threshold import default_threshold
 
@@ -58,6 +58,7 @@ def request(
     moments: bool = False,
     spread: bool = False,
     fewest_holders: int | None = None,
+    most_examples: int = MOST_EXAMPLES,
     epsilon: float | None = None,
     delta: float = 1e-6,
     most_per_patient: int | None = None,
@@ -96,6 +97,7 @@ def request(
         moments: private: sum what BLUP needs too.
         spread: private: a second sum, for intervals that allow for sites that differ.
         fewest_holders: private: leave classes out that fewer sites hold.
+        most_examples: private: a site with more examples is not to take part.
         epsilon: private: noise in the sum, for differential privacy with this epsilon.
         delta: delta of the (epsilon, delta) guarantee.
         most_per_patient: protect patients with up to so many examples, rather than single examples.
@@ -123,8 +125,9 @@ def request(
         )
     budget = privacy_budget(epsilon, delta, most_per_patient, replace, TOGETHER)
     private_sum = _private_sum(
-        clients, private, threshold, moments=moments, spread=spread, fewest_holders=fewest_holders, budget=budget
-    )
+        clients, private, threshold, most_examples, moments=moments, spread=spread, fewest_holders=fewest_holders,
+        budget=budget,
+    )  # fmt: skip
     given = {
         "n0": n0, "n": n, "failure_probability": failure_probability, "noise": noise, "procedure": procedure,
         "tolerance": tolerance, "votes": votes, "precision": precision, "lattice": lattice,
@@ -206,13 +209,13 @@ def _check_outputs(model: object, classes: int) -> None:
 
 
 def _private_sum(
-    clients: Sequence[str] | None, private: bool, threshold: int | None, **parts: Any
+    clients: Sequence[str] | None, private: bool, threshold: int | None, most_examples: int, **parts: Any
 ) -> PrivateSum | None:
     if not private:
-        if threshold is not None or any(parts.values()):
+        if threshold is not None or any(parts.values()) or most_examples != MOST_EXAMPLES:
             raise CallError(
-                "threshold, moments, spread, fewest_holders and epsilon are about a private sum: give private "
-                "(--private) too"
+                "threshold, moments, spread, fewest_holders, most_examples and epsilon are about a private sum: give "
+                "private (--private) too"
             )
         return None
     if clients is None:
@@ -225,4 +228,4 @@ def _private_sum(
             f"{MIN_CLIENTS_FOR_MOMENTS} unless their policy says otherwise (fewest_for_squares)"
         )
         warnings.warn(words, FedcertWarning, stacklevel=3)
-    return PrivateSum(threshold=wanted, **parts)
+    return PrivateSum(threshold=wanted, most_examples=most_examples, **parts)

@@ -14,7 +14,7 @@ from fedcert.errors import EstimationProblem, preview
 from fedcert.estimation.accuracy import radius_among
 from fedcert.estimation.clients import AggregatedClients, Clients, ReportedClients, examples, pooled_mix
 from fedcert.estimation.clients.readings import Reading
-from fedcert.estimation.diagnostics import checks
+from fedcert.estimation.diagnostics import checks, client_checks
 from fedcert.estimation.diagnostics.checks import Check
 from fedcert.estimation.intervals.cluster_robust import SummedEffects
 from fedcert.estimation.intervals.statement import IntervalStatement
@@ -113,8 +113,8 @@ def assemble_what_if(prepared: PreparedClients, method: Method, targets: Sequenc
         interval=_interval(statement),
         guarantee=statement.guarantee,
         checks=(
-            checks.same_settings(clients),
-            checks.label_shift(prepared.shift_test, True, prepared.suspects),
+            client_checks.same_settings(clients),
+            client_checks.label_shift(prepared.shift_test, True, prepared.suspects),
             _radii_check(prepared, method, evaluations),
         ),
         votes=_votes(prepared),
@@ -182,19 +182,19 @@ def _checks(
     passed = [
         checks.class_coverage(whole, evaluation.mix),
         checks.examples_per_class(whole, evaluation.mix),
-        checks.same_settings(whole),
-        checks.shift_allowed_for()
+        client_checks.same_settings(whole),
+        client_checks.shift_allowed_for()
         if isinstance(evaluation.effects, SummedEffects)
-        else checks.label_shift(prepared.shift_test, interval is not None, prepared.suspects),
+        else client_checks.label_shift(prepared.shift_test, interval is not None, prepared.suspects),
     ]
     if prepared.screened is not None:
         dropped, reduced = prepared.screened.dropped, prepared.screened.reduced
-        passed.append(checks.screening(len(dropped), len(reduced), whole.count))
+        passed.append(client_checks.screening(len(dropped), len(reduced), whole.count))
     if reached is not None:
         passed.append(checks.class_mix_match(reached.missed, reached.whose))
         passed.append(checks.effective_sample_size(reached.effective, examples(whole)))
     if point.weights is not None and isinstance(clients, ReportedClients):
-        passed.append(checks.dominance(clients, point.weights))
+        passed.append(client_checks.dominance(clients, point.weights))
     if interval is not None and interval.contradicted:
         passed.append(checks.consistency())
     passed.append(_radii_check(prepared, method, [evaluation]))
@@ -207,12 +207,14 @@ def _checks(
         first = np.array([curve[0] for curve in by_class.upper])
         below = checks.classes_below_chance(clients.classes, evaluation.mix, first)
         passed += [below] if below is not None else []
-    if (seeds := checks.secret_seeds(whole)) is not None:
+    if (seeds := client_checks.secret_seeds(whole)) is not None:
         passed.append(seeds)
-    if (ranges := checks.input_ranges(whole)) is not None:
+    if (ranges := client_checks.input_ranges(whole)) is not None:
         passed.append(ranges)
-    if (same := checks.same_data(whole)) is not None:
+    if (same := client_checks.same_data(whole)) is not None:
         passed.append(same)
+    if (sizes := client_checks.site_sizes(clients, evaluation.mix)) is not None:
+        passed.append(sizes)
     if isinstance(clients, AggregatedClients) and clients.sums.private is not None:
         passed.append(checks.privacy_noise(clients.sums.noise or ""))
     return passed

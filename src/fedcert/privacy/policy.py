@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from fedcert._files.documents import read_record
 from fedcert._schema.declare import defaulting, optional
-from fedcert._schema.field_types import Enumerated, Flag, Number, Whole
+from fedcert._schema.field_types import Enumerated, Flag, Nullable, Number, Whole
 from fedcert._schema.record import Record
 from fedcert.errors import InvalidValue, Refused
 from fedcert.report import Report, Request
@@ -18,6 +18,9 @@ NEVER, PRIVATELY, ALWAYS = "never", "in private sums", "always"
 MIN_CLIENTS_FOR_MOMENTS = 5
 """Fewest clients in a sum of squares by default: over three or four, sums and their squares nearly give each away. Over
 five, moments of right answers do so too (docs/security.md): sites that allow these should want more."""
+
+TOTAL_EPSILON = 10.0
+"""By default: at delta 1e-5 some sixty sums of epsilon 1. Beyond it the guarantee says next to nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +38,9 @@ class Policy(Record):
         fewest_for_squares: the fewest clients that sums of squares (moments, or a second sum) may be over: they
             disclose more of each than sums do.
         largest_epsilon: counts leave with noise of at most this epsilon; null where noise is not asked for.
-        largest_delta: and of at most this delta.
-        total_epsilon: what all noisy private sums together may cost, by this client's ledger; null for no bound.
+        largest_delta: noise that is asked for, by this policy or a request, has at most this delta.
+        total_epsilon: what all releases with noise together may cost, by this client's memory; null for no bound.
+        total_delta: the delta at which that is counted.
         signed_requests: requests must be signed by a member of the keyring.
     """
 
@@ -52,7 +56,8 @@ class Policy(Record):
     fewest_for_squares: int = defaulting(Whole(least=3), MIN_CLIENTS_FOR_MOMENTS)
     largest_epsilon: float | None = optional(Number(above=0))
     largest_delta: float = defaulting(Number(above=0, below=1), 1e-5)
-    total_epsilon: float | None = optional(Number(above=0))
+    total_epsilon: float | None = defaulting(Nullable(Number(above=0)), TOTAL_EPSILON)
+    total_delta: float = defaulting(Number(above=0, below=1), 1e-5)
     signed_requests: bool = defaulting(Flag(), False)
 
     def check_report(self, examples: int, class_counts: bool) -> None:
@@ -146,16 +151,16 @@ class Policy(Record):
             )
 
     def _check_budget(self, budget: PrivacyBudget | None) -> None:
-        if self.largest_epsilon is None:
-            return
         if budget is None:
-            raise Refused(
-                f"this site's policy wants noise of at most epsilon {self.largest_epsilon:g}, but none is asked"
-            )
+            if self.largest_epsilon is not None:
+                raise Refused(
+                    f"this site's policy wants noise of at most epsilon {self.largest_epsilon:g}, but none is asked"
+                )
+            return
         for name, most in {"epsilon": self.largest_epsilon, "delta": self.largest_delta}.items():
             asked = getattr(budget, name)
-            if asked > most:
-                raise Refused(f"{name} is {asked:g}, but this site's policy allows at most {most:g}")
+            if most is not None and asked > most:
+                raise Refused(f"{name} is {asked:g}, but this site's policy allows at most {most:g} (largest_{name})")
 
     def _check_examples(self, examples: int) -> None:
         if examples < self.minimum_examples:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedcert._files.atomic import write_whole
+from fedcert._files.atomic import whole_file, write_whole
 from fedcert._files.documents import parse
 from fedcert._files.locks import take_lock
 from fedcert._files.paths import display_path, kind_of_path
-from fedcert.errors import CallError, FileProblem
+from fedcert.errors import CallError, FedcertError, FileProblem
 
 State = dict[str, Any]
+_MARK = "mark.json"
+"""The file by which a copy of the folder is noticed."""
+_SOON = 60 * 10**9
+"""Nanoseconds within which a mark is written: what changes its inode later than that is a copy, or a change of mode."""
 
 
 class StateStore(Protocol):
@@ -47,15 +53,21 @@ class InMemoryStore:
 class FolderStore:
     """A store in a folder that only its owner may read, used by one program at a time.
 
+    It notices a copy: a folder that was restored from a backup or moved here, or a file in it that was put back, since
+    a client that has forgotten an answer could be made to give another one. Its mark holds what the file system says of
+    the mark itself, and digests of the other files. Not noticed is what sets the file system back as a whole, such as a
+    snapshot of a virtual machine.
+
     Args:
         path: the folder; made if need be.
+        moved: take it as it is, though it is a copy: the caller knows that no other copy was used since.
 
     Raises:
-        CallError: another program uses it, or others may read it.
+        CallError: another program uses it, others may read it, or it is a copy.
         FileProblem: it cannot be made or used.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, moved: bool = False) -> None:
         self.path = path
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -71,24 +83,104 @@ class FolderStore:
         if not free:
             self._lock.close()
             raise CallError(f"another program is using {display_path(path)}; wait for it to end")
-
-    def get(self, name: str) -> State | None:
-        """See `StateStore.get`."""
-        file = self.path / f"{name}.json"
-        if kind_of_path(file) is None:
-            return None
         try:
-            state = parse(file.read_bytes(), display_path(file))
+            self._digests = self._files_present() if moved else self._marked()
+            self._settled = not moved
+            if moved:
+                self._mark()
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _marked(self) -> dict[str, list[str | None]]:
+        """The files and their digests, by the mark; several of a file that was about to change.
+
+        Raises:
+            CallError: the folder is a copy.
+        """
+        file = self.path / _MARK
+        if kind_of_path(file) is None:
+            if any(self.path.glob("*.json")):
+                raise self._copied(f"it has no {_MARK}")
+            return {}
+        kept, seen = self._read(file), file.stat()
+        inode, written, digests = (kept.get(name) for name in ("inode", "written", "files"))
+        if not (isinstance(inode, int) and isinstance(written, int) and isinstance(digests, dict)):
+            raise FileProblem(f"{display_path(file)} is not what fedcert wrote there")
+        late = os.name == "posix" and abs(seen.st_ctime_ns - written) > _SOON  # elsewhere ctime means something else
+        if seen.st_ino != inode or late:
+            raise self._copied(f"its {_MARK} is not the file that was written")
+        return {str(name): list(each) if isinstance(each, list) else [] for name, each in digests.items()}
+
+    def _files_present(self) -> dict[str, list[str | None]]:
+        files = (file for file in self.path.glob("*.json") if file.name != _MARK)
+        return {file.stem: [_digest(file.read_bytes())] for file in files}
+
+    def _copied(self, why: str) -> CallError:
+        place = display_path(self.path)
+        return CallError(
+            f"the memory {place} was restored from a backup, or moved here ({why}). A site that has forgotten an "
+            "answer can be made to give another, and two answers may give its numbers away. If it was moved, and no "
+            f"other copy was used since, run: fedcert private moved {place}. Otherwise see "
+            "docs/security.md#a-memory-that-was-set-back"
+        )
+
+    def _mark(self) -> None:
+        """Write the mark; the file that takes its name keeps the inode that it was made with."""
+        with whole_file(self.path / _MARK, secret=True) as file:
+            made = os.fstat(file.fileno())
+            content = {"inode": made.st_ino, "written": made.st_ctime_ns, "files": self._digests}
+            file.write(json.dumps(content).encode())
+
+    def _read(self, file: Path) -> State:
+        return self._parsed(self._bytes(file), file)
+
+    def _bytes(self, file: Path) -> bytes:
+        try:
+            return file.read_bytes()
         except OSError as error:
             raise FileProblem(f"cannot read {display_path(file)}: {error.strerror or error}") from None
+
+    def _parsed(self, content: bytes, file: Path) -> State:
+        state = parse(content, display_path(file))
         if not isinstance(state, dict):
             raise FileProblem(f"{display_path(file)} is not what fedcert wrote there")
         return state
 
+    def get(self, name: str) -> State | None:
+        """See `StateStore.get`.
+
+        Raises:
+            CallError: the file was put back, changed or removed.
+            FileProblem: it cannot be read.
+        """
+        file, known = self.path / f"{name}.json", self._digests.get(name, [None])
+        if kind_of_path(file) is None:
+            if None not in known:
+                raise self._copied(f"{file.name} is missing")
+            return None
+        content = self._bytes(file)
+        if _digest(content) not in known:
+            raise self._copied(f"{file.name} is another one than was written last")
+        return self._parsed(content, file)
+
     def put(self, name: str, state: Mapping[str, Any]) -> None:
         """See `StateStore.put`."""
-        write_whole(self.path / f"{name}.json", json.dumps(state))
+        content, before, self._settled = json.dumps(state), self._digests.get(name, [None]), False
+        new = _digest(content.encode())
+        # Whatever stops this program, the mark has the digest of what is there.
+        self._digests[name] = [*before, new]
+        self._mark()
+        write_whole(self.path / f"{name}.json", content, secret=True)
+        self._digests[name] = [new]
 
     def close(self) -> None:
         """Let other programs use it."""
+        with contextlib.suppress(FedcertError):  # the mark has what is there, and what was there before it
+            if not self._settled:
+                self._mark()
         self._lock.close()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

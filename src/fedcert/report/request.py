@@ -21,6 +21,8 @@ from fedcert.report.signature import Signature, canonical
 from fedcert.report.smoothing import DEFAULT_RADII, Smoothing
 from fedcert.report.summary import summary_of_request
 
+MOST_EXAMPLES = 100_000
+"""Of a site in a private sum, where the request does not say: more than nearly all test sets have."""
 _SHARE_SLACK = 1e-6
 """Shares that people write have six decimals at most."""
 
@@ -77,6 +79,8 @@ class PrivateSum(Record):
         spread: a second sum, of each site's contribution to the error of the estimate from the first.
         fewest_holders: sites that must hold a class for its counts to be summed, which a sum before this one counts;
             null where all classes are summed.
+        most_examples: a site with more is not to take part, since in a sum nobody sees who weighs how much; where
+            null, 100,000.
     """
 
     NOUN: ClassVar[str] = "private sum"
@@ -87,6 +91,12 @@ class PrivateSum(Record):
     budget: PrivacyBudget | None = optional(Nested(PrivacyBudget), later=True)
     spread: bool = defaulting(Flag(), False)
     fewest_holders: int | None = optional(Whole(least=2), later=True)
+    most_examples: int | None = optional(Whole(least=1), later=True)
+
+    @property
+    def bound(self) -> int:
+        """The most examples that a site may have."""
+        return self.most_examples or MOST_EXAMPLES
 
     def _check_consistency(self) -> None:
         """Check that something is summed, and that noise is only asked for where it protects single examples."""

@@ -181,28 +181,31 @@ class _PrivateRound:
             Refused: no class is held by enough.
         """
         classes = len(self.request.classes)
-        server = SecAggServer(self.request, self.keyring, 2 * classes, purpose=HOLDERS)
+        server = SecAggServer(self.request, self.keyring, classes, purpose=HOLDERS, checked=True)
         total = self._aggregate(server, "holders")
-        return ClassSupport.of(self.request, total[:classes], len(server.survivors)), total[classes:]
+        assert server.tags is not None  # noqa: S101 (it is checked)
+        return ClassSupport.of(self.request, total, len(server.survivors)), server.tags
 
-    def _counts(self, support: tuple[ClassSupport, Vector] | None) -> tuple[Sums, Vector, Vector]:
+    def _counts(self, support: tuple[ClassSupport, Vector] | None) -> tuple[Sums, Vector, Vector | None]:
         """The sums of counts, over classes that enough clients hold, as they are and as numbers with their tags."""
-        length = self.layout.length
-        numbers = 2 * length if self.layout.private.spread else length
+        length, checked = self.layout.length, self.layout.private.spread
         if support is None:
-            server, opening = SecAggServer(self.request, self.keyring, numbers), None
+            server, opening = SecAggServer(self.request, self.keyring, length, checked=checked), None
         else:
             known, tags = support
-            server = SecAggServer(self.request, self.keyring, numbers, purpose=known.purpose, invited=self._present)
+            server = SecAggServer(
+                self.request, self.keyring, length, purpose=known.purpose, checked=checked, invited=self._present
+            )
             opening = Holders(session=server.session, holders=known.holders, tags=encoded_numbers(tags)).dumps()
         total = self._aggregate(server, "", opening)
-        sums = self.layout.sums(total[:length], len(server.survivors))
+        sums = self.layout.sums(total, len(server.survivors))
         if support is not None:
             sums = replace(sums, fewest_holders=support[0].fewest)
-        return sums, total[:length], total[length:]
+        return sums, total, server.tags
 
-    def _with_spread(self, sums: Sums, total: Vector, tags: Vector) -> Sums:
+    def _with_spread(self, sums: Sums, total: Vector, tags: Vector | None) -> Sums:
         """The sums with their spread, by another sum among the same clients; without it where that fails."""
+        assert tags is not None  # noqa: S101 (the total is checked)
         second = SecondSum.asked(self.request, sums)
         server = SecAggServer(self.request, self.keyring, second.length, purpose=second.purpose, invited=self._present)
         opening = Totals(session=server.session, total=encoded_numbers(total), tags=encoded_numbers(tags))

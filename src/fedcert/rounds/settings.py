@@ -17,7 +17,7 @@ from fedcert.privacy.given_keys import given_identity, given_keyring
 from fedcert.report import Release, Smoothing
 from fedcert.report.fields import CLASSES, RADII, ROSTER
 from fedcert.report.input_range import INPUT_COLUMNS, INPUT_RANGE, INPUT_SHAPE, InputRange
-from fedcert.report.request import PrivateSum
+from fedcert.report.request import MOST_EXAMPLES, PrivateSum
 from fedcert.rounds.checks import Quorum, needed
 from fedcert.rounds.requests import LONGEST_WAIT
 from fedcert.rounds.worst_case import check_missing_examples
@@ -125,6 +125,7 @@ class ReportSettings(RoundSettings):
 
     Attributes:
         quorum, missing_examples, screen: see `CertificationRound.conclude`.
+        keys: the coordinator's, which sign the request; or their file. It is not signed where None.
         trusted: whose signatures count, see `CertificationRound`; a keyring, or its file.
         release: what the clients are asked to release.
         class_counts: ask for counts per class too: tighter intervals, but they disclose each class's accuracy.
@@ -135,10 +136,13 @@ class ReportSettings(RoundSettings):
     release: Release | None = None
     missing_examples: int | None = None
     screen: bool | None = None
+    keys: Identity | None = None
     trusted: Keyring | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.keys is not None:
+            object.__setattr__(self, "keys", given_identity(self.keys, "keys"))
         if self.trusted is not None:
             object.__setattr__(self, "trusted", given_keyring(self.trusted, "trusted"))
         if self.class_counts:
@@ -158,6 +162,7 @@ class PrivateSettings(RoundSettings):
         moments: sum what BLUP needs, too.
         spread: a second sum, for an interval that allows for clients that differ.
         fewest_holders: leave classes out that fewer clients hold; a sum before counts how many do.
+        most_examples: a client with more examples is not to take part.
         patience: seconds for each exchange after the first, in which the clients certify.
     """
 
@@ -167,6 +172,7 @@ class PrivateSettings(RoundSettings):
     moments: bool = False
     spread: bool = False
     fewest_holders: int | None = None
+    most_examples: int = MOST_EXAMPLES
     patience: float = 120.0
 
     def __post_init__(self) -> None:
@@ -185,6 +191,7 @@ class PrivateSettings(RoundSettings):
         return PrivateSum(
             threshold=self.threshold or default_threshold(len(self.names or ()), squares=squares),
             moments=self.moments, spread=self.spread, fewest_holders=self.fewest_holders,
+            most_examples=self.most_examples,
         )  # fmt: skip
 
 

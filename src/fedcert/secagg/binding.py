@@ -1,5 +1,9 @@
 """What binds messages to a secure aggregation and to each other: digests, hashes of shares, seeds of masks, tags.
 
+Masks are bound to who is in the sum. A client whose memory was set back (restored from a backup, say) can be made to
+mask the same numbers again. If the same masks came with another set of clients, the difference of the two answers would
+be a single mask; so the stream of every mask depends on the set, and that of the tags also on the key below.
+
 By its tags clients recognise a total that the server made up. The clients of an aggregation have a key in common that
 the server does not know. With factors a and, for each client i, numbers b_i from that key, client i adds a x_i + b_i to
 the sum beside its x_i, mod 2^64. With the key one checks that the totals are X and a X + Σ b_i. A server that claims
@@ -10,6 +14,7 @@ knows the key, and can lie.
 from __future__ import annotations
 
 import hashlib
+import hmac
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -19,11 +24,22 @@ from fedcert.secagg.masks import Vector, derived, stream
 from fedcert.secagg.shamir import SHARE_BYTES
 
 _MASK, _WITNESS = (framed([purpose]) for purpose in ("mask", "witness"))
+_STREAM = "stream"
 
 
 def mask_seed(fresh: bytes, salt: bytes, first: str, second: str) -> bytes:
     """The seed of a pair's mask, from the shared secret of its mask keys; the names in the roster's order."""
     return derived(fresh, salt, b"".join([_MASK, framed_name(first), framed_name(second)]))[0]
+
+
+def delivery_digest(salt: bytes, names: Iterable[str]) -> bytes:
+    """The digest of who is in a sum: those whose shares were delivered, and the client itself."""
+    return hashlib.sha256(framed([salt, "delivery", *sorted(names)])).digest()
+
+
+def bound_seed(seed: bytes, *contexts: bytes) -> bytes:
+    """The seed of a mask's stream in some contexts; in others it is unrelated."""
+    return hmac.digest(seed, framed([_STREAM, *contexts]), "sha256")
 
 
 def survivors_digest(salt: bytes, survivors: set[str]) -> bytes:
@@ -47,9 +63,14 @@ def common_key(salt: bytes, parts: Mapping[str, bytes]) -> bytes:
     return hashlib.sha256(framed([salt, "common", *flat])).digest()
 
 
-def with_tags(numbers: Vector, key: bytes, name: str) -> Vector:
-    """A client's numbers, followed by their tags."""
-    return np.concatenate([numbers, _factors(key, len(numbers)) * numbers + _added(key, name, len(numbers))])
+def hash_of_key(salt: bytes, key: bytes) -> bytes:
+    """The hash of the key that clients have in common, which the server may know."""
+    return hashlib.sha256(framed([salt, "hash of the common key", key])).digest()
+
+
+def tags_of(numbers: Vector, key: bytes, name: str) -> Vector:
+    """The tags of a client's numbers."""
+    return _factors(key, len(numbers)) * numbers + _added(key, name, len(numbers))
 
 
 def holds(total: Vector, tags: Vector, key: bytes, names: Iterable[str]) -> bool:

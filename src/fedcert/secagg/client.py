@@ -17,7 +17,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -33,7 +33,17 @@ from fedcert.privacy.keys.keyring import Keyring
 from fedcert.privacy.state_store import State, StateStore
 from fedcert.report import Request
 from fedcert.secagg import messages
-from fedcert.secagg.binding import common_key, holds, mask_seed, survivors_digest, with_tags, witness_of
+from fedcert.secagg.binding import (
+    bound_seed,
+    common_key,
+    delivery_digest,
+    hash_of_key,
+    holds,
+    mask_seed,
+    survivors_digest,
+    tags_of,
+    witness_of,
+)
 from fedcert.secagg.differencing_guard import DifferencingGuard
 from fedcert.secagg.masks import Vector, agreed, derived, masked
 from fedcert.secagg.shamir import SHARE_BYTES, is_share, shares_of
@@ -111,7 +121,9 @@ class SecAggClient:
                 f"{len(lacking)} on the roster are not in the keyring ({named}); take their cards in, if you trust "
                 "them: fedcert keys trust"
             )
-        self._guard = DifferencingGuard(memory, request, HOLDERS if purpose == HOLDERS else "counts")
+        self.fewest = least
+        kind = HOLDERS if purpose == HOLDERS else "counts"
+        self._guard = DifferencingGuard(memory, request, kind, least)
         self._state: State = memory.get(self.session) or {}
 
     @property
@@ -132,7 +144,9 @@ class SecAggClient:
 
     def again(self, purpose: str, *, checked: bool = False) -> SecAggClient:
         """This client in another aggregation of the same request."""
-        return SecAggClient(self.request, self.identity, self.keyring, self.memory, purpose=purpose, checked=checked)
+        return SecAggClient(
+            self.request, self.identity, self.keyring, self.memory, purpose=purpose, checked=checked, fewest=self.fewest
+        )
 
     def join(self) -> messages.Join:
         """Take part."""
@@ -241,14 +255,25 @@ class SecAggClient:
             if not is_share(part[: -messages.COMMON_BYTES]):
                 raise Refused(f"what came from {preview(name)} is no share of a secret")
             parts[name], common[name] = encoded(part[: -messages.COMMON_BYTES]), part[-messages.COMMON_BYTES :]
-        key = common_key(self._salt, common)
-        numbers = vector.astype(np.uint64)
+        key, numbers = common_key(self._salt, common), vector.astype(np.uint64)
+        others, known = delivery_digest(self._salt, parts), hash_of_key(self._salt, key)
+        hidden = self._masked(numbers, delivery.sealed, others)
         if self.checked:
-            numbers = with_tags(numbers, key, self.name)
-        added = ((pairs[name].mask, self._place[self.name] < self._place[name]) for name in delivery.sealed)
-        hidden = masked(numbers, decoded(self._state["seed"]), added)
+            tags = self._masked(tags_of(numbers, key, self.name), delivery.sealed, others, known)
+            hidden = np.concatenate([hidden, tags])
         self._state |= {"parts": parts, "common": encoded(key)}
-        return messages.Masked(session=self.session, client=self.name, vector=encoded_numbers(hidden))
+        return messages.Masked(
+            session=self.session,
+            client=self.name,
+            vector=encoded_numbers(hidden),
+            key=encoded(known) if self.checked else None,
+        )
+
+    def _masked(self, numbers: Vector, others: Iterable[str], *contexts: bytes) -> Vector:
+        """Numbers under this client's self-mask and the masks that it shares with others, in some contexts."""
+        own, pairs = self._place[self.name], self._pairs_kept()
+        shared = ((bound_seed(pairs[name].mask, *contexts), own < self._place[name]) for name in others)
+        return masked(numbers, bound_seed(decoded(self._state["seed"]), *contexts), shared)
 
     def confirm(self, survivors: messages.Survivors) -> messages.Confirmed:
         """Confirm the survivors.

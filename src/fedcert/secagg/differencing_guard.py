@@ -2,67 +2,133 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
-from fedcert.errors import Refused
+from fedcert.errors import FileProblem, Refused
 from fedcert.privacy.state_store import StateStore
 from fedcert.report import Request
 
-_WAY_OUT = (
-    "Ask for a sum among the same sites; or, where this site's test data are others than then, begin a new memory "
-    "(--memory) and keep the old one"
-)
+_KEPT = "survivors"
+"""The state that holds the earlier sums."""
+_KINDS = ("counts", "holders")
+
+
+class _EarlierSum(NamedTuple):
+    """Over whom an exact sum was, and the latest request that led to one over them."""
+
+    over: frozenset[str]
+    request: str
 
 
 class DifferencingGuard:
     """A client's earlier sums, and whether a new one may be over other clients.
 
+    Guarantee: whatever is computed from all exact sums of one kind that this client confirmed is computed from sums
+    over groups of clients, each of at least `fewest`. The groups are the clients that were in the same ones of these
+    sums; a sum that would make a smaller group is refused.
+
+    Sums with noise for differential privacy are not bound: what they tell of one example or patient is bounded whatever
+    else is known, and what they cost together is in the client's account.
+
     Args:
         memory: what the client remembers.
         request: of the new sum.
         kind: what is summed: "counts" (or what follows from them) or "holders".
+        fewest: the fewest clients that a difference of two sums may be over.
 
     Raises:
         Refused: the nonce was used with another request, or an earlier sum was over clients that this roster lacks.
     """
 
-    def __init__(self, memory: StateStore, request: Request, kind: str) -> None:
-        self._memory, self._request, self._kind = memory, request.digest, kind
+    def __init__(self, memory: StateStore, request: Request, kind: str, fewest: int) -> None:
+        self._memory, self._request, self._kind, self._fewest = memory, request.digest, kind, fewest
+        self._noisy = request.private is not None and request.private.budget is not None
         name = f"nonce-{request.nonce}"
         known = memory.get(name)
         if known is None:
             memory.put(name, {"request": self._request})
-        elif known["request"] != self._request:
+        elif known.get("request") != self._request:
             raise Refused("this site has taken part in a sum with the same nonce and another roster or other settings")
-        if any(not set(earlier["over"]) <= set(request.roster or ()) for earlier in self._known().values()):
-            raise Refused(
-                "an earlier sum was over sites that are not on this roster: two sums over different sites can be "
-                f"subtracted. {_WAY_OUT}"
-            )
+        if self._noisy:
+            return
+        roster = set(request.roster or ())
+        for earlier in (each for kept in self._known().values() for each in kept):
+            lacking = len(earlier.over - roster)
+            if 0 < lacking < fewest:
+                raise Refused(
+                    f"of the sites that an earlier sum was over, {lacking} {'is' if lacking == 1 else 'are'} not on "
+                    f"this roster: two sums over different sites can be subtracted. {self._way_out}"
+                )
 
-    def _known(self) -> dict[str, Any]:
-        return self._memory.get("survivors") or {}
+    @property
+    def _way_out(self) -> str:
+        return (
+            f"Ask for a sum over the same sites as before, or over sites that differ from these by at least "
+            f"{self._fewest}, or for one with noise (--epsilon)"
+        )
 
-    def bind(self, survivors: set[str]) -> None:
-        """Remember over whom a sum is, before this client confirms it: later sums are over the same, or are refused.
+    def _known(self) -> dict[str, list[_EarlierSum]]:
+        """Earlier exact sums by their kind.
+
+        Raises:
+            FileProblem: what is kept has another form.
+        """
+        kept = self._memory.get(_KEPT) or {}
+        try:
+            return {
+                kind: [_EarlierSum(frozenset(map(str, each["over"])), str(each["request"])) for each in kept[kind]]
+                for kind in _KINDS
+                if kind in kept
+            }
+        except (KeyError, TypeError):
+            raise FileProblem(
+                f"the memory's list of earlier sums ({_KEPT}.json) is not as fedcert wrote it; get it from where it "
+                "was changed: without it, earlier sums would be forgotten"
+            ) from None
+
+    def bind(self, survivors: Collection[str]) -> None:
+        """Remember over whom a sum is, before this client confirms it.
 
         A sum of counts that follows one of class support, in the same request, may be over fewer: its classes are held
         by enough of those who are left.
 
         Raises:
-            Refused: an earlier sum was over others.
+            Refused: with earlier sums, it would give away fewer clients than `fewest`.
         """
-        known = self._known()
-        own, other = known.get(self._kind), known.get("counts" if self._kind == "holders" else "holders")
-        if own is None and other is not None and self._kind == "counts" and other["request"] == self._request:
-            allowed = survivors <= set(other["over"])
+        if self._noisy:
+            return
+        known, over = self._known(), frozenset(survivors)
+        own = known.setdefault(self._kind, [])
+        place = next((index for index, earlier in enumerate(own) if earlier.over == over), None)
+        if place is None:
+            self._check_groups([earlier.over for earlier in own], over)
+            for kind in _KINDS:
+                for earlier in known.get(kind, ()) if kind != self._kind else ():
+                    after_holders = kind == "holders" and earlier.request == self._request
+                    if not (after_holders and over <= earlier.over):
+                        self._check_groups([earlier.over], over)
+            own.append(_EarlierSum(over, self._request))
+        elif own[place].request == self._request:
+            return
         else:
-            earlier = own or other
-            allowed = earlier is None or set(earlier["over"]) == survivors
-        if not allowed:
+            own[place] = _EarlierSum(over, self._request)
+        kept = {kind: [{"over": sorted(each.over), "request": each.request} for each in known[kind]] for kind in known}
+        self._memory.put(_KEPT, kept)
+
+    def _check_groups(self, earlier: Iterable[frozenset[str]], over: frozenset[str]) -> None:
+        """Check that a sum and earlier ones tell groups of enough clients apart.
+
+        Raises:
+            Refused: a group would be smaller.
+        """
+        sums = [*earlier, over]
+        members = frozenset().union(*sums)
+        groups = Counter(tuple(name in each for each in sums) for name in members)
+        least = min(groups.values())
+        if least < self._fewest:
             raise Refused(
-                f"an earlier sum was over other sites: the difference would tell of those in one alone. {_WAY_OUT}"
+                f"an earlier sum was over other sites: the difference would tell of {least} of them, and this site "
+                f"wants at least {self._fewest}. {self._way_out}"
             )
-        if own is None:
-            entry = {"request": self._request, "over": sorted(survivors)}
-            self._memory.put("survivors", {**known, self._kind: entry})

@@ -176,13 +176,16 @@ class Masked(ClientMessage):
     """A client's numbers under masks.
 
     Attributes:
-        vector: numbers mod 2^64, eight bytes each, the lowest first.
+        vector: numbers mod 2^64, eight bytes each, the lowest first; where the total is checked, then their tags.
+        key: where the total is checked, the hash of the key that clients have in common, on which the tags' masks
+            depend.
     """
 
     SCHEMA: ClassVar[str] = "fedcert/private-masked/1"
     NOUN: ClassVar[str] = "masked numbers"
 
     vector: str = required(Encoded())
+    key: str | None = optional(Encoded(32))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fedcert._schema.encoding import decoded_numbers, encoded_numbers
 from fedcert._schema.record import Record
-from fedcert.errors import ConfidentialRefusal, FedcertError, ModelProblem, Refused, preview
-from fedcert.privacy.dp.accounting import spend
+from fedcert.errors import ConfidentialRefusal, FedcertError, FileProblem, ModelProblem, Refused, preview
+from fedcert.privacy.dp.accounting import Account, spend
 from fedcert.privacy.keys.identity import Identity, read_identity
 from fedcert.privacy.keys.keyring import Keyring, read_keyring
 from fedcert.privacy.keys.signing import signer
 from fedcert.privacy.policy import Policy, read_policy
-from fedcert.privacy.state_store import FolderStore, StateStore
+from fedcert.privacy.state_store import FolderStore, State, StateStore
 from fedcert.report import Report, Request
+from fedcert.report.privacy import PrivacyBudget
 from fedcert.secagg import messages
 from fedcert.secagg.client import HOLDERS, MIN_CLIENTS, SecAggClient
-from fedcert.secagg.sum_chain import SumChain
+from fedcert.secagg.masks import Vector
+from fedcert.secagg.sum_chain import ChainedSum, SumChain
 
+_LOG = logging.getLogger("fedcert")
 _File = str | Path
 
 
@@ -66,6 +71,7 @@ class Participant:
         self._first = SecAggClient(request, identity, keyring, memory, purpose=purpose, checked=checked, fewest=fewest)
         self._chain = SumChain(self._first, memory)
         self._make_report, self._memory, self._budget, self.request = report, memory, private.budget, request
+        self.account: Account | None = None
 
     @property
     def session(self) -> str:
@@ -75,12 +81,18 @@ class Participant:
     @property
     def begun(self) -> Report | None:
         """The report that this client has begun with; it stays the same to the end."""
-        kept = self._memory.get(f"report-{self._first.session}")
-        return None if kept is None else Report.from_json(kept)
+        kept = self._kept()
+        return Report.from_json(kept.get("report")) if kept else None
 
     def join(self) -> str:
-        """The first message; before it the client certifies, so that its numbers are there when they are needed."""
+        """The first message; before it the client certifies, so that its numbers are there when they are needed.
+
+        Where the sum has noise, `account` has what this client's releases come to from now on.
+        """
         self._report()
+        if self._budget is not None:
+            self.account = self._spend(self._budget)
+            _LOG.info("%s", self.account)
         return self._first.join().dumps()
 
     def reply(self, text: str | bytes) -> str:
@@ -101,7 +113,7 @@ class Participant:
         if isinstance(message, messages.Keys):
             return begun.client.share(message).dumps()
         if isinstance(message, messages.Delivery):
-            return begun.client.mask(message, begun.pack(self._report())).dumps()
+            return begun.client.mask(message, self._numbers(begun)).dumps()
         if isinstance(message, messages.Survivors):
             self._chain.check_survivors(begun, message)
             return begun.client.confirm(message).dumps()
@@ -114,15 +126,35 @@ class Participant:
             try:
                 report = self._make_report()
                 self._policy.check_private(report, self.request)
-                self._chain.layout.pack(report)  # what cannot be summed shows before the others wait for it
+                packed = self._chain.layout.pack(report)  # what cannot be summed shows before the others wait for it
             except ModelProblem:
                 raise
             except FedcertError as error:
                 raise ConfidentialRefusal(str(error)) from None
+            kept: State = {"report": report.to_json()}
             if self._budget is not None:
-                spend(self._memory, self.request.nonce, self._budget, self._policy.total_epsilon)
-            self._memory.put(f"report-{self._first.session}", report.to_json())
+                self._spend(self._budget)
+                # Drawn once: the same numbers with other noise would tell of the numbers.
+                kept["noisy"] = encoded_numbers(packed)
+            self._memory.put(f"report-{self._first.session}", kept)
         return report
+
+    def _spend(self, budget: PrivacyBudget) -> Account:
+        policy = self._policy
+        return spend(self._memory, self.request.nonce, budget, policy.total_epsilon, policy.total_delta)
+
+    def _numbers(self, begun: ChainedSum) -> Vector:
+        """What this client adds: with the noise that it drew when it began, where there is any."""
+        report = self._report()
+        if self._budget is None:
+            return begun.pack(report)
+        kept = decoded_numbers(self._kept().get("noisy", ""), self._chain.layout.length)
+        if kept is None:
+            raise FileProblem("the memory of this sum is not as fedcert wrote it: ask for a new sum")
+        return kept
+
+    def _kept(self) -> State:
+        return self._memory.get(f"report-{self._first.session}") or {}
 
 
 @dataclass(frozen=True)

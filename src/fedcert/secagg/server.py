@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from fedcert.errors import QuorumMissed, Refused, preview
 from fedcert.privacy.keys.keyring import Keyring
 from fedcert.report import Request
 from fedcert.secagg import messages
-from fedcert.secagg.binding import half_witness, mask_seed, survivors_digest
+from fedcert.secagg.binding import bound_seed, delivery_digest, half_witness, mask_seed, survivors_digest
 from fedcert.secagg.masks import Vector, agreed, stream
 from fedcert.secagg.shamir import is_share, secret_of, secrets_of
 
@@ -23,13 +23,14 @@ class SecAggServer:
 
     It goes through five stages. In each, clients send one kind of message (`take`); `close` ends it, after which there
     is a message for each client that is still in (`message_for`). After the last, `total` is the sum over the
-    survivors. Below the threshold there is none.
+    survivors, and `tags` that by which clients check it. Below the threshold there is none.
 
     Args:
         request: what was asked.
         keyring: the clients' public keys.
         length: numbers that are summed.
         purpose: of the aggregation, where a request leads to several.
+        checked: whether clients can check the total.
         invited: who may join; the whole roster where None.
     """
 
@@ -40,10 +41,11 @@ class SecAggServer:
         length: int,
         *,
         purpose: str = "counts",
+        checked: bool = False,
         invited: Collection[str] | None = None,
     ) -> None:
         private, roster = messages.sum_asked(request)
-        self.keyring, self.length, self.threshold = keyring, length, private.threshold
+        self.keyring, self.length, self.checked, self.threshold = keyring, length, checked, private.threshold
         self.session = messages.session_of(request, purpose)
         self._salt = bytes.fromhex(self.session)
         self._place = {name: place for place, name in enumerate(roster, start=1)}
@@ -51,6 +53,7 @@ class SecAggServer:
         self.stage = 0
         self.received: list[dict[str, messages.ClientMessage]] = [{} for _ in messages.CLIENT_MESSAGES]
         self.total: Vector | None = None
+        self.tags: Vector | None = None
 
     @property
     def asked(self) -> set[str]:
@@ -106,8 +109,12 @@ class SecAggServer:
             set(message.sealed) != set(keys) - {message.client} or set(message.witness) != set(keys)
         ):
             raise Refused(f"{client} did not seal shares for exactly the sites that take part")
-        if isinstance(message, messages.Masked) and len(decoded(message.vector)) != 8 * self.length:
-            raise Refused(f"{client} sent {len(decoded(message.vector)) // 8} numbers, but {self.length} are asked for")
+        if isinstance(message, messages.Masked):
+            sent, wanted = len(decoded(message.vector)), self.length * (1 + self.checked)
+            if sent != 8 * wanted:
+                raise Refused(f"{client} sent {sent // 8} numbers, but {wanted} are asked for")
+            if (message.key is None) == self.checked:
+                raise Refused(f"{client} sent {'no' if self.checked else 'a'} hash of a key with its masked numbers")
         if isinstance(message, messages.Confirmed):
             if decoded(message.survivors) != survivors_digest(self._salt, self.survivors):
                 raise Refused(f"{client} gave its word on other survivors")
@@ -149,7 +156,7 @@ class SecAggServer:
             )
         self.stage += 1
         if self.stage == len(messages.CLIENT_MESSAGES):
-            self.total = self._unmasked()
+            self._unmask()
 
     def message_for(self, client: str) -> messages.ServerMessage | None:
         """The message to a client in this stage; None in the first, after the last, and for who dropped out."""
@@ -175,32 +182,48 @@ class SecAggServer:
         # Sorted: messages must not depend on who answered first, or a coordinator that was restarted would send others.
         return dict(sorted(self.received[messages.CLIENT_MESSAGES.index(kind)].items()))
 
-    def _unmasked(self) -> Vector:
-        """The sum, with its masks removed."""
-        survivors, sharers = sorted(self.survivors), set(self._of(messages.Shares))
-        total = np.zeros(self.length, dtype=np.uint64)
-        for message in self._of(messages.Masked).values():
-            total += np.frombuffer(decoded(message.vector), dtype="<u8")
+    def _unmask(self) -> None:
+        """Remove the masks from the sum, and from that of the tags."""
+        survivors, sharers = sorted(self.survivors), self._of(messages.Shares)
         revealed: dict[str, messages.Revealed] = self._of(messages.Revealed)
         chosen = sorted(revealed)[: self.threshold]
         shares = [{self._place[by]: decoded(revealed[by].own[name]) for by in chosen} for name in survivors]
-        for seed in secrets_of(shares):
-            total -= stream(seed, self.length)
-        for name in sorted(sharers - set(survivors)):
+        seeds = dict(zip(survivors, secrets_of(shares), strict=True))
+        context = delivery_digest(self._salt, sharers)
+        sums = [np.zeros(self.length, dtype=np.uint64) for _ in range(1 + self.checked)]
+        contexts: dict[str, list[tuple[bytes, ...]]] = {}
+        for name, message in self._of(messages.Masked).items():
+            contexts[name] = [(context,)]
+            if message.key is not None:
+                contexts[name].append((context, decoded(message.key)))
+            numbers = np.frombuffer(decoded(message.vector), dtype="<u8").reshape(len(sums), self.length)
+            for total, part, bound in zip(sums, numbers, contexts[name], strict=True):
+                total += part - stream(bound_seed(seeds[name], *bound), self.length)
+        for name in sorted(set(sharers) - self.survivors):
             key = secret_of({self._place[by]: decoded(revealed[by].keys[name]) for by in chosen})
-            self._without_pairs(total, name, key, survivors)
-        return total
+            self._remove_pairs(sums, name, key, contexts)
+        self.total, self.tags = sums[0], sums[1] if self.checked else None
 
-    def _without_pairs(self, total: Vector, dropped: str, secret: bytes, survivors: list[str]) -> None:
-        """Remove the masks that survivors share with a client that dropped out."""
+    def _remove_pairs(
+        self, sums: list[Vector], dropped: str, secret: bytes, contexts: Mapping[str, list[tuple[bytes, ...]]]
+    ) -> None:
+        """Remove the masks that survivors share with a client that dropped out.
+
+        Args:
+            sums: of the numbers and perhaps of the tags, which are changed.
+            dropped: the client.
+            secret: its secret mask key.
+            contexts: of the survivors' masks, one for each sum.
+        """
         keys, private = self._keys, X25519PrivateKey.from_private_bytes(secret)
         if encoded(private.public_key().public_bytes_raw()) != keys[dropped]:
             raise Refused(f"the shares of {preview(dropped)} do not fit together: it shared another key than its own")
-        for name in survivors:
+        for name, bound in contexts.items():
             first, second = sorted((dropped, name), key=self._place.__getitem__)
             seed = mask_seed(agreed(private, decoded(keys[name])), self._salt, first, second)
-            mask = stream(seed, self.length)
-            if name == first:  # the first of a pair has added it
-                total -= mask
-            else:
-                total += mask
+            for total, context in zip(sums, bound, strict=True):
+                mask = stream(bound_seed(seed, *context), self.length)
+                if name == first:  # the first of a pair has added it
+                    total -= mask
+                else:
+                    total += mask

@@ -94,6 +94,12 @@ class VectorLayout:
             Refused: it lacks counts per class, holds too many examples, or counts something else than is asked for.
         """
         self._check_asked(report)
+        if report.examples > self.private.bound:
+            raise Refused(
+                f"this site has {report.examples:,} examples, but the request allows {self.private.bound:,} of "
+                "each (most_examples): certify some of them (--every), or ask the coordinator for a request with a "
+                "larger --most-examples"
+            )
         if report.examples > self.most_examples:
             raise Refused(f"{report.examples:,} examples are more than a private sum can hold ({self.most_examples:,})")
         budget = self.private.budget
@@ -185,8 +191,12 @@ class VectorLayout:
         if self.private.budget is not None:
             budget, cells = self.private.budget, parts["cells"]
             shares = noise_shares(budget, self.fewest_honest, *cells.shape)
-            return sums_of_noisy_counts(self.request, budget, shares, cells, parts["sizes"], contributors)
-        labels = tuple(parts["labels"].tolist())
+            noisy = sums_of_noisy_counts(self.request, budget, shares, cells, parts["sizes"], contributors)
+            return replace(noisy, most_examples=self.private.bound)
+        labels, most = tuple(parts["labels"].tolist()), self.private.bound
+        if sum(labels) > most * contributors:
+            wanted = f"at most {most * contributors:,}, as each of {contributors} sites may have {most:,}"
+            raise InvalidValue("the number of examples", wanted, sum(labels))
         moments = self._moments(parts, int(parts["holding"])) if "labels_labels" in parts else None
         rows, by_class = parts.get("class_rows"), None
         counts, smoothing = parts[self._counted] if rows is None else rows.sum(axis=0), self.request.smoothing
@@ -201,6 +211,7 @@ class VectorLayout:
             **counted(smoothing, counts.tolist()),
             by_class=by_class,
             moments=moments,
+            most_examples=most,
             design_effect=None if effect == 1 else (float(effect),) * len(self.request.radii),
             largest_group=None if group in (1, _GROUPS[-1]) else int(group),
         )

@@ -20,7 +20,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import optimize
 
-from fedcert.errors import CallError, Refused
+from fedcert.errors import CallError, FileProblem, Refused
 from fedcert.privacy.state_store import StateStore
 from fedcert.report.privacy import SIZE_RELEASES, PrivacyBudget
 
@@ -171,28 +171,63 @@ def noise_shares(budget: PrivacyBudget, clients: int, classes: int, cells: int) 
     return NoiseShares(of_cells, share_of(budget, clients, classes, SIZES_PART, of_cells.scale))
 
 
-def spend(memory: StateStore, nonce: str, budget: PrivacyBudget, most: float | None) -> None:
-    """Note in a client's ledger what a noisy sum costs, before it begins; the same one again costs nothing more.
+@dataclass(frozen=True)
+class Account:
+    """What a client's releases with noise cost together, by its memory.
 
-    What sums cost adds up, as zCDP does.
+    Attributes:
+        releases: how many.
+        epsilon: of all together.
+        delta: at which.
+        most: the epsilon that they may cost; None for no bound.
+    """
+
+    releases: int
+    epsilon: float
+    delta: float
+    most: float | None
+
+    def __str__(self) -> str:
+        """In words."""
+        bound = "its policy sets no bound" if self.most is None else f"its policy allows {self.most:g} in all"
+        times = "release" if self.releases == 1 else "releases"
+        return (
+            f"this site's {self.releases} {times} with noise come to epsilon {self.epsilon:.3g} at delta "
+            f"{self.delta:g}; {bound}"
+        )
+
+
+def spend(memory: StateStore, name: str, budget: PrivacyBudget, most: float | None, delta: float) -> Account:
+    """Note in a client's memory what a release with noise costs, before it begins; the same one costs nothing again.
+
+    What releases cost adds up, as zCDP does, and is converted at one delta, whatever each was asked with.
 
     Args:
         memory: what the client remembers.
-        nonce: of the request.
+        name: of the release: the nonce of a request, for a private sum.
         budget: what is asked.
-        most: the epsilon that all sums may cost together, at this budget's delta; None for no bound.
+        most: the epsilon that all releases may cost together; None for no bound.
+        delta: of the account.
+
+    Returns:
+        The account with this release in it.
 
     Raises:
-        Refused: with this sum it would be more; nothing is noted.
+        Refused: with this release it would be more; nothing is noted.
+        FileProblem: the memory's account is not as fedcert wrote it.
     """
     costs = memory.get("spent") or {}
-    if nonce in costs:
-        return
-    wanted = {**costs, nonce: rho_of(budget.epsilon, budget.delta)}
-    together = epsilon_of(sum(wanted.values()), budget.delta)
-    if most is not None and together > most * (1 + 1e-6):  # `rho_of` is found by bisection
+    if not all(isinstance(cost, float) and cost >= 0 for cost in costs.values()):
+        raise FileProblem("the memory's account of noise (spent.json) is not as fedcert wrote it; restore what it was")
+    wanted = {**costs, name: rho_of(budget.epsilon, budget.delta)}
+    account = Account(len(wanted), epsilon_of(sum(wanted.values()), delta), delta, most)
+    if name in costs:
+        return account
+    if most is not None and account.epsilon > most * (1 + 1e-6):  # `rho_of` is found by bisection
+        before = epsilon_of(sum(costs.values()), delta) if costs else 0.0
         raise Refused(
-            f"with {len(costs)} noisy sums before it this one would come to epsilon {together:.3g} at delta "
-            f"{budget.delta:g}, but this site's policy allows {most:g} in all (total_epsilon)"
+            f"with this release, {account.releases} with noise would come to epsilon {account.epsilon:.3g} at delta "
+            f"{delta:g} (before it {before:.3g}), but this site's policy allows {most:g} in all (total_epsilon)"
         )
     memory.put("spent", wanted)
+    return account

@@ -75,6 +75,7 @@ def merged_sums(first: Sums, second: Sums) -> Sums:
         largest_group=_larger_group(both),
         alike=all(sums.alike and sums.smoothing == common for sums in with_examples),
         fewest_holders=max(first.fewest_holders or 0, second.fewest_holders or 0) or None,
+        most_examples=max(first.most_examples or 0, second.most_examples or 0) or None,
     )
 
 
@@ -177,6 +178,7 @@ def noisy_sums(like: Sums, noise: AddedNoise, contributors: int, words: str) -> 
         private=noise,
         spread=None,
         fewest_holders=None,
+        most_examples=None,
         created=None,
     )
 

@@ -106,6 +106,7 @@ class Sums(SavedRecord):
         private: the noise in numbers, with the noisy counts as they are; the totals are then these, put in order.
         spread: how the contributors differ, for one target; null where unknown. Merging forgets it.
         fewest_holders: classes that fewer contributors hold were left out of the totals; null where none were.
+        most_examples: of each contributor to a private sum, by the request; null for sums of reports.
         software: what wrote them.
         created: when.
 
@@ -141,6 +142,7 @@ class Sums(SavedRecord):
     private: AddedNoise | None = optional(Nested(AddedNoise), later=True)
     spread: ClusterCovariance | None = optional(Nested(ClusterCovariance), later=True)
     fewest_holders: int | None = optional(Whole(least=1), later=True)
+    most_examples: int | None = optional(Whole(least=1), later=True)
     software: str | None = optional(Text())
     created: str | None = optional(Timestamp())
 
