@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -196,6 +196,20 @@ def flower(folder: Path, *, secure: bool = False) -> Iterator[Flower]:
         yield one
     finally:
         one.close()
+
+
+def keys_in(folder: Path, names: Iterable[str]) -> Path:
+    """A folder of keys for some clients and a coordinator, as the example app reads it."""
+    from fedcert.privacy.keys.identity import Identity, write_identity
+    from fedcert.privacy.keys.keyring import Keyring
+
+    keys = folder / "keys"
+    keys.mkdir()
+    identities = [Identity.new(name) for name in ("coordinator", *names)]
+    for one in identities:
+        write_identity(one, keys / f"{one.name}.keys.json")
+    (keys / "ring.json").write_text(Keyring.of([one.card for one in identities]).dumps())
+    return keys
 
 
 def app_in(folder: Path) -> Path:

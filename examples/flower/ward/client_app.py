@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import zlib
+from pathlib import Path
+from typing import Any
 
 import torch
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedcert.engines.flower import answer, participant
+from fedcert.privacy.policy import read_policy
 from ward.task import load_data, make_network
 
 app = ClientApp()
@@ -77,15 +80,24 @@ def _record(tensors: list[torch.Tensor]) -> ArrayRecord:
 def certify(message: Message, context: Context) -> Message:
     """Certify the server's model on this client's own test examples; counts leave, nothing else."""
     _, test = load_data(context.node_config)
-    return answer(message, context, make_network(), test, class_counts=True, participant=_participant(context))
+    return answer(message, context, make_network(), test, class_counts=True, **_keys(context))
 
 
-def _participant(context: Context) -> object:
-    """This client's keys, where it is to take part in private sums: its node names them, or, in simulation, the run."""
-    node, folder = context.node_config, str(context.run_config["keys"])
+def _keys(context: Context) -> dict[str, Any]:
+    """This client's keys, keyring and rules, where it has some: its node names them, or, in simulation, the run.
+
+    With a memory it takes part in private sums; without, it gives reports, and signs them.
+    """
+    node, settings = context.node_config, context.run_config
+    rules = {"policy": read_policy(Path(str(node["policy"])))} if "policy" in node else {}
     if "keys" in node:
-        return participant(str(node["keys"]), str(node["trusted"]), str(node["memory"]))
-    if not folder:
-        return None
-    name = f"client-{node['partition-id']}"
-    return participant(f"{folder}/{name}.keys.json", f"{folder}/ring.json", f"{folder}/memory-{name}")
+        keys, trusted, memory = str(node["keys"]), str(node["trusted"]), str(node.get("memory", ""))
+    elif settings["keys"]:
+        name = f"client-{node['partition-id']}"
+        keys, trusted = f"{settings['keys']}/{name}.keys.json", f"{settings['keys']}/ring.json"
+        memory = f"{settings['keys']}/memory-{name}" if settings["private"] else ""
+    else:
+        return rules
+    if memory:
+        return rules | {"participant": participant(keys, trusted, memory)}
+    return rules | {"keys": keys, "trusted": trusted}

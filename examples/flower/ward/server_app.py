@@ -10,7 +10,7 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg, FedProx
 from safetensors.torch import load_file, save_file
 
-from fedcert import FedcertError, Smoothing
+from fedcert import CallError, FedcertError, Smoothing
 from fedcert.engines.flower import certify_privately, certify_round, certifying
 from ward.scaffold import Scaffold
 from ward.task import CLASSES, make_network
@@ -40,6 +40,8 @@ def main(grid: Grid, context: Context) -> None:
         "roster": roster or clients,
         "seconds": float(settings["seconds"]),
     }
+    folder = str(settings["keys"])
+    signing = {"keys": f"{folder}/coordinator.keys.json", "trusted": f"{folder}/ring.json"} if folder else {}
     if rounds:
         common = {"min_available_nodes": clients, "fraction_evaluate": 0.0}
         strategies = {
@@ -48,7 +50,7 @@ def main(grid: Grid, context: Context) -> None:
             "scaffold": lambda: Scaffold(list(network.parameters()), clients, **common),
         }
         every = int(settings["certify-every"])
-        watch = certifying(grid, network, every=every, **round_settings) if every else None
+        watch = certifying(grid, network, every=every, **signing, **round_settings) if every else None
         strategy = strategies[str(settings["algorithm"])]()
         start = ArrayRecord(network.state_dict())
         arrays = strategy.start(grid=grid, initial_arrays=start, num_rounds=rounds, evaluate_fn=watch).arrays
@@ -59,14 +61,13 @@ def main(grid: Grid, context: Context) -> None:
             save_file(network.state_dict(), draft)
             draft.replace(trained)
     try:
-        keys = str(settings["keys"])
-        if keys:
-            estimate = certify_privately(
-                grid, network, run=run or None, keys=Path(keys) / "coordinator.keys.json",
-                trusted=Path(keys) / "ring.json", **round_settings,
-            )  # fmt: skip
+        if settings["private"] and not signing:
+            raise CallError("private sums need keys: --run-config 'private=true keys=\"/folder\"'")
+        if settings["private"]:
+            estimate = certify_privately(grid, network, run=run or None, **signing, **round_settings)
         else:  # a quorum of 1 is one client, 1.0 everybody
-            estimate = certify_round(grid, network, run=run or None, quorum=settings["quorum"], **round_settings)
+            round_settings["quorum"] = settings["quorum"]
+            estimate = certify_round(grid, network, run=run or None, **signing, **round_settings)
     except FedcertError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         raise  # Flower takes a run that merely exits for a completed one

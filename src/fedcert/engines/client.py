@@ -13,7 +13,9 @@ from fedcert._files.documents import parse
 from fedcert.certification.data.batches import examples_in
 from fedcert.certification.run import certify
 from fedcert.certification.seeds import seed_file_of
+from fedcert.engines.credentials import Credentials
 from fedcert.errors import FedcertError, ModelProblem, Refused
+from fedcert.privacy.askers import asker_of
 from fedcert.privacy.policy import Policy
 from fedcert.report import Report, Request
 
@@ -29,6 +31,12 @@ Weights = Callable[[], Mapping[str, Any] | None]
 """Gives the server's weights by name; None where it sent none."""
 
 
+def unable(name: str, error: FedcertError) -> ReplyTexts:
+    """The reply of a client that cannot use its keys: without them it sends nothing else."""
+    _LOG.warning("this client, %s, cannot use its keys: %s", name, error)
+    return {"name": name, "trouble": str(error)}
+
+
 def reply_to(
     asked: str,
     request: str,
@@ -38,6 +46,7 @@ def reply_to(
     data: Any,
     client: str,
     *,
+    credentials: Credentials | None = None,
     class_counts: bool | None = None,
     participant: ParticipantConfig | None = None,
     policy: Policy | None = None,
@@ -52,7 +61,8 @@ def reply_to(
         model: a torch module of the right architecture.
         weights: gives the server's.
         data: test examples, see `examples_in`; or a function that gives them.
-        client: this client's name.
+        client: this client's name; that of its keys, where it has some.
+        credentials: what it signs its report with, and whose requests it answers.
         class_counts: give counts per class in a report; where None, if the request asks for them and the policy allows.
         participant: this client's keys and memory; with them it takes part in private sums, and in nothing else.
         policy: this client's rules about what leaves it; with a participant, in place of the participant's own.
@@ -60,10 +70,11 @@ def reply_to(
     """
     rules = Policy() if policy is None else policy
     report = partial(
-        _certified, request, model, weights, data, client=client, class_counts=class_counts, policy=rules, **options
-    )
+        _certified, model=model, weights=weights, data=data, client=client, class_counts=class_counts, policy=rules,
+        **options,
+    )  # fmt: skip
     if asked != PRIVATE and participant is None:
-        return {"name": client} | _report_reply(report, policy)
+        return {"name": client} | _report_reply(request, credentials or Credentials(), report, policy)
     if asked != PRIVATE:
         return {"name": client, "trouble": "this client takes part in private sums only"}
     if participant is None:
@@ -93,28 +104,37 @@ def participant(
     return ParticipantConfig.read(keys, trusted, memory, policy=policy)
 
 
-def _report_reply(certified: Callable[[], Report], policy: Policy | None) -> ReplyTexts:
+def _report_reply(
+    request: str, credentials: Credentials, certified: Callable[[Request], Report], policy: Policy | None
+) -> ReplyTexts:
     try:
-        if policy is not None and policy.signed_requests:
+        if policy is not None and policy.signed_requests and credentials.keyring is None:
             raise Refused(
-                "this client's policy wants requests that somebody in its keyring signed, which is checked for private "
-                "sums and by fedcert certify, but not for reports over an engine"
+                "this client's policy wants requests that a member of its keyring signed, but it was given no keyring "
+                "(trusted=)"
             )
-        report = certified()
+        asked = Request.from_json(parse(request, "the request"))
+        asker_of(asked, credentials.keyring)
+        report = certified(asked)
         if policy is not None:
             policy.check_report(report.examples, report.class_procedure_counts is not None)
+        if credentials.identity is not None:
+            from fedcert.privacy.keys.signing import sign
+
+            report = sign(report, credentials.identity)
     except Exception as error:  # noqa: BLE001 (the server is to know at once, whatever went wrong)
         return {"trouble": str(error) if isinstance(error, FedcertError) else f"{type(error).__name__}: {error}"}
     return {"report": report.dumps()}
 
 
 def _private_reply(
-    request: str, message: str | None, participant: ParticipantConfig, certified: Callable[[], Report]
+    request: str, message: str | None, participant: ParticipantConfig, certified: Callable[[Request], Report]
 ) -> ReplyTexts:
     from fedcert.secagg.participant import public_reason
 
     try:
-        with participant.at_work(Request.from_json(parse(request, "the request")), certified) as site:
+        asked = Request.from_json(parse(request, "the request"))
+        with participant.at_work(asked, partial(certified, asked)) as site:
             return {"answer": site.join() if message is None else site.reply(message)}
     except Exception as error:  # noqa: BLE001 (the server is to know at once, whatever went wrong)
         # This client's own log has the reason in full; the server gets what does not depend on data.
@@ -123,17 +143,16 @@ def _private_reply(
 
 
 def _certified(
-    request: str,
+    asked: Request,
+    *,
     model: Any,
     weights: Weights,
     data: Any,
-    *,
     client: str,
     class_counts: bool | None,
     policy: Policy,
     **options: Any,
 ) -> Report:
-    asked = Request.from_json(parse(request, "the request"))
     if class_counts is None:
         class_counts = policy.gives_class_counts(asked)
     state = weights()

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from fedcert.errors import QuorumMissed
+from fedcert._files.paths import display_path
+from fedcert.errors import CallError, QuorumMissed
 from fedcert.estimation.result import Estimate
 from fedcert.rounds.checks import needed
 from fedcert.rounds.folder import RunFolder
@@ -38,7 +39,7 @@ def run_round(
         sleep: how to pause.
         settings: `classes` and `smoothing`, and whatever else of `ReportSettings` is wanted: `roster`, `seconds`,
             `run`, `target`, `method`, `quorum`, `radii`, `class_counts`, `input_range`, `input_shape`, `release`,
-            `missing_examples`, `screen`, `trusted` and the settings of `fedcert.estimate`.
+            `missing_examples`, `screen`, `keys`, `trusted` and the settings of `fedcert.estimate`.
 
     Raises:
         QuorumMissed: too few answered; there is no number.
@@ -77,16 +78,30 @@ def _new_round(
     needed(wanted.quorum, len(names))
     asked, seconds = wanted.asked(model) | {"roster": names}, max(1.0, until - time.monotonic())
     request = make_request(**asked, release=wanted.release, seconds=seconds)
+    if wanted.keys is not None:
+        from fedcert.privacy.keys.signing import sign
+
+        request = sign(request, wanted.keys)
     folder = None if wanted.run is None else stack.enter_context(RunFolder(wanted.run, request))
     return CertificationRound(request, folder, clock=clock, trusted=wanted.trusted)
 
 
 def _resumed_round(stack: ExitStack, model: str, wanted: ReportSettings) -> CertificationRound | None:
-    """The round that an earlier process began in the run's folder; None where there is none."""
+    """The round that an earlier process began in the run's folder; None where there is none.
+
+    Raises:
+        CallError: its request was to be signed, and is not.
+    """
     folder = RunFolder.resume(wanted.run, wanted.asked(model))
     if folder is None:
         return None
     stack.enter_context(folder)
+    signature = folder.request.signature
+    if wanted.keys is not None and (signature is None or signature.key != wanted.keys.public[0]):
+        raise CallError(
+            f"the request in {display_path(folder.path)} is not signed with these keys; give those that signed it, or "
+            "name another folder"
+        )
     round_ = CertificationRound(folder=folder, clock=steady_clock(), trusted=wanted.trusted)
     _LOG.info("resuming with %d answers of an earlier run", len(round_.reports))
     if round_.request.late(round_.clock()):

@@ -1,4 +1,7 @@
-"""Flower's deployment, for real: a SuperLink and three SuperNodes with TLS and keys of their own."""
+"""Flower's deployment, for real: a SuperLink, three SuperNodes with TLS and keys of their own, and an impostor.
+
+The impostor is registered too, and claims the name of the third site with keys that are not in the keyring.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,10 @@ pytest.importorskip("flwr")
 
 from fedcert import certify
 from fedcert.certification.seeds import seed_file_of
+from fedcert.privacy.keys.identity import Identity, write_identity
+from fedcert.privacy.policy import Policy
 from fedcert.rounds import RunFolder
-from flower_processes import BIN, COMPARED, Flower, app_in, flower, trained_weights
+from flower_processes import BIN, COMPARED, Flower, app_in, flower, keys_in, trained_weights
 
 pytestmark = pytest.mark.engine
 SITES = ("site-a", "site-b", "site-c")
@@ -27,9 +32,13 @@ SITES = ("site-a", "site-b", "site-c")
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flower]:
+    """The first two sites, and the impostor; the third comes later."""
     with flower(tmp_path_factory.mktemp("flower"), secure=True) as one:
         trained_weights(one.folder)
         app_in(one.folder)
+        keys_in(one.folder, SITES)
+        write_identity(Identity.new("site-c"), one.folder / "keys" / "impostor.keys.json")
+        (one.folder / "policy.json").write_text(Policy(signed_requests=True).dumps())
         from ward.task import load_data
 
         for number, site in enumerate(SITES):
@@ -42,19 +51,37 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flower]:
                 y=np.concatenate([y, np.tile(test_y, times)])[-int(len(test_y) * times / 0.3) :],
             )
             one.key(site)
-            start_site(one, site)
+        one.key("impostor")
+        for node, data in (("impostor", "site-a"), ("site-a", "site-a"), ("site-b", "site-b")):
+            start_node(one, node, data)
         one.online(3)
         yield one
 
 
-def start_site(one: Flower, site: str) -> subprocess.Popen[bytes]:
-    return one.node(site, {"client": site, "data": str(one.folder / f"{site}.npz")})
+@pytest.fixture
+def all_sites(deployment: Flower) -> Flower:
+    """All three sites are online, and the impostor."""
+    if not any("--auth-supernode-private-key site-c" in " ".join(map(str, each.args)) for each in deployment.started):
+        start_node(deployment, "site-c", "site-c")
+        deployment.online(4)
+    return deployment
+
+
+def start_node(one: Flower, name: str, data: str) -> subprocess.Popen[bytes]:
+    """A node whose site has keys, and rules: it answers signed requests only."""
+    return one.node(
+        name,
+        {
+            "data": str(one.folder / f"{data}.npz"), "keys": str(one.folder / "keys" / f"{name}.keys.json"),
+            "trusted": str(one.folder / "keys" / "ring.json"), "policy": str(one.folder / "policy.json"),
+        },
+    )  # fmt: skip
 
 
 def settings(one: Flower, run: Path, **changes: Any) -> dict[str, Any]:
     values = {
         "rounds": 0, "weights": str(one.folder / "model.safetensors"), "roster": ",".join(SITES), "n": 300, "procedure": "sequential",
-        "seconds": 120, "run": str(run),
+        "seconds": 120, "run": str(run), "keys": str(one.folder / "keys"),
     }  # fmt: skip
     return values | changes
 
@@ -84,10 +111,19 @@ def wait_for(true: Any, seconds: float) -> None:
 
 
 def test_three_sites_report_what_one_process_does(deployment: Flower, tmp_path: Path) -> None:
-    """Their histograms of right answers; in the other tests here they run CERTIFY, which takes its time."""
-    asked = settings(deployment, tmp_path / "run", procedure="population", n=32)
-    said = deployment.run(deployment.folder / "app", asked)
+    """The third comes late, while the impostor claims its name; in the other tests here it does so beside it.
+
+    They count right answers; in the other tests here they run CERTIFY, which takes its time.
+    """
+    run = tmp_path / "run"
+    process = begun(deployment, settings(deployment, run, procedure="population", n=32))
+    wait_for(lambda: answered(run) == ["site-a", "site-b"], 120)
+    start_node(deployment, "site-c", "site-c")
+    said = process.communicate(timeout=150)[0].decode()
     assert "accuracy at radius 0: " in said, said[-3000:]
+    estimate = json.loads((run / "estimate.json").read_text())
+    assert estimate["excluded"] == {}
+    assert "All 3 reports are signed by keys that are trusted." in [check["sentence"] for check in estimate["checks"]]
     from safetensors.torch import load_file
     from ward.task import load_data, make_network
 
@@ -105,7 +141,8 @@ def test_three_sites_report_what_one_process_does(deployment: Flower, tmp_path: 
                 assert getattr(report, name) == getattr(own, name), (site, name)
 
 
-def test_strangers_are_refused(deployment: Flower) -> None:
+def test_strangers_are_refused(all_sites: Flower) -> None:
+    deployment = all_sites
     deployment.key("stranger", register=False)
     unknown = deployment.node("stranger", {"client": "site-a"})
     plain = deployment.node("plaintext", {"client": "site-b"}, secure=False)
@@ -113,15 +150,15 @@ def test_strangers_are_refused(deployment: Flower) -> None:
         time.sleep(10)
         said = deployment.call("flwr", "supernode", "list", "here", "--format", "json")
         nodes = json.loads(said[said.index("{") :])["nodes"]
-        assert sum(node["status"] == "online" for node in nodes) == 3
+        assert sum(node["status"] == "online" for node in nodes) == 4
     finally:
         for process in (unknown, plain):
             process.kill()
             process.wait()
 
 
-def test_a_coordinator_that_is_killed_and_started_again_loses_no_reply(deployment: Flower, tmp_path: Path) -> None:
-    run = tmp_path / "run"
+def test_a_coordinator_that_is_killed_and_started_again_loses_no_reply(all_sites: Flower, tmp_path: Path) -> None:
+    deployment, run = all_sites, tmp_path / "run"
     config = settings(deployment, run, n=10_000, seconds=300)
     first = begun(deployment, config)
     try:
@@ -148,13 +185,15 @@ def kill_coordinator(one: Flower, run: Path) -> None:
     raise AssertionError("no process holds the folder")
 
 
-def test_a_node_that_is_killed_is_named_and_nothing_hangs(deployment: Flower, tmp_path: Path) -> None:
-    run = tmp_path / "run"
+def test_a_node_that_is_killed_is_named_and_nothing_hangs(all_sites: Flower, tmp_path: Path) -> None:
+    """Nobody answers for it: the impostor has its name, and not its keys."""
+    deployment, run = all_sites, tmp_path / "run"
     seconds = 45
     process = begun(deployment, settings(deployment, run, n=10_000, seconds=seconds))
     wait_for(lambda: answered(run) == ["site-a", "site-b"], 120)
     asked = time.time()
-    victim = next(one for one in deployment.started if "site-c" in " ".join(map(str, one.args)) and one.poll() is None)
+    keyed = "--auth-supernode-private-key site-c"
+    victim = next(one for one in deployment.started if keyed in " ".join(map(str, one.args)) and one.poll() is None)
     os.killpg(victim.pid, signal.SIGKILL)
     said = process.communicate(timeout=seconds + 90)[0].decode()
     assert time.time() - asked < seconds + 60

@@ -19,11 +19,11 @@ from fedcert.certification.seeds import seed_file_of
 from fedcert.engines.flower import answer, certify_privately
 from fedcert.engines.flower.client import name_of
 from fedcert.errors import CallError, QuorumMissed
-from fedcert.privacy.keys.identity import Identity, write_identity
+from fedcert.privacy.keys.identity import Identity
 from fedcert.privacy.keys.keyring import Keyring
 from fedcert.privacy.policy import Policy
 from fedcert.secagg.participant import ParticipantConfig
-from flower_processes import app_in, flower, trained_weights
+from flower_processes import app_in, flower, keys_in, trained_weights
 from function_grid import CLASSES, FOUR, RIGHT_ANSWERS, SMOOTHING, FunctionGrid, honest, network
 
 pytestmark = pytest.mark.engine
@@ -206,7 +206,10 @@ def test_below_the_threshold_there_is_no_number(tmp_path: Path) -> None:
 
 
 def test_a_client_that_gives_reports_says_so_and_the_other_way_round(tmp_path: Path) -> None:
-    grid = FunctionGrid({**{100 + number: private(tmp_path) for number in range(3)}, 103: honest})
+    def reporting(message: Message, where: Context) -> Message:
+        return answer(message, where, network(), FOUR["client-3"], keys=KEYS["client-3"])
+
+    grid = FunctionGrid({**{100 + number: private(tmp_path) for number in range(3)}, 103: reporting})
     made = round_of(grid)
     assert made.excluded == {"client-3": "this client gives reports, not private sums"}
 
@@ -307,15 +310,9 @@ def test_in_flowers_simulation_ten_clients_sum_right_answers_in_secret(tmp_path:
 
 def private_settings(folder: Path, weights: Path, names: list[str]) -> dict[str, Any]:
     """Keys for everybody, and the run's configuration."""
-    keys = folder / "keys"
-    keys.mkdir()
-    made = {name: Identity.new(name) for name in ("coordinator", *names)}
-    for name, one in made.items():
-        write_identity(one, keys / f"{name}.keys.json")
-    (keys / "ring.json").write_text(Keyring.of([one.card for one in made.values()]).dumps())
     return {
         "rounds": 0, "weights": str(weights), "run": str(folder / "run"), "n": 100, "seconds": 200,
-        "keys": str(keys), "roster": ",".join(names),
+        "keys": str(keys_in(folder, names)), "private": True, "roster": ",".join(names),
     }  # fmt: skip
 
 

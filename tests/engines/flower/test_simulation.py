@@ -12,7 +12,7 @@ pytest.importorskip("flwr")
 from fedcert import Report, Request, certify
 from fedcert.certification.seeds import seed_file_of
 from fedcert.rounds import RunFolder
-from flower_processes import COMPARED, Flower, app_in, flower, trained_weights
+from flower_processes import COMPARED, Flower, app_in, flower, keys_in, trained_weights
 
 pytestmark = pytest.mark.engine
 
@@ -40,9 +40,11 @@ def own_reports(request: Request, weights: Path, partitions: int) -> dict[str, R
 
 
 def test_ten_clients_report_what_one_process_does(simulation: Flower, tmp_path: Path) -> None:
-    """Their histograms of right answers; CERTIFY's counts are compared in `test_round`, and on NVFlare."""
-    weights = trained_weights(tmp_path)
-    settings = {"rounds": 0, "weights": str(weights), "run": str(tmp_path / "run"), "seconds": 120}
+    """Their histograms of right answers, signed; CERTIFY's counts are compared in `test_round`, and on NVFlare."""
+    weights, keys = trained_weights(tmp_path), keys_in(tmp_path, [f"client-{number}" for number in range(10)])
+    settings = {
+        "rounds": 0, "weights": str(weights), "run": str(tmp_path / "run"), "seconds": 120, "keys": str(keys),
+    }  # fmt: skip
     said = simulation.run(app_in(tmp_path), settings | {"procedure": "population", "n": 32}, nodes=10)
     assert "accuracy at radius 0: " in said, said[-3000:]
     with RunFolder(tmp_path / "run") as folder:
@@ -55,6 +57,7 @@ def test_ten_clients_report_what_one_process_does(simulation: Flower, tmp_path: 
             assert getattr(report, name) == getattr(own[client], name), (client, name)
     estimate = json.loads((tmp_path / "run" / "estimate.json").read_text())
     assert estimate["clients"] == 10
+    assert "All 10 reports are signed by keys that are trusted." in [check["sentence"] for check in estimate["checks"]]
     assert estimate["certified_accuracy"][0] > 0.5
 
 

@@ -22,6 +22,10 @@ if "--keys" in sys.argv:
         ParticipantConfig.read(f"{keys}/{site}.keys.json", f"{keys}/ring.json", f"{keys}/memory-{site}"),
         policy=Policy(fewest_for_squares=3),
     )
+signing = {}
+if "--sign" in sys.argv:
+    keys = sys.argv[sys.argv.index("--sign") + 1]
+    signing = {"keys": f"{keys}/{site}.keys.json", "trusted": f"{keys}/ring.json"}
 while flare.is_running():
     received = flare.receive()
     if received is None:
@@ -31,4 +35,4 @@ while flare.is_running():
         raise RuntimeError("the disk is broken")
     if "--stubborn" in sys.argv and site == "site-3":
         received.params = {name: value * 0 for name, value in received.params.items()}
-    flare.send(answer(received, make_network(), test, class_counts=True, participant=participant))
+    flare.send(answer(received, make_network(), test, class_counts=True, participant=participant, **signing))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from fedcert.engines.figure import draw_estimate
 from fedcert.engines.flower.transport import FlowerTransport
 from fedcert.errors import CallError, FedcertError
 from fedcert.estimation.result import Estimate
+from fedcert.privacy.given_keys import given_keyring
 from fedcert.rounds.reports import run_round
 
 _LOG = logging.getLogger("fedcert")
@@ -33,16 +34,16 @@ def certify_round(grid: Grid, model: Any, arrays: ArrayRecord | None = None, **s
         arrays: its weights (a strategy's `result.arrays`); the module's own where None.
         settings: `classes` (names in index order) and `smoothing` (sigma, or all settings), and where wanted `roster`,
             `seconds`, `run`, `target`, `method`, `quorum`, `radii`, `class_counts` (ask for counts per class),
-            `input_range`, `input_shape`, `release`, `missing_examples` and those of `fedcert.estimate`: see
-            `fedcert.rounds.run_round`.
+            `input_range`, `input_shape`, `release`, `missing_examples`, `keys` (the coordinator's, which sign the
+            request), `trusted` (a keyring: a name in it counts only with that member's keys) and those of
+            `fedcert.estimate`: see `fedcert.rounds.run_round`.
 
     Raises:
         QuorumMissed: too few answered; there is no number.
         CallError: settings that do not go together, another Flower, a folder of another request.
         EstimationProblem: no estimate follows from the answers.
     """
-    weights, digest = weights_of(model, arrays)
-    return draw_estimate(run_round(FlowerTransport(grid, weights), digest, **settings), settings.get("run"))
+    return _run(run_round, grid, model, arrays, settings)
 
 
 def certify_privately(grid: Grid, model: Any, arrays: ArrayRecord | None = None, **settings: Any) -> Estimate:
@@ -66,8 +67,19 @@ def certify_privately(grid: Grid, model: Any, arrays: ArrayRecord | None = None,
     """
     from fedcert.rounds.private import run_private_round
 
+    return _run(run_private_round, grid, model, arrays, settings)
+
+
+def _run(
+    round_: Callable[..., Estimate], grid: Grid, model: Any, arrays: ArrayRecord | None, settings: Mapping[str, Any]
+) -> Estimate:
+    """Hold a round over the grid; the keyring whose signatures count decides about names too."""
     weights, digest = weights_of(model, arrays)
-    return draw_estimate(run_private_round(FlowerTransport(grid, weights), digest, **settings), settings.get("run"))
+    keyring, given = None, dict(settings)
+    if given.get("trusted") is not None:
+        keyring = given["trusted"] = given_keyring(given["trusted"], "trusted")
+    transport = FlowerTransport(grid, weights, keyring=keyring)
+    return draw_estimate(round_(transport, digest, **given), settings.get("run"))
 
 
 def certifying(

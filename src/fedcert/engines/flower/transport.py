@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flwr.app import ArrayRecord, Message
 from flwr.common.constant import ErrorCode
@@ -15,10 +15,14 @@ from flwr.serverapp import Grid
 from fedcert._schema.field_types import Text
 from fedcert.engines.client import PRIVATE, REPORT
 from fedcert.engines.flower.client import ARRAYS, KIND, content_of, record_of
-from fedcert.errors import InvalidValue
+from fedcert.errors import InvalidValue, Refused
+from fedcert.privacy.keys.name_proof import check_name, new_challenge
 from fedcert.report import Request
 from fedcert.rounds import Reply
 from fedcert.rounds.requests import seconds_left
+
+if TYPE_CHECKING:
+    from fedcert.privacy.keys.keyring import Keyring
 
 _LOG = logging.getLogger("fedcert")
 _MOST_CALLS = 3
@@ -40,12 +44,12 @@ class _Node:
     Attributes:
         calls: times that it was asked for its name.
         name: that it gave; None before.
-        called: whether it is being asked.
+        challenge: of the question for its name, while it is being asked; None else.
     """
 
     calls: int = 0
     name: str | None = None
-    called: bool = False
+    challenge: str | None = None
 
 
 @dataclass
@@ -74,16 +78,27 @@ class FlowerTransport:
     knows a reply by the message that it answers. A client that starts again may have a new node while the old one still
     seems to be present: a name counts when a single node that is present claims it.
 
+    Flower knows which nodes are registered, not which client each one is. With a keyring, a node that claims a member's
+    name has to prove it with that member's keys; one that does not has no name here, and takes none from others.
+
     Args:
         grid: Flower's.
         weights: of the model.
         clock: gives seconds.
+        keyring: names that have to be proven; none where None.
     """
 
-    def __init__(self, grid: Grid, weights: ArrayRecord, clock: Callable[[], float] = time.monotonic) -> None:
-        self.grid, self.weights, self.clock = grid, weights, clock
+    def __init__(
+        self,
+        grid: Grid,
+        weights: ArrayRecord,
+        clock: Callable[[], float] = time.monotonic,
+        keyring: Keyring | None = None,
+    ) -> None:
+        self.grid, self.weights, self.clock, self.keyring = grid, weights, clock, keyring
         self._nodes: dict[int, _Node] = {}
         self._clients: dict[str, _Client] = {}
+        self._unproven: dict[str, str] = {}  # name that a node claimed in vain -> why it does not count
         self._online: set[int] = set()
         self._calls: dict[str, int] = {}  # message -> node that it asks for its name
         self._sent: dict[str, tuple[str, int]] = {}  # message -> client and node that it was sent to
@@ -121,24 +136,32 @@ class FlowerTransport:
         due = []
         for number in self._online:
             node = self._nodes.setdefault(number, _Node())
-            if node.name is None and not node.called and node.calls < _MOST_CALLS:
-                node.calls, node.called = node.calls + 1, True
-                due.append(number)
-        messages = [self._message(number, {"ask": "name"}, seconds) for number in due]
-        self._calls |= dict(zip(self._push(messages), due, strict=True))
+            if node.name is None and node.challenge is None and node.calls < _MOST_CALLS:
+                node.calls, node.challenge = node.calls + 1, new_challenge()
+                due.append((number, {"ask": "name", "challenge": node.challenge}))
+        messages = [self._message(number, texts, seconds) for number, texts in due]
+        self._calls |= dict(zip(self._push(messages), (number for number, _ in due), strict=True))
         for identifier, message in self._pull(self._calls):
             number = self._calls.pop(identifier)
-            self._nodes[number].called = False
-            self._take_name(number, message)
+            challenge, self._nodes[number].challenge = self._nodes[number].challenge, None
+            self._take_name(number, message, challenge or "")
 
-    def _take_name(self, number: int, message: Message) -> None:
+    def _take_name(self, number: int, message: Message, challenge: str) -> None:
+        texts = record_of(message)
         try:
-            name = Text().validate(record_of(message).get("name"), "name")
+            name = Text().validate(texts.get("name"), "name")
         except InvalidValue as error:
             reason = message.error.reason if message.has_error() else f"{error}; has it a handler for query 'certify'?"
             _LOG.warning("node %d does not tell its name: %s", number, reason)
             return
         self._nodes[number].name = name
+        try:
+            if self.keyring is not None:
+                check_name(self.keyring, name, texts.get("proof"), challenge, str(number))
+        except Refused as refusal:
+            self._unproven[name] = str(refusal)
+            _LOG.warning("node %d does not count: %s", number, refusal)
+            return
         self._clients.setdefault(name, _Client()).nodes.add(number)
 
     def _present(self, client: _Client) -> set[int]:
@@ -225,6 +248,9 @@ class FlowerTransport:
             if client.lost is not None and (at_the_end or now - client.lost[0] > _PATIENCE):
                 reason, client.lost, client.reported = client.lost[1], None, True
                 yield Reply(name, failure=reason)
+        if at_the_end:  # not before: the client itself may still come
+            for name in self._unproven.keys() & self._messages.keys() - self._clients.keys():
+                yield Reply(name, failure=self._unproven.pop(name))
 
     def _message(self, number: int, texts: dict[str, str], seconds: float, **records: Any) -> Message:
         content = content_of(texts, **records)

@@ -14,7 +14,7 @@ from fedcert.certification.models.loading import module_of
 from fedcert.engines.client import loaded
 from fedcert.engines.figure import draw_estimate
 from fedcert.engines.nvflare.transport import NVFlareTransport
-from fedcert.errors import FedcertError
+from fedcert.errors import CallError, FedcertError
 from fedcert.estimation.result import Estimate
 from fedcert.rounds import run_round
 
@@ -30,7 +30,9 @@ def certify_round(controller: ModelController, model: Any, params: Any = None, *
             when one client fails.
         model: a torch module; it is not changed.
         params: its weights by name (`FLModel.params`); the module's own where None.
-        settings: `classes`, `smoothing` and the others of `fedcert.rounds.run_round`.
+        settings: `classes`, `smoothing` and the others of `fedcert.rounds.run_round`; among them `keys` (the
+            coordinator's, which sign the request) and `trusted` (whose signatures count). A client's name is that of
+            its site, which NVFlare itself checks by certificates.
 
     Raises:
         QuorumMissed: too few answered; there is no number.
@@ -83,10 +85,20 @@ class Certification(ModelController):
         model: the architecture, as package.module:factory.
         weights: a .safetensors file.
         folder: for request, reports, estimate and log.
-        settings: `classes`, `smoothing` and the others of `fedcert.rounds.run_round`.
+        settings: `classes`, `smoothing` and the others of `fedcert.rounds.run_round`; `keys` and `trusted` as files on
+            the server's machine, since a job's settings are stored and sent.
+
+    Raises:
+        CallError: keys themselves are in the settings.
     """
 
     def __init__(self, model: str, weights: str, folder: str, settings: dict[str, Any]) -> None:
+        for name in ("keys", "trusted"):
+            if not isinstance(settings.get(name, ""), str):
+                raise CallError(
+                    f"{name} must be the path of a file on the server's machine, as text, but is "
+                    f"{type(settings[name]).__name__}: a job's settings are stored and sent"
+                )
         super().__init__(persistor_id="", ignore_result_error=True)
         # NVFlare writes a job from the attributes that have the arguments' names.
         self.model, self.weights, self.folder, self.settings = model, weights, folder, settings
