@@ -11,6 +11,7 @@ import numpy as np
 
 from fedcert._arrays import Integers
 from fedcert._files.atomic import whole_file
+from fedcert._files.parquet_pages import bytes_of_file, check_columns_fit, column_sizes
 from fedcert._files.paths import check_readable, display_path
 from fedcert.certification.certificate import CertificateTable, CorrectTable, ExampleTable
 from fedcert.certification.dataset_run import CertificationResult
@@ -19,6 +20,10 @@ from fedcert.errors import DataProblem, require
 SCHEMA = "fedcert/examples/1"
 _HEADER = ("client", "model", "smoothing", "radii", "classes")
 """Fields of the report that the file repeats."""
+
+
+_COLUMNS = ("index", "predicted", "radius", "correct", "samples")
+"""What is read of each example; its label is in the data."""
 
 
 @dataclass(frozen=True)
@@ -46,19 +51,33 @@ def read_examples(path: Path) -> KeptExamples:
     arrow = require("pyarrow", "certificates of single examples", "parquet")
     parquet = require("pyarrow.parquet", "certificates of single examples", "parquet")
     try:
-        table = parquet.read_table(path)
+        table = _read(parquet, path)
         header = json.loads((table.schema.metadata or {})[b"fedcert"])
         if header["schema"] != SCHEMA:
             raise ValueError
         certificates = _certificates(table)
         if np.any(np.diff(certificates.index) <= 0):
             raise ValueError
+    except DataProblem:
+        raise
     except (arrow.ArrowException, KeyError, ValueError, TypeError, OSError):
         raise DataProblem(
             f"{display_path(path)} must hold certificates of single examples, but does not; give the file that "
             "'fedcert certify --examples' wrote"
         ) from None
     return KeptExamples(header, certificates)
+
+
+def _read(parquet: Any, path: Path) -> Any:
+    """The columns that are used; how large they are is looked at first."""
+    place = display_path(path)
+    with path.open("rb") as opened:
+        packed, metadata = bytes_of_file(opened), parquet.read_metadata(opened)
+        sizes = column_sizes(opened, metadata, _COLUMNS)
+        check_columns_fit(sizes, place, packed, DataProblem, "give the file that 'fedcert certify --examples' wrote")
+        if any(size.values != size.rows for size in sizes):  # room is made for as many rows as a part claims to have
+            raise ValueError
+        return parquet.ParquetFile(opened, metadata=metadata).read(columns=list(_COLUMNS))
 
 
 def _certificates(table: Any) -> ExampleTable:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert._files.atomic import whole_file
+from fedcert._files.parquet_pages import bytes_of_file, check_columns_fit, column_sizes, text_columns
 from fedcert._files.paths import check_readable, display_path
 from fedcert.errors import CallError, DataProblem, FileProblem, InvalidValue, preview, require
 from fedcert.lab.experiment import Experiment
@@ -147,10 +148,15 @@ def read_trace(path: Path) -> Trace:
     parquet = require("pyarrow.parquet", "traces", "parquet")
     check_readable(path, (".parquet",))
     try:
-        with parquet.ParquetFile(path) as file:
-            _check_size(file.metadata)
-            # By and by: room is made for as many values as a column claims to have.
-            table = arrow.Table.from_batches(file.iter_batches(_BATCH), file.schema_arrow)
+        with path.open("rb") as opened:
+            packed, metadata = bytes_of_file(opened), parquet.read_metadata(opened)
+            _check_size(metadata)
+            sizes = column_sizes(opened, metadata, (*_COLUMNS, *_OPTIONAL))
+            check_columns_fit(sizes, display_path(path), packed, FileProblem, "make it with 'fedcert lab trace'")
+            file = parquet.ParquetFile(opened, metadata=metadata, read_dictionary=text_columns(metadata))
+            # By and by: room is made for as many rows as a part claims to have.
+            batches = list(file.iter_batches(_BATCH, columns=[*_COLUMNS, *_OPTIONAL]))
+            table = arrow.Table.from_batches(batches) if batches else file.schema_arrow.empty_table()
         columns = table.column_names
         header = json.loads((table.schema.metadata or {}).get(b"fedcert", b"{}"))
     except (OSError, arrow.ArrowException, ValueError) as error:
@@ -166,18 +172,27 @@ def read_trace(path: Path) -> Trace:
     _check_header(header, path)
     try:
         present = (*_COLUMNS, *(name for name in _OPTIONAL if name in columns))
-        values = {name: table[name].combine_chunks() for name in present}
-        split = np.asarray(values.pop("split").cast(arrow.string()).to_numpy(zero_copy_only=False))
-        arrays = {name: value.to_numpy(zero_copy_only=False) for name, value in values.items()}
+        split = _splits_in(table["split"])
+        arrays = {name: table[name].combine_chunks().to_numpy(zero_copy_only=False) for name in present[1:]}
     except (arrow.ArrowException, ValueError) as error:
         raise DataProblem(
             f"the trace {display_path(path)} cannot be read: {str(error).splitlines()[0][:200]}"
         ) from None
     experiment = _experiment(header["experiment"], path)
     _check_rows(arrays, split, len(header["classes"]), experiment, path)
-    clients, target = (_examples(arrays, split == name) for name in _SPLITS)
+    clients, target = (_examples(arrays, split == place) for place in range(len(_SPLITS)))
     facts = {name: header[name] for name in _FACTS} | {"experiment": experiment, "classes": tuple(header["classes"])}
     return Trace(**facts, clients=clients, target=target)
+
+
+def _splits_in(column: Any) -> npt.NDArray[np.int8]:
+    """The place of each row's split in `_SPLITS`, -1 for another; a text is held once, however long it is."""
+    parts = [np.zeros(0, dtype=np.int8)]
+    for chunk in column.chunks:
+        encoded = chunk if hasattr(chunk, "dictionary") else chunk.dictionary_encode()
+        known = [_SPLITS.index(name) if name in _SPLITS else -1 for name in encoded.dictionary.to_pylist()]
+        parts.append(np.array([*known, -1], dtype=np.int8)[encoded.indices.fill_null(len(known)).to_numpy()])
+    return np.concatenate(parts)
 
 
 def _check_size(metadata: Any) -> None:
@@ -224,7 +239,7 @@ def _check_rows(
 ) -> None:
     kinds = {"radius": "f"}
     whole = all(value.dtype.kind in kinds.get(name, "i") and np.isfinite(value).all() for name, value in arrays.items())
-    if not whole or not np.isin(split, _SPLITS).all():
+    if not whole or (split < 0).any():
         raise DataProblem(
             f"the trace {display_path(path)} must hold numbers, and the splits client and target; make it anew"
         )
@@ -232,7 +247,7 @@ def _check_rows(
     inside = all(
         ((arrays[name] >= 0) & (arrays[name] < limit)).all() for name, limit in limits.items() if name in arrays
     )
-    held = arrays["client"][split == "client"]
+    held = arrays["client"][split == 0]
     inside &= bool(((held >= 0) & (held < experiment.clients)).all())
     if not inside or (arrays["radius"] < 0).any() or (arrays["samples"] < 0).any():
         raise DataProblem(f"the trace {display_path(path)} holds classes or figures out of their range; make it anew")

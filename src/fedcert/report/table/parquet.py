@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from fedcert._files.atomic import whole_file
 from fedcert._files.documents import Reading, opened, parse
+from fedcert._files.parquet_pages import bytes_of_file, column_sizes, text_columns
 from fedcert._files.paths import check_readable, display_path
 from fedcert._schema.declare import TablePlace, shared_fields
 from fedcert.errors import CannotCombine, FedcertError, FedcertWarning, FileProblem, InvalidValue, preview, require
@@ -40,6 +41,7 @@ from fedcert.report.table.bulk import (
 )
 from fedcert.report.table.columns import Counts, Table
 from fedcert.report.table.layout import arrow_type, fields_at, header_type
+from fedcert.report.table.limits import REMEDY, check_extra, check_row_counts, check_sizes, entries_of
 
 SUFFIX = ".parquet"
 EXTRA_COLUMN = "extra"
@@ -47,17 +49,16 @@ EXTRA_COLUMN = "extra"
 _KEY = b"fedcert"
 _LARGEST_HEADER = 32 * 2**20
 """Bytes, as of a JSON document (`LARGEST_DOCUMENT`)."""
-_ROWS_AT_ONCE = 2**16
-"""Rows that are read together: some megabytes without counts per class."""
+_ROWS_AT_ONCE = 2**14
+"""Rows that are read together: some megabytes without counts per class, some hundred where each becomes a report."""
 _CELLS_AT_ONCE = 10**7
 """Counts per class that are read together: 80 MB as 64-bit integers, and as much again while they are checked."""
 _WRITTEN_AT_ONCE = 4096
 """Reports that become a row group: no more of them are in memory."""
 _STRANGE = (OSError, ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError)
 """What pyarrow, or Python, raises on a strange file."""
-_REMEDY = "make it with 'fedcert merge REPORT… --out reports.parquet'"
 
-Header = header_type(Report, "fedcert/table/1", "table", _REMEDY)
+Header = header_type(Report, "fedcert/table/1", "table", REMEDY)
 """What all rows of a table share."""
 _REQUIRED = tuple(column.name for column in COLUMNS if column.required)
 _KNOWN = (*(column.name for column in COLUMNS), *SETTINGS_PER_CLIENT, EXTRA_COLUMN)
@@ -112,20 +113,24 @@ def _file_problems(path: Path) -> Iterator[None]:
         raise
     except _STRANGE as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise FileProblem(f"{display_path(path)} cannot be read as a Parquet table: {reason}; {_REMEDY}") from None
+        raise FileProblem(f"{display_path(path)} cannot be read as a Parquet table: {reason}; {REMEDY}") from None
 
 
 def _batches(path: Path, reading: Reading) -> Iterator[RowBatch]:
     parquet = pyarrow("parquet")
     check_readable(path, (SUFFIX,))
-    with reading(path) as opened_file, parquet.ParquetFile(opened_file) as file:
-        place, start = display_path(path), 0
-        header, columns = _header_of(file, place), _columns_of(file, place)
-        for batch in file.iter_batches(batch_size=_batch_rows(header, columns), columns=columns):
-            yield RowBatch(header, batch, place, start)
-            start += len(batch)
-        if not start:
-            raise FileProblem(f"{place} holds no report; {_REMEDY}")
+    with reading(path) as opened_file:
+        packed, metadata = bytes_of_file(opened_file), parquet.read_metadata(opened_file)
+        with parquet.ParquetFile(opened_file, metadata=metadata, read_dictionary=text_columns(metadata)) as file:
+            place, start = display_path(path), 0
+            header, columns = _header_of(file, place), _columns_of(file, place)
+            check_row_counts(metadata, place)
+            check_sizes(column_sizes(opened_file, metadata, columns), header, place, packed)
+            for batch in file.iter_batches(batch_size=_batch_rows(header, columns), columns=columns):
+                yield RowBatch(header, batch, place, start)
+                start += len(batch)
+            if not start:
+                raise FileProblem(f"{place} holds no report; {REMEDY}")
 
 
 def write_parquet(path: Path, reports: Iterable[Report]) -> int:
@@ -178,7 +183,7 @@ def _header_of(file: Any, place: str) -> Any:
     text = (file.schema_arrow.metadata or {}).get(_KEY)
     if text is None or len(text) > _LARGEST_HEADER:
         raise FileProblem(
-            f"{place} must say in its metadata, under the key 'fedcert', what its rows share, but does not; {_REMEDY}"
+            f"{place} must say in its metadata, under the key 'fedcert', what its rows share, but does not; {REMEDY}"
         )
     return Header.from_json(parse(text, f"{place}: the metadata under the key 'fedcert'"), place)
 
@@ -187,11 +192,11 @@ def _columns_of(file: Any, place: str) -> list[str]:
     names = file.schema_arrow.names
     for name in _REQUIRED:
         if name not in names:
-            raise FileProblem(f"{place} must have the column '{name}', but has not; {_REMEDY}")
+            raise FileProblem(f"{place} must have the column '{name}', but has not; {REMEDY}")
     for name in _KNOWN:
         times = names.count(name)
         if times > 1:
-            raise FileProblem(f"{place} must have the column '{name}' once, but has it {times} times; {_REMEDY}")
+            raise FileProblem(f"{place} must have the column '{name}' once, but has it {times} times; {REMEDY}")
     unknown = [name for name in dict.fromkeys(names) if name not in _KNOWN and not name.startswith("x-")]
     if unknown:
         some = preview(", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else ""), 300)
@@ -235,7 +240,10 @@ class RowBatch:
         """The rows, each as a report of its own."""
         shared = self.header.to_json()
         of_the_other_kind = PROCEDURE_FIELDS[not self.header.smoothing.is_population]
-        for index, row in enumerate(self.batch.to_pylist()):
+        columns = {name: values_of(self.batch.column(name)) for name in self.batch.schema.names}
+        check_extra(columns.get(EXTRA_COLUMN, ()), EXTRA_COLUMN, self.place)
+        for index in range(len(self.batch)):
+            row = {name: values[index] for name, values in columns.items()}
             place = f"{self.place}, row {self.start + index + 1}"
             settings = {name: row.pop(name, None) for name in SETTINGS_PER_CLIENT}
             smoothing = shared["smoothing"] | _without_nulls(settings)
@@ -256,7 +264,7 @@ class RowBatch:
 
     def _values(self, name: str, default: Any) -> list[Any]:
         """A column's values; the default in all rows where there is no such column."""
-        return self.batch.column(name).to_pylist() if self._has(name) else [default] * len(self.batch)
+        return values_of(self.batch.column(name)) if self._has(name) else [default] * len(self.batch)
 
     def _counts(self) -> CountColumns:
         classes, entries = len(self.header.classes), entries_of(self.header)
@@ -292,7 +300,7 @@ class RowBatch:
         names = [name for name in SETTINGS_PER_CLIENT if self._has(name)]
         if not names:
             return [shared], np.zeros(len(self.batch), dtype=np.int32)
-        columns = [self.batch.column(name).to_pylist() for name in names]
+        columns = [values_of(self.batch.column(name)) for name in names]
         position: dict[tuple[Any, ...], int] = {}
         indices = [position.setdefault(row, len(position)) for row in zip(*columns, strict=True)]
         try:
@@ -303,10 +311,12 @@ class RowBatch:
         return smoothings, np.array(indices, dtype=np.int32)
 
 
-def entries_of(header: Any) -> int:
-    """How many entries the rows of a table count."""
-    smoothing: Smoothing = header.smoothing
-    return smoothing.n + 1 if smoothing.is_population else len(header.radii)
+def values_of(column: Any) -> list[Any]:
+    """A column's values; texts that are held once are one object."""
+    if not pyarrow("types").is_dictionary(column.type):
+        return list(column.to_pylist())
+    values = column.dictionary.to_pylist()
+    return [None if index is None else values[index] for index in column.indices.to_pylist()]
 
 
 def pyarrow(module: str | None = None) -> Any:
