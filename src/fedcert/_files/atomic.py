@@ -31,6 +31,7 @@ def check_writable(path: Path, suffixes: tuple[str, ...] = (), inputs: Iterable[
     Raises:
         CallError: the name ends in something else, the folder does not exist or cannot be written to, or the
             path is a folder, a device, another user's link, or one of the inputs.
+        FileProblem: the system does not let us look.
     """
     where = f"cannot write to {preview(str(path), 300)}"
     kind = kind_of_path(path)
@@ -57,7 +58,10 @@ def _is_link_of_another(path: Path) -> bool:
     """Whether a path is a link of a user who is neither this one nor the system's."""
     if os.name != "posix":
         return False
-    status = OpenFolder(path.parent).status(path.name)
+    try:
+        status = OpenFolder(path.parent).status(path.name)
+    except OSError as error:
+        raise FileProblem(f"cannot look at {preview(str(path), 300)}: {error.strerror or error}") from None
     return status is not None and stat.S_ISLNK(status.st_mode) and status.st_uid not in (0, os.geteuid())
 
 

@@ -16,6 +16,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import astuple
 from pathlib import Path
 from typing import IO, Any, Self
@@ -64,11 +65,15 @@ class Journal:
         try:
             # Beside a report, perhaps where reports are handed in: what a link there leads to is not a journal.
             descriptor = SharedFolder(path.parent).open_in_place(path, os.O_RDWR | os.O_CREAT, 0o600)
-            self._file: IO[bytes] = os.fdopen(descriptor, "r+b")
-            if os.name == "posix":  # one that was there may have been anyone's to read
-                os.fchmod(self._file.fileno(), 0o600)
-            self._lock()
-            self.resumed = self._read()
+            self._file: IO[bytes] = os.fdopen(descriptor, "r+b", buffering=0)  # nothing waits until the file is closed
+            try:
+                if os.name == "posix":  # one that was there may have been anyone's to read
+                    os.fchmod(self._file.fileno(), 0o600)
+                self._lock()
+                self.resumed = self._read()
+            except BaseException:
+                self._file.close()
+                raise
         except OSError as error:
             raise FileProblem(f"cannot use the journal {display_path(path)}: {error.strerror or error}") from None
 
@@ -95,10 +100,9 @@ class Journal:
                 warnings.warn(f"{damage}; their examples are certified again", FedcertWarning, stacklevel=3)
         elif _MAGIC.startswith(content) or _is_blank(content) or _is_finished(content):
             self._file.seek(0)
-            self._file.write(self._header)
+            self._write_all(self._header)
             place = len(self._header)
         else:
-            self._file.close()
             what = "is no journal of fedcert, or a damaged one"
             if content.startswith(_EARLIER):
                 what = "is a journal of an earlier fedcert, which kept other figures: it cannot be resumed"
@@ -119,7 +123,6 @@ class Journal:
     def _lock(self) -> None:
         """Keep other runs from writing to the same journal; the lock ends with the process."""
         if not take_lock(self._file):
-            self._file.close()
             other = f"another run is writing to {display_path(self.path)}"
             raise JournalInUse(f"{other}; wait for it to end, or give this one another --out")
 
@@ -134,8 +137,7 @@ class Journal:
     def _append(self, records: Iterable[bytes]) -> None:
         self._finished = False
         try:
-            self._file.write(b"".join(record + _SUM.pack(zlib.crc32(record)) for record in records))
-            self._file.flush()
+            self._write_all(b"".join(record + _SUM.pack(zlib.crc32(record)) for record in records))
             if time.monotonic() - self._synced > _SECONDS_BETWEEN_SYNCS:
                 os.fsync(self._file.fileno())
                 self._synced = time.monotonic()
@@ -144,6 +146,12 @@ class Journal:
                 f"cannot write the journal {display_path(self.path)}: {error.strerror or error}; what was written "
                 "before is kept: make room and run the same command again to resume"
             ) from None
+
+    def _write_all(self, content: bytes) -> None:
+        """Write at the end: a disk that becomes full takes a part."""
+        left = memoryview(content)
+        while left:
+            left = left[self._file.write(left) :]
 
     def finish(self) -> None:
         """Note that all of the work is done.
@@ -157,11 +165,10 @@ class Journal:
 
     def close(self) -> None:
         """Leave the file for a later run; without a record it is removed."""
-        try:
-            self._file.flush()
+        with suppress(OSError):  # all of it is written; a file without a record does no harm
             if self._file.tell() <= len(self._header):
                 self.path.unlink(missing_ok=True)
-        finally:
+        with suppress(OSError):
             self._file.close()
 
     def __enter__(self) -> Self:

@@ -29,7 +29,9 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
+from fedcert._files.documents import parse
 from fedcert._files.line_log import LineLog
+from fedcert._files.open_folder import PlantedFile
 from fedcert._files.paths import display_path
 from fedcert._files.shared import SharedFolder
 from fedcert._schema.record import Record
@@ -213,20 +215,27 @@ class RunFolder:
         """Reports that were kept, by whichever process; a broken one is warned of, and does not hide the others.
 
         Raises:
-            FileProblem: the folder cannot be read.
+            FileProblem: the system does not let us read one: without it another might count in its place.
         """
         kept = []
         for path in [self.reports_path / name for name in self._files.names(self.reports_path)]:
             try:
-                report: Report = self._record(path, Report)
+                content = self._files.read(path, many_names=True)
+            except PlantedFile as error:
+                self._warn_of(error)
+                continue
+            try:
+                report = Report.from_json(parse(content, display_path(path)), display_path(path))
                 if path.name != file_name(report.client):
                     raise FileProblem(f"{display_path(path)} is not the name of {report.client!r}'s file")
                 kept.append(report)
             except FedcertError as error:
-                warnings.warn(
-                    f"a file in {display_path(self.reports_path)} does not count: {error}", FedcertWarning, stacklevel=4
-                )
+                self._warn_of(error)
         return kept
+
+    def _warn_of(self, error: FedcertError) -> None:
+        where = display_path(self.reports_path)
+        warnings.warn(f"a file in {where} does not count: {error}", FedcertWarning, stacklevel=5)
 
     def keep_message(self, part: str, stage: int, client: str, text: str) -> None:
         """Keep a client's message of a private sum; it is on the disk when this returns.
