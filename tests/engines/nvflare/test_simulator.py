@@ -23,14 +23,15 @@ from fedcert._files.documents import read_record
 from fedcert.certification.models.classifiers import digest_of_module
 from fedcert.certification.seeds import seed_file_of
 from fedcert.engines.in_process import InProcessTransport
-from fedcert.privacy.keys.identity import Identity, write_identity
-from fedcert.privacy.keys.keyring import Keyring
+from fedcert.errors import CallError
+from fedcert.privacy.keys.identity import Identity, read_identity, write_identity
+from fedcert.privacy.keys.keyring import read_keyring
 from fedcert.privacy.policy import Policy
 from fedcert.privacy.state_store import InMemoryStore
 from fedcert.rounds import RunFolder
 from fedcert.rounds.private import private_sums
 from fedcert.secagg.participant import Participant
-from flower_processes import APP, COMPARED, trained_weights
+from flower_processes import APP, COMPARED, keys_in, trained_weights
 
 pytestmark = pytest.mark.engine
 HERE = Path(__file__).parent
@@ -81,15 +82,33 @@ def certification(folder: Path, framework: str = "RAW", arguments: str = "", **c
     )  # fmt: skip
 
 
+def signing_in(folder: Path) -> dict[str, Any]:
+    """The settings of a round whose request and reports are signed."""
+    keys = keys_in(folder, ["site-1", "site-2", "site-3"])
+    return {"keys": str(keys / "coordinator.keys.json"), "trusted": str(keys / "ring.json")}
+
+
+def test_keys_themselves_are_not_put_into_a_job() -> None:
+    """A job's settings are stored, and sent to every site."""
+    from fedcert.engines.nvflare import Certification
+
+    with pytest.raises(
+        CallError, match="^keys must be the path of a file on the server's machine, as text, but is Ident"
+    ):
+        Certification("ward.task:make_network", "w", "run", {"keys": Identity.new("coordinator")})
+
+
 @pytest.mark.parametrize(
     ("framework", "arguments", "procedure"), [("RAW", "", "population"), ("PYTORCH", "--stubborn", "sequential")]
 )
 def test_sites_report_what_one_process_does_and_weights_of_ones_own_are_refused(
     tmp_path: Path, framework: str, arguments: str, procedure: str
 ) -> None:
-    """The second time one site certifies weights of its own, as sites do whose parameters were not exchanged."""
-    weights = trained_weights(tmp_path)
-    said = certification(tmp_path, framework, arguments, smoothing={"sigma": 0.25, "procedure": procedure})
+    """The first time all is signed, and the second time one site certifies weights of its own, as sites do whose
+    parameters were not exchanged."""
+    weights, signed = trained_weights(tmp_path), {} if arguments else signing_in(tmp_path)
+    script = arguments or f"--sign {tmp_path / 'keys'}"
+    said = certification(tmp_path, framework, script, smoothing={"sigma": 0.25, "procedure": procedure}, **signed)
     from ward.task import load_data, make_network
 
     made = make_network().eval()
@@ -108,17 +127,28 @@ def test_sites_report_what_one_process_does_and_weights_of_ones_own_are_refused(
                 assert getattr(reports[site], name) == getattr(own, name), (site, name)
     estimate = json.loads((tmp_path / "run" / "estimate.json").read_text())
     assert estimate["clients"] == len(sites)
+    if signed:
+        sentences = [check["sentence"] for check in estimate["checks"]]
+        assert "All 3 reports are signed by keys that are trusted." in sentences
     if arguments:
         assert "the request asks for the model sha256:" in estimate["excluded"]["site-3"]
 
 
-def test_a_site_whose_script_fails_is_named_at_once(tmp_path: Path) -> None:
+def test_a_site_whose_script_fails_and_one_whose_keys_are_others_are_named_at_once(tmp_path: Path) -> None:
+    """A site with keys that are not in the keyring, though they are in its name."""
     trained_weights(tmp_path)
+    signed = signing_in(tmp_path)
+    other = tmp_path / "keys" / "site-2.keys.json"
+    other.unlink()
+    write_identity(Identity.new("site-2"), other)
     began = time.monotonic()
-    said = certification(tmp_path, arguments="--failing", seconds=250.0)
+    said = certification(tmp_path, arguments=f"--failing --sign {tmp_path / 'keys'}", seconds=250.0, quorum=1, **signed)
     assert (tmp_path / "run" / "estimate.json").exists(), said[-4000:]
     excluded = json.loads((tmp_path / "run" / "estimate.json").read_text())["excluded"]
-    assert set(excluded) == {"site-3"}
+    assert set(excluded) == {"site-2", "site-3"}
+    assert excluded["site-2"] == (
+        "its answer was refused: the report of 'site-2' is signed with another key than its own: it may be forged"
+    )
     assert excluded["site-3"].startswith("NVFlare says that its script failed (")
     assert time.monotonic() - began < 200
 
@@ -172,13 +202,10 @@ job.to_clients(ScriptRunner({script!r}, script_args={arguments!r}, framework=Fra
 
 def test_a_private_sum_is_that_of_one_process_to_the_integer(tmp_path: Path) -> None:
     """Two secure aggregations, of class support and of right answers; no site's report is at the server."""
-    weights, keys, names = trained_weights(tmp_path), tmp_path / "keys", ["site-1", "site-2", "site-3"]
-    keys.mkdir()
-    identities = {name: Identity.new(name) for name in ("coordinator", *names)}
-    for name, identity in identities.items():
-        write_identity(identity, keys / f"{name}.keys.json")
-    ring = Keyring.of([identity.card for identity in identities.values()])
-    (keys / "ring.json").write_text(ring.dumps())
+    weights, names = trained_weights(tmp_path), ["site-1", "site-2", "site-3"]
+    keys = keys_in(tmp_path, names)
+    identities = {name: read_identity(keys / f"{name}.keys.json") for name in names}
+    ring = read_keyring(keys / "ring.json")
     said = simulated(
         tmp_path, _PRIVATE, here=str(HERE), weights=str(weights), keys=str(keys), run=str(tmp_path / "run"),
         script=str(HERE / "site_script.py"), arguments=f"{APP} --keys {keys}",
