@@ -78,6 +78,19 @@ def make_folder(path: Path, *, secret: bool = False) -> None:
         raise FileProblem(f"cannot make the folder {str(path)!r}: {error.strerror or error}") from None
 
 
+def check_is_file(path: Path) -> None:
+    """Check that a path that stands in another file leads to a file: opening a pipe would wait for a writer.
+
+    Raises:
+        CallError: it cannot be followed.
+        FileProblem: it leads to something else, or to nothing.
+    """
+    kind = kind_of_path(path)
+    if kind != "a file":
+        what = "there is no such file" if kind is None else f"it is {kind}, not a file"
+        raise FileProblem(f"cannot read {display_path(path)}: {what}")
+
+
 def check_readable(path: Path, suffixes: tuple[str, ...]) -> None:
     """Check that a path names a file of an expected type.
 

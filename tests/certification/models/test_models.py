@@ -77,7 +77,7 @@ def test_the_digest_covers_weights_that_lie_in_another_file(tmp_path: Path) -> N
     weights.write_bytes(data)
     assert digest_of_file(path) != before
     weights.unlink()
-    with pytest.raises(FileProblem, match=r"cannot read .*weights\.bin.*: No such file"):
+    with pytest.raises(FileProblem, match=r"cannot read .*weights\.bin.*: there is no such file"):
         digest_of_file(path)
 
 

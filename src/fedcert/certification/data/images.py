@@ -77,7 +77,8 @@ def binary_folder(folder: Path) -> LocalData:
         )
     path, before = folder / present[0], _BINARY[present[0]]
     try:
-        raw = np.fromfile(path, dtype=np.uint8)
+        size = path.stat().st_size
+        raw = np.memmap(path, dtype=np.uint8, mode="r") if size else np.zeros(0, dtype=np.uint8)
     except OSError as error:
         raise FileProblem(f"cannot read {display_path(path)}: {error.strerror or error}") from None
     record = before + _PIXELS

@@ -14,13 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from fedcert._files.paths import check_is_file
 from fedcert.errors import FileProblem, ModelProblem, preview
 
 if TYPE_CHECKING:
     import torch
 
-_LARGEST_HEADER = 100 * 2**20
-"""Bytes: the limit of safetensors' own reader."""
+_LARGEST_HEADER = 16 * 2**20
+"""Bytes: a hundred thousand tensors with long names. As objects in memory they take twenty times as much."""
 _WRAPPERS = ("module.", "_orig_mod.")
 """Before the real names: DataParallel's and torch.compile's prefixes."""
 _CHUNK = 2**22
@@ -112,13 +113,16 @@ def digest_of_safetensors(path: Path) -> str:
                 raise ValueError
             header = json.loads(file.read(length))
             header.pop("__metadata__", None)
-            tensors = []
+            tensors, described = [], 0
             for name, entry in header.items():
                 start, end = entry["data_offsets"]
                 if not 0 <= start <= end <= size - 8 - length:
                     raise ValueError
+                described += end - start
                 data = _pieces(path, 8 + length + start, end - start)
                 tensors.append(Tensor(name, entry["dtype"], tuple(entry["shape"]), data))
+            if described > size - 8 - length:  # tensors that overlap would be read over and over
+                raise ValueError
             return digest_of_tensors(tensors)
     except OSError as error:
         raise FileProblem(f"cannot read {preview(str(path), 300)}: {error.strerror or error}") from None
@@ -135,7 +139,7 @@ def digest_of_onnx(path: Path) -> str:
         ModelProblem: the model names weights outside its own folder, or is not ONNX.
     """
     try:
-        content = path.read_bytes()
+        content = memoryview(path.read_bytes())
         whole = hashlib.sha256(content)
         for other in sorted(set(_external_files(content))):
             location = Path(other)
@@ -144,6 +148,7 @@ def digest_of_onnx(path: Path) -> str:
                     f"{preview(str(path), 300)} keeps weights in {preview(other)}, outside its own folder; "
                     "export the model again with its weights inside or beside it"
                 )
+            check_is_file(path.parent / location)
             with (path.parent / location).open("rb") as file:
                 part = hashlib.file_digest(file, "sha256")
             whole.update(other.encode() + b"\0" + part.digest())
@@ -209,23 +214,25 @@ def width_in_onnx(path: Path) -> int | None:
 def _axes_in_onnx(path: Path, field: int) -> list[int | None]:
     """The sizes of the axes of a model's first input or output; None for one that is open. Empty where unknown."""
     try:
-        content = path.read_bytes()
+        content = memoryview(path.read_bytes())
         graph = next(value for number, value in _wire_fields(content) if number == _GRAPH)
-        assert isinstance(graph, bytes)  # noqa: S101 (ONNX has a message there)
+        assert isinstance(graph, memoryview)  # noqa: S101 (ONNX has a message there)
         # Weights may be listed among the inputs too, by the names of initializers.
         weights = {
             dict(_wire_fields(value)).get(8)
             for number, value in _wire_fields(graph)
-            if number == _INITIALIZERS and isinstance(value, bytes)
+            if number == _INITIALIZERS and isinstance(value, memoryview)
         }
-        entries = [value for number, value in _wire_fields(graph) if number == field and isinstance(value, bytes)]
+        entries = [value for number, value in _wire_fields(graph) if number == field and isinstance(value, memoryview)]
         entry = next(value for value in entries if dict(_wire_fields(value)).get(1) not in weights)
         for step in _SHAPE_PATH:
             inner = dict(_wire_fields(entry))[step]
-            assert isinstance(inner, bytes)  # noqa: S101
+            assert isinstance(inner, memoryview)  # noqa: S101
             entry = inner
         axes = [
-            dict(_wire_fields(axis)) for number, axis in _wire_fields(entry) if number == 1 and isinstance(axis, bytes)
+            dict(_wire_fields(axis))
+            for number, axis in _wire_fields(entry)
+            if number == 1 and isinstance(axis, memoryview)
         ]
     except OSError as error:
         raise FileProblem(f"cannot read {preview(str(path), 300)}: {error.strerror or error}") from None
@@ -235,20 +242,21 @@ def _axes_in_onnx(path: Path, field: int) -> list[int | None]:
     return [size if isinstance(size, int) and size > 0 else None for size in sizes]
 
 
-def _external_files(data: bytes, message: str = "model") -> Iterator[str]:
+def _external_files(data: memoryview, message: str = "model") -> Iterator[str]:
     """The files that an ONNX message refers to; a walk of the wire format, for want of a lighter reader."""
     for number, value in _wire_fields(data):
         inner = _ONNX.get(message, {}).get(number)
-        if inner == "entry" and isinstance(value, bytes):
+        if inner == "entry" and isinstance(value, memoryview):
             entry = dict(_wire_fields(value))
-            location = entry.get(2)
-            if entry.get(1) == b"location" and isinstance(location, bytes):
-                yield location.decode()
-        elif inner is not None and isinstance(value, bytes):
+            key, location = entry.get(1), entry.get(2)
+            if isinstance(key, memoryview) and isinstance(location, memoryview) and bytes(key[:9]) == b"location":
+                yield bytes(location).decode()
+        elif inner is not None and isinstance(value, memoryview):
             yield from _external_files(value, inner)
 
 
-def _wire_fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
+def _wire_fields(data: memoryview) -> Iterator[tuple[int, memoryview | int]]:
+    """The fields of a message; none is copied, however deep messages are inside of messages."""
     position = 0
     while position < len(data):
         tag, position = _varint(data, position)
@@ -270,7 +278,7 @@ def _wire_fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
                 raise ValueError(f"wire type {other}")
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def _varint(data: memoryview, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = data[position]

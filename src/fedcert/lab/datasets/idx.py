@@ -6,16 +6,20 @@ import gzip
 import hashlib
 import math
 import zlib
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from fedcert._files.paths import display_path, kind_of_path
+from fedcert._files.unpacking import check_held
 from fedcert.errors import CallError, DataProblem, FileProblem
 from fedcert.lab.datasets.dataset import Dataset
 
 _FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+_HEADER = 4
+"""Bytes before the sizes of the dimensions, which have four each."""
 _REMEDY = f"get the four files {', '.join(_FILES)} (or with .gz) from the data set's home page and give their folder"
 
 # MD5 of the four compressed files, as their makers published them.
@@ -45,7 +49,8 @@ def read_idx(folder: Path, *, expected: str | None = None) -> Dataset:
         raise CallError(f"there is no folder {display_path(folder)}; {_REMEDY}")
     arrays = []
     for number, name in enumerate(_FILES):
-        content, checksum, path = _content(folder, name)
+        path = _path(folder, name)
+        content, checksum = _content(path, 3 if number % 2 == 0 else 1)
         if expected is not None and checksum != _KNOWN[expected][number]:
             raise DataProblem(
                 f"{display_path(path)} must be {expected}'s compressed file with the MD5 {_KNOWN[expected][number]}, "
@@ -65,24 +70,46 @@ def read_idx(folder: Path, *, expected: str | None = None) -> Dataset:
     return Dataset(expected or "idx", arrays[0][:, None], train, arrays[2][:, None], test, classes)
 
 
-def _content(folder: Path, name: str) -> tuple[bytes, str, Path]:
-    """A file's content, the checksum of the file as it is, and which file it was."""
-    files = [folder / f"{name}{end}" for end in (".gz", "") if kind_of_path(folder / f"{name}{end}") == "a file"]
-    if not files:
-        raise CallError(f"the folder {display_path(folder)} lacks {name}, plain or with .gz; {_REMEDY}")
+def _path(folder: Path, name: str) -> Path:
+    """A file, compressed or not.
+
+    Raises:
+        CallError: there is neither.
+    """
+    for end in (".gz", ""):
+        if kind_of_path(folder / f"{name}{end}") == "a file":
+            return folder / f"{name}{end}"
+    raise CallError(f"the folder {display_path(folder)} lacks {name}, plain or with .gz; {_REMEDY}")
+
+
+def _content(path: Path, dimensions: int) -> tuple[bytes, str]:
+    """A file's content, as far as its beginning says that it goes and a byte more, and the checksum of the file."""
     try:
-        raw = files[0].read_bytes()
-        content = gzip.decompress(raw) if files[0].suffix == ".gz" else raw
+        with path.open("rb") as raw:
+            checksum = hashlib.file_digest(raw, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+            packed = raw.tell()
+            raw.seek(0)
+            with gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else nullcontext(raw) as file:
+                start = file.read(_HEADER + 4 * dimensions)
+                if not start.startswith(_beginning(dimensions)) or len(start) < _HEADER + 4 * dimensions:
+                    return start, checksum
+                size = math.prod(np.frombuffer(start, ">u4", dimensions, _HEADER).tolist())
+                check_held(display_path(path), size, packed, DataProblem, _REMEDY)
+                return start + file.read(size + 1), checksum
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataProblem(f"{display_path(files[0])} cannot be unpacked: {error}; {_REMEDY}") from None
+        raise DataProblem(f"{display_path(path)} cannot be unpacked: {error}; {_REMEDY}") from None
     except OSError as error:
-        raise FileProblem(f"cannot read {display_path(files[0])}: {error.strerror or error}") from None
-    return content, hashlib.md5(raw, usedforsecurity=False).hexdigest(), files[0]
+        raise FileProblem(f"cannot read {display_path(path)}: {error.strerror or error}") from None
+
+
+def _beginning(dimensions: int) -> bytes:
+    """The first bytes of a file of bytes in so many dimensions."""
+    return bytes([0, 0, 8, dimensions])
 
 
 def _array(content: bytes, path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
-    wanted = bytes([0, 0, 8, dimensions])
-    header = 4 + 4 * dimensions
+    wanted = _beginning(dimensions)
+    header = _HEADER + 4 * dimensions
     if content[:4] != wanted or len(content) < header:
         raise DataProblem(
             f"{display_path(path)} must begin with the bytes {wanted.hex(' ')} (idx, bytes, {dimensions} dimensions), "
@@ -93,6 +120,6 @@ def _array(content: bytes, path: Path, dimensions: int) -> npt.NDArray[np.uint8]
     if len(content) != header + size or not size:
         raise DataProblem(
             f"{display_path(path)} must have {header + size} bytes for an array of {shape}, at least one of them "
-            f"a value, but has {len(content)}; {_REMEDY}"
+            f"a value, but has {len(content) if len(content) < header + size else 'more'}; {_REMEDY}"
         )
     return np.frombuffer(content, np.uint8, size, header).reshape(shape).copy()

@@ -174,7 +174,7 @@ def read_trace(path: Path) -> Trace:
         present = (*_COLUMNS, *(name for name in _OPTIONAL if name in columns))
         split = _splits_in(table["split"])
         arrays = {name: table[name].combine_chunks().to_numpy(zero_copy_only=False) for name in present[1:]}
-    except (arrow.ArrowException, ValueError) as error:
+    except (arrow.ArrowException, ValueError, IndexError) as error:
         raise DataProblem(
             f"the trace {display_path(path)} cannot be read: {str(error).splitlines()[0][:200]}"
         ) from None
