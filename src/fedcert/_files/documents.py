@@ -20,6 +20,11 @@ from fedcert.errors import CallError, FedcertNote, FileProblem, InvalidValue, pr
 LARGEST_DOCUMENT = 32 * 2**20
 """Bytes of one JSON document. A report over 1,000 classes and 100 radii has about 0.6 MB."""
 
+_MOST_PARTS = 2**20
+"""Lists, objects and keys of a document. A report over 100,000 classes with a row each has a tenth of them; as Python
+objects, they take a hundred times as much memory as text."""
+_TEXT_IN_JSON = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+
 LINE_SUFFIXES = (".ndjson", ".jsonl")
 JSON_SUFFIXES = (".json", *LINE_SUFFIXES)
 SUFFIXES = (*JSON_SUFFIXES, ".parquet")
@@ -151,8 +156,15 @@ def parse(text: str | bytes, place: str) -> Any:
     """Parse one JSON document strictly: no NaN, no infinity, no key twice.
 
     Raises:
-        FileProblem: it is not such a document.
+        FileProblem: it is not such a document, or would fill the memory.
     """
+    if len(text) > LARGEST_DOCUMENT:
+        raise too_large(place)
+    if (parts := _parts_of(text)) > _MOST_PARTS:
+        raise FileProblem(
+            f"{place} holds {parts:,} lists, objects and keys, and may hold {_MOST_PARTS:,}, more than any fedcert "
+            "document has; not read"
+        )
     try:
         document = json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_key_twice)
         if _HALF.search(text if isinstance(text, bytes) else text.encode()):
@@ -176,6 +188,13 @@ def parse(text: str | bytes, place: str) -> Any:
         else "it may be cut off, or edited by hand: correct it, or get it again"
     )
     raise FileProblem(f"{place} is not valid JSON: {reason}; {remedy}") from None
+
+
+def _parts_of(text: str | bytes) -> int:
+    """How many lists, objects and keys a document has; brackets in texts count only where there are few in all."""
+    data = text if isinstance(text, bytes) else text.encode(errors="replace")
+    parts = sum(map(data.count, (b"[", b"{", b":")))
+    return parts if parts <= _MOST_PARTS else sum(map(_TEXT_IN_JSON.sub(b"", data).count, (b"[", b"{", b":")))
 
 
 def _no_constant(name: str) -> Any:
