@@ -11,11 +11,15 @@ import errno
 import io
 import os
 import signal
+import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
+
+from fedcert.errors import FedcertError
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
 _PATHS = (
@@ -202,31 +206,47 @@ def counted(root: Path, work: Callable[[], object]) -> list[str]:
     return calls.names
 
 
-def died(work: Callable[[], object]) -> bool:
-    """Do some work in a process of its own; whether it was killed.
+class Child:
+    """Some work in a process of its own.
 
-    Raises:
-        AssertionError: it ended in something else than success, an error of fedcert, or a kill.
+    Args:
+        work: what it does. An error of fedcert is an end like another; any other one fails the test.
+        seconds: after which it is taken for stuck.
     """
-    child = os.fork()
-    if not child:
-        from fedcert.errors import FedcertError
 
-        code = 1
-        try:
-            work()
-            code = 0
-        except FedcertError:
-            code = 0
-        except BaseException:  # noqa: BLE001 (it is to be seen, and the process must not go on as the test)
-            import traceback
+    def __init__(self, work: Callable[[], object], seconds: int = 60) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # pytest's workers have a thread that does nothing here
+            self.number = os.fork()
+        if not self.number:
+            code = 1
+            try:
+                signal.alarm(seconds)
+                work()
+                code = 0
+            except FedcertError:
+                code = 0
+            except BaseException:  # noqa: BLE001 (it is to be seen, and the process must not go on as the test)
+                traceback.print_exc()
+            finally:
+                os._exit(code)
 
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        assert os.WTERMSIG(status) == signal.SIGKILL
+    def kill(self) -> None:
+        """Kill it, wherever it is."""
+        os.kill(self.number, signal.SIGKILL)
+
+    def ended(self, *, wait: bool = True) -> bool | None:
+        """Whether it ended by itself; False where it was killed, None while it is at work."""
+        number, status = os.waitpid(self.number, 0 if wait else os.WNOHANG)
+        if not number:
+            return None
+        if os.WIFSIGNALED(status):
+            assert os.WTERMSIG(status) == signal.SIGKILL, f"signal {os.WTERMSIG(status)}"
+            return False
+        assert os.waitstatus_to_exitcode(status) == 0, "it ended in a traceback, or in an exit code that nobody expects"
         return True
-    assert os.waitstatus_to_exitcode(status) == 0
-    return False
+
+
+def died(work: Callable[[], object]) -> bool:
+    """Do some work in a process of its own; whether it was killed."""
+    return Child(work).ended() is False
