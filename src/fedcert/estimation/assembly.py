@@ -16,6 +16,7 @@ from fedcert.estimation.clients import AggregatedClients, Clients, ReportedClien
 from fedcert.estimation.clients.readings import Reading
 from fedcert.estimation.diagnostics import checks, client_checks
 from fedcert.estimation.diagnostics.checks import Check
+from fedcert.estimation.influence import depends_on_odd_clients
 from fedcert.estimation.intervals.cluster_robust import SummedEffects
 from fedcert.estimation.intervals.statement import IntervalStatement
 from fedcert.estimation.methods.paper.estimators import worst_spread
@@ -190,6 +191,10 @@ def _checks(
     if prepared.screened is not None:
         dropped, reduced = prepared.screened.dropped, prepared.screened.reduced
         passed.append(client_checks.screening(len(dropped), len(reduced), whole.count))
+    elif (odd := depends_on_odd_clients(prepared, evaluation.mix)) is not None:
+        passed.append(odd)
+    if (conflict := client_checks.class_conflict(whole, evaluation.mix)) is not None:
+        passed.append(conflict)
     if reached is not None:
         passed.append(checks.class_mix_match(reached.missed, reached.whose))
         passed.append(checks.effective_sample_size(reached.effective, examples(whole)))

@@ -10,6 +10,7 @@ from fedcert._arrays import Floats
 from fedcert.errors import preview
 from fedcert.estimation.clients import AggregatedClients, Clients, ReportedClients
 from fedcert.estimation.diagnostics.checks import OK, UNRELIABLE, WARNING, Check
+from fedcert.estimation.diagnostics.class_conflicts import conflicting_class
 from fedcert.estimation.diagnostics.input_range import compare_input_ranges
 from fedcert.estimation.diagnostics.label_shift import ShiftTest
 from fedcert.estimation.diagnostics.same_data import equal_histograms
@@ -95,6 +96,14 @@ def screening(dropped: int, reduced: int, kept: int) -> Check:
     return Check(
         "screening", UNRELIABLE, share, sentence + " With so many removed, it is not clear which side is right."
     )
+
+
+def class_conflict(clients: Clients, mix: Floats) -> Check | None:
+    """Whether groups of clients contradict each other about a class; None where they do not, or sums alone are known."""
+    if not isinstance(clients, ReportedClients):
+        return None
+    finding = conflicting_class(clients, mix)
+    return None if finding is None else Check("contradicted class", UNRELIABLE, *finding)
 
 
 def shift_allowed_for() -> Check:

@@ -16,7 +16,7 @@ from fedcert.estimation.clients import ReportedClients
 
 _CAP = 3.0
 """No client weighs more than so many clients of median size: one client must not dominate the fit."""
-_FLAT, _CUT, _FIRST_CUT = 1.0, 4.0, 2.0
+_FLAT, _OUT, _CUT, _FIRST_CUT = 1.0, 3.0, 4.0, 2.0
 """In standard deviations: full weight up to the first, none from the second, at which Tukey's biweight is about 90%
 efficient. The fit itself is stricter: no flat part, and at its start the third in place of the second."""
 _RATIO = 0.1
@@ -48,6 +48,8 @@ class Deviations:
 
     Attributes:
         cap: in (0, 1], what holds the client's examples to three times the median.
+        claim: in (0, 1], what holds its weight to what its examples are worth by the design effect that it claims,
+            where that is above the median client's.
         fitting: in [0, 1], Tukey's weight of its deviation: 0 for a client that is dropped.
         deviation: root mean squared deviation of its curve from what the other clients' say of its class mix, in
             standard deviations of chance.
@@ -55,9 +57,20 @@ class Deviations:
     """
 
     cap: Floats
+    claim: Floats
     fitting: Floats
     deviation: Floats
     tolerance: Floats
+
+    @property
+    def factors(self) -> Floats:
+        """The share of each client's examples that stays."""
+        return np.asarray(self.cap * self.claim * self.fitting, dtype=np.float64)
+
+    @property
+    def stays(self) -> npt.NDArray[np.bool_]:
+        """Which clients stay."""
+        return np.asarray(self.claim * self.fitting >= _DROPPED, dtype=np.bool_)
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,7 @@ class Screened:
     Attributes:
         federation: the clients that stay, each reduced to the share that screening leaves.
         kept: the same clients with all of their examples.
+        uncut: the same clients, each reduced by how it deviates and what it claims, but not for its size.
         dropped: client -> why it was left out.
         reduced: client -> why it counts for less.
         stays: which of the clients stay, by a mask.
@@ -75,6 +89,7 @@ class Screened:
 
     federation: ReportedClients
     kept: ReportedClients
+    uncut: ReportedClients
     dropped: Mapping[str, str]
     reduced: Mapping[str, str]
     stays: npt.NDArray[np.bool_]
@@ -88,11 +103,14 @@ class Screened:
 def screen(federation: ReportedClients, seed: int = 0, trusted: Collection[str] = ()) -> Screened:
     """Leave out clients whose curves do not fit the others', and cut huge ones to three times the median size.
 
+    A client that claims a larger design effect than the median client is judged more leniently, since its examples
+    say less; it then counts for less by the same factor, so that nothing is gained by the claim.
+
     A trusted client is never left out, and is only cut to size: false counts of one of them move the estimate by its
     weight at most.
 
     Not detected: counts that a client of its size could report by chance (with fewer than some twenty examples each,
-    that is much), false label counts, and lies of nearly half of the clients. An interval made after screening is
+    that is much), false label counts, and lies of nearly half of the clients, or of those that hold a class. An interval made after screening is
     approximate, since what stays was chosen by its accuracies.
 
     Args:
@@ -103,26 +121,33 @@ def screen(federation: ReportedClients, seed: int = 0, trusted: Collection[str] 
     screened = deviations(federation.label_counts, federation.certified_counts, federation.design_effects, seed)
     if trusted:
         known = np.array([client in trusted for client in federation.clients])
-        screened = replace(screened, fitting=np.where(known, 1.0, screened.fitting))
-    stays = screened.fitting >= _DROPPED
-    factors = screened.cap * screened.fitting
+        ones = np.ones(len(known))
+        screened = replace(
+            screened,
+            fitting=np.where(known, ones, screened.fitting),
+            claim=np.where(known, ones, screened.claim),
+        )
+    stays, factors = screened.stays, screened.factors
     if not stays.any():  # no client fits any other: there is nothing to judge by
         stays, factors = np.ones(len(stays), dtype=np.bool_), screened.cap
     dropped, reduced = {}, {}
-    for index in np.flatnonzero((screened.fitting < _NOTED) | (screened.cap < 1)):
+    for index in np.flatnonzero((screened.fitting < _NOTED) | (screened.cap < 1) | (screened.claim < 1)):
         client = federation.clients[index]
-        if not stays[index]:
-            dropped[client] = f"it was screened out: {_apart(screened, int(index))}"
-            continue
         reasons = []
         if screened.fitting[index] < _NOTED:
             reasons.append(_apart(screened, int(index)))
+        if screened.claim[index] < 1:
+            reasons.append(_claimed(federation, int(index)))
+        if not stays[index]:
+            dropped[client] = f"it was screened out: {' and '.join(reasons)}"
+            continue
         if screened.cap[index] < 1:
             reasons.append(f"it has more than {_CAP:g} times the median client's examples")
         reduced[client] = f"it counts for {factors[index]:.0%} of its examples: {' and '.join(reasons)}"
     kept = federation.part(stays, dropped)
     part = federation.part(stays, dropped, factors[stays])
-    return Screened(part, kept, dropped, reduced, stays, factors[stays])
+    uncut = federation.part(stays, dropped, (factors / screened.cap)[stays])
+    return Screened(part, kept, uncut, dropped, reduced, stays, factors[stays])
 
 
 def suspected(federation: ReportedClients, seed: int = 0) -> dict[str, str]:
@@ -136,6 +161,12 @@ def _apart(screened: Deviations, index: int) -> str:
     measure = "of chance" if screened.tolerance[index] < _CHANCE_ONLY else "of the clients' spread"
     times = screened.deviation[index] / screened.tolerance[index]
     return f"its curve is {times:.1f} standard deviations {measure} from what the others predict for its class mix"
+
+
+def _claimed(federation: ReportedClients, index: int) -> str:
+    assert federation.design_effects is not None  # noqa: S101 (it claims one)
+    effects = federation.design_effects.mean(axis=1)
+    return f"it claims a design effect of {effects[index]:.3g}, and the median client one of {np.median(effects):.3g}"
 
 
 def deviations(labels: Floats, certified: Floats, design_effects: Floats | None = None, seed: int = 0) -> Deviations:
@@ -161,10 +192,13 @@ def deviations(labels: Floats, certified: Floats, design_effects: Floats | None 
     """
     sizes = labels.sum(axis=1)
     held = np.flatnonzero(sizes > 0)
-    cap, fitting, tolerance = np.ones((3, len(sizes)))
+    cap, claim, fitting, tolerance = np.ones((4, len(sizes)))
     deviation = np.zeros(len(sizes))
     if len(held) < _FEWEST:
-        return Deviations(cap, fitting, deviation, tolerance)
+        return Deviations(cap, claim, fitting, deviation, tolerance)
+    if design_effects is not None:
+        effects = design_effects.mean(axis=1)
+        claim = np.minimum(1.0, np.median(effects[held]) / effects)
     cap[held] = np.minimum(1.0, _CAP * float(np.median(sizes[held])) / sizes[held])
     chosen = held
     if len(held) > _ROWS_FITTED:
@@ -178,8 +212,45 @@ def deviations(labels: Floats, certified: Floats, design_effects: Floats | None 
         rows = _Rows.of(labels, certified, design_effects, part)
         deviation[part] = model.deviations(rows, contained[part])
         tolerance[part] = spread.tolerance(rows.worth)
-    fitting = _biweight(np.maximum(deviation / tolerance - _FLAT, 0.0), _CUT - _FLAT)
-    return Deviations(cap, fitting, deviation, tolerance)
+    fitting = _biweight(np.maximum(deviation / tolerance - _FLAT, 0.0), _OUT - _FLAT)
+    return Deviations(cap, claim, fitting, deviation, tolerance)
+
+
+@dataclass(frozen=True)
+class GroupDeviation:
+    """How far a group of clients, taken together, is from what the others' explain.
+
+    Attributes:
+        deviation: root mean squared, in standard deviations of chance or of the clients' spread.
+        own: the group's curve.
+        expected: what the others predict for its class mix.
+    """
+
+    deviation: float
+    own: Floats
+    expected: Floats
+
+
+def group_deviation(
+    labels: Floats, certified: Floats, design_effects: Floats | None, group: npt.NDArray[np.bool_]
+) -> GroupDeviation:
+    """How far a group of clients, taken as one, is from the linear model that is fitted to all others.
+
+    Args:
+        labels, certified, design_effects: as for `deviations`; every client holds examples.
+        group: which clients, by a mask; not all.
+    """
+    rest = _Rows.of(labels, certified, design_effects, np.flatnonzero(~group))
+    model = _Model.fitted(rest, np.minimum(1.0, _CAP * float(np.median(rest.worth)) / rest.worth))
+    spread = _Spread.of(model.deviations(rest, model.factors), rest.worth)
+    effects = None if design_effects is None else design_effects[group].max(axis=0, keepdims=True)
+    together = _Rows.of(
+        labels[group].sum(axis=0, keepdims=True), certified[group].sum(axis=0, keepdims=True), effects,
+        np.zeros(1, dtype=np.int64),
+    )  # fmt: skip
+    tolerance = spread.tolerance(together.worth / group.sum())  # clients differ one by one, and average out
+    deviation = model.deviations(together, np.zeros(1)) / tolerance
+    return GroupDeviation(float(deviation[0]), together.curves[0], (together.design @ model.coefficients)[0])
 
 
 @dataclass(frozen=True)

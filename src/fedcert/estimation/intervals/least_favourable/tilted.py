@@ -39,6 +39,8 @@ _LEAST = 1e-300
 """Keeps divisions by bends defined."""
 _STEEPEST = 1e90
 """The fall of a piece without a width, which is never gone down; divided by the least share it does not overflow."""
+_LARGEST_EXPONENT = 200.0
+"""Of e, so that its powers stay below `_STEEPEST`."""
 
 
 @dataclass(frozen=True)
@@ -240,6 +242,8 @@ class _Tables:
 
 def _cumulants(z: Floats, nodes: _Nodes) -> tuple[Floats, Floats]:
     """log(1 + L(e^z - 1)) and its derivative by L; one row per z."""
+    if z.size and np.abs(z).max() > _LARGEST_EXPONENT:
+        return _extreme_cumulants(z, nodes)
     grown, change = np.exp(z), np.expm1(z)
     whole = nodes.complements + nodes.values * grown
     # Each form keeps its digits where the other one loses them.
@@ -247,6 +251,24 @@ def _cumulants(z: Floats, nodes: _Nodes) -> tuple[Floats, Floats]:
     if change.size and change.min() <= -0.5:
         values = np.where(change > -0.5, values, np.log(whole))
     return values, change / whole
+
+
+def _extreme_cumulants(z: Floats, nodes: _Nodes) -> tuple[Floats, Floats]:
+    """The same where some e^z or e^-z would be too large a number: as ±z beside what is left, for those z.
+
+    Where only one answer is possible (L is 0 or 1) the cumulant is 0 or z, and its derivative is cut to `_STEEPEST`.
+    """
+    extreme, above = np.abs(z) > _LARGEST_EXPONENT, z > 0
+    values, slopes = _cumulants(np.where(extreme, 0.0, z), nodes)
+    shrunk = np.exp(-np.where(extreme, np.abs(z), 0.0))
+    major = np.where(above, nodes.values, nodes.complements)
+    minor = np.where(above, nodes.complements, nodes.values)
+    left = major + minor * shrunk
+    certain = major == 0
+    whole = np.where(certain, 1.0, left)
+    far = np.where(certain, np.where(above, 0.0, z), np.where(above, z, 0.0) + np.log(whole))
+    steep = np.where(certain, _STEEPEST, np.minimum((1 - shrunk) / whole, _STEEPEST))
+    return np.where(extreme, far, values), np.where(extreme, np.where(above, steep, -steep), slopes)
 
 
 def _variances(z: Floats, nodes: _Nodes) -> Floats:

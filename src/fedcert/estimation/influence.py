@@ -1,0 +1,92 @@
+"""Whether an estimate depends on clients that screening would leave out or cut: what one liar, or some, can do to it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from fedcert._arrays import Floats
+from fedcert.errors import preview
+from fedcert.estimation.clients import ReportedClients
+from fedcert.estimation.diagnostics.checks import UNRELIABLE, Check
+from fedcert.estimation.diagnostics.screening import screen
+from fedcert.estimation.intervals.ingredients import Uncertainty
+from fedcert.estimation.methods.registry import AUTO, METHODS
+from fedcert.estimation.prepared import PreparedClients
+from fedcert.estimation.settings import Settings
+
+_MOVED = 1.0
+"""Standard errors by which clients that screening leaves out may move the estimate, on average over the radii: with
+more, its root mean squared error would be some 1.5 times that of the others alone."""
+_CHANCE = 3.9
+"""The same for clients that are cut to size, who may well be right: a quantile of 99.99%."""
+_LEAST = 0.005
+"""A difference that nobody would act on, whatever chance says of it."""
+_MOST_NAMED = 5
+"""Clients that a sentence names."""
+
+
+class _Curve(NamedTuple):
+    """An estimate and its standard errors, at each radius."""
+
+    values: Floats
+    errors: Floats
+
+    @classmethod
+    def of(cls, clients: ReportedClients, mix: Floats, settings: Settings) -> _Curve:
+        point = METHODS[AUTO].estimator()(clients, mix, settings)
+        assert point.uncertainty is not None  # noqa: S101 (the automatic methods have one)
+        return cls(point.certified_accuracy, _standard_errors(point.uncertainty))
+
+
+def _standard_errors(uncertainty: Uncertainty) -> Floats:
+    variance = uncertainty.example_variance
+    if variance is None or uncertainty.class_variance_weights is None:
+        return np.sqrt(uncertainty.sum_squared_weights / 4)
+    return np.asarray(np.sqrt(np.sum(uncertainty.class_variance_weights * variance, axis=0)), dtype=np.float64)
+
+
+def depends_on_odd_clients(prepared: PreparedClients, mix: Floats) -> Check | None:
+    """Compare the estimate with that of a screened federation, where nobody asked for screening.
+
+    None where clients that screening would leave out move the estimate by less than a standard error, and cutting huge
+    ones to size moves it by no more than chance. Otherwise some clients decide the result, and whether they are right
+    cannot be known from the counts. The estimates that are compared are the automatic ones, whatever method was asked
+    for: it is the clients that are in doubt.
+
+    Args:
+        prepared: the clients, not screened.
+        mix: the target's class mix.
+    """
+    tested = prepared if prepared.tested_by is None else prepared.tested_by
+    clients = tested.clients
+    if tested.screened is not None or not isinstance(clients, ReportedClients):
+        return None
+    screened = screen(clients, tested.settings.seed, frozenset(tested.settings.trusted))
+    if not screened.dropped and not screened.reduced:
+        return None
+    plain = _Curve.of(clients, mix, tested.settings)
+    odd: Mapping[str, str] = {**screened.dropped, **screened.reduced}
+    others = _Curve.of(screened.federation, mix, tested.settings)
+    apart = np.abs(plain.values - others.values)
+    decided = bool(np.any((apart > _CHANCE * others.errors) & (apart >= _LEAST)))
+    if not decided:
+        others = _Curve.of(screened.uncut, mix, tested.settings)
+        apart = np.abs(plain.values - others.values)
+        decided = float(np.sum(apart**2)) > _MOVED**2 * float(np.sum(others.errors**2)) and apart.max() >= _LEAST
+    if not decided:
+        return None
+    worst = int(np.argmax(apart))
+    sentence = (
+        f"Some clients decide the result: at radius {clients.radii[worst]:g} all together give "
+        f"{plain.values[worst]:.1%}, and {others.values[worst]:.1%} without what screening leaves out or cuts "
+        f"({_named(odd)}). Check their reports, or use --screen."
+    )
+    return Check("single clients", UNRELIABLE, float(apart[worst]), sentence)
+
+
+def _named(clients: Collection[str]) -> str:
+    named = ", ".join(preview(client) for client in list(clients)[:_MOST_NAMED])
+    return named + (f" and {len(clients) - _MOST_NAMED} more" if len(clients) > _MOST_NAMED else "")
