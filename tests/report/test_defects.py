@@ -156,8 +156,8 @@ def smoothing() -> Iterator[Row]:
     sigma = "a finite number above 0 and of at most 1e+12"
     yield from number("smoothing.sigma", sigma, 0.0, required=True)
     yield "smoothing.sigma", "too high", 1e13, "smoothing.sigma", f"{sigma}, but is 10000000000000.0"
-    yield from count("smoothing.n0", "a whole number from 1 to 2^53", least=1)
-    yield from count("smoothing.n", "a whole number from 1 to 2^53", least=1)
+    yield from count("smoothing.n0", "a whole number from 1 to 100000000", least=1)
+    yield from count("smoothing.n", "a whole number from 1 to 100000000", least=1)
     probability = "a finite number above 0 and below 1"
     yield from number("smoothing.failure_probability", probability, 0.0)
     yield (
@@ -336,7 +336,7 @@ def request() -> Iterator[Row]:
         "target.a name in distribution",
         f"{TEXT}, but is '\\x1b'",
     )
-    yield from listed("roster", "a list of 1 to 10000000 different client names", null=True, required=False)
+    yield from listed("roster", "a list of 1 to 2000000 different client names", null=True, required=False)
     yield from text("roster[0]", required=False)
     yield "roster", "twice the same", ["a", "a"], "roster[1]", "different from those before it, but is 'a'"
     for wrong, came in (("", "''"), ("AB" * 16, f"'{'AB' * 16}'"), (None, "null"), (7, "7"), (True, "true")):
@@ -348,7 +348,7 @@ def request() -> Iterator[Row]:
         yield "input_range", came, wrong, "input_range", f"{RANGE}, or null, but is {came}"
     yield "input_range", "falling", [1, 0], "input_range[1]", "above the one before it (1), but is 0.0"
     yield from listed("input_shape", "a list of 1 to 8 sizes, of the axes of one example", null=True, required=False)
-    yield "input_shape", "a size of 0", [3, 0], "input_shape[1]", "a whole number from 1 to 2^53, but is 0"
+    yield "input_shape", "a size of 0", [3, 0], "input_shape[1]", "a whole number from 1 to 2^25, but is 0"
     columns = "a list of 1 to 100000 different column names"
     yield from listed("input_columns", columns, null=True, required=False)
     yield "input_columns", "an empty name", [""], "input_columns[0]", f"{TEXT}, but is ''"
@@ -688,11 +688,11 @@ def population_smoothing() -> Iterator[Row]:
     yield name, "a failure probability", 0.01, name, f"{left_out}: {why}, but is 0.01"
     why = "which draws n samples of every example"
     yield "smoothing.tolerance", "a tolerance", 0.01, "smoothing.tolerance", f"{left_out}, {why}, but is 0.01"
-    yield from count("smoothing.n", "a whole number from 1 to 2^53", least=1)
+    yield from count("smoothing.n", "a whole number from 1 to 100000000", least=1)
     most = "at most 2000 passes with the population procedure, but is 2001"
     yield "smoothing.n", "too many passes", 2001, "smoothing.n", most
     for implied in ("n0", "failure_probability"):
-        rule = {"n0": "a whole number from 1 to 2^53"}.get(implied, "a finite number above 0 and below 1")
+        rule = {"n0": "a whole number from 1 to 100000000"}.get(implied, "a finite number above 0 and below 1")
         yield f"smoothing.{implied}", "null", None, f"smoothing.{implied}", f"{rule}, but is null"
 
 

@@ -24,6 +24,7 @@ _SHARE = 0.5
 _UNKNOWN = 2**33
 """Bytes that are taken to be free where the system does not say: 8 GiB."""
 _UNITS = (("kB", 10**3), ("MB", 10**6), ("GB", 10**9))
+"""In which sizes are written."""
 _CGROUP = Path("/sys/fs/cgroup")
 
 

@@ -32,6 +32,7 @@ from fedcert.certification.streams import ExampleKey, Streams, example_keys, ima
 from fedcert.errors import CallError, DataProblem
 from fedcert.report import Report
 from fedcert.report.farthest import radii_warning
+from fedcert.report.fields import check_cells
 from fedcert.report.input_range import coarse_range
 from fedcert.report.provenance import provenance
 
@@ -105,6 +106,7 @@ def certify_dataset(
             check_columns(data.columns, own_columns, "the model was fitted with")
             check_shape(data.shape, plan.input_shape)
         classes = _classes(plan, classifier, data)
+        check_cells(classes, plan.radii, plan.smoothing)
         _check_labels(data, len(classes))
         work = _digest(_work(plan, classifier.identity, classes))
         seed = seed or (Seed.drawn() if plan.seed is None else Seed.fixed(plan.seed))

@@ -14,8 +14,10 @@ MOST_CLASSES = 100_000
 """Several times the classes of the largest label sets in use (ImageNet-21k has 21,841)."""
 MOST_RADII = 10_000
 """Far more than a fine curve has; with `MOST_CLASSES` a limit to what an untrusted file can claim."""
-MOST_CLIENTS = 10_000_000
-"""Ten times the million clients that tables of reports are made for."""
+MOST_CLIENTS = 2_000_000
+"""Twice the million clients that tables of reports are made for; hardly more names fit into a document."""
+MOST_CELLS = 10_000_000
+"""Counts per class in all: a document of 32 MiB holds no more, and estimates take some hundred bytes for each."""
 RADIUS_SLACK = 1e-6
 """Rounding that other implementations of the largest radius may differ by."""
 
@@ -60,6 +62,22 @@ def check_rows(field: str, rows: Sequence[Sequence[object]], outer: NamedList, i
     check_same_length(field, rows, *outer)
     for index, row in enumerate(rows):
         check_same_length(f"{field}[{index}]", row, *inner)
+
+
+def check_cells(classes: Sequence[object], radii: Sequence[object], smoothing: Smoothing) -> None:
+    """Check, before anything is made of them, that there are not too many classes with too many counts each.
+
+    Raises:
+        InvalidValue: there are.
+    """
+    passes = smoothing.n + 1 if smoothing.is_population else 0
+    cells = len(classes) * max(len(radii), passes)
+    if cells > MOST_CELLS:
+        each = f"{passes:,} numbers of right answers" if passes > len(radii) else f"{len(radii):,} radii"
+        raise InvalidValue(
+            f"{len(classes):,} classes with {each} each", f"at most {MOST_CELLS:,} counts in all", cells,
+            remedy="take fewer classes or radii",
+        )  # fmt: skip
 
 
 def check_nonincreasing(field: str, counts: Sequence[int], most: int, of_what: str) -> None:

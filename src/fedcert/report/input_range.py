@@ -9,7 +9,10 @@ from fedcert._schema.field_types import ListOf, Number, Text, Whole
 InputRange = tuple[float, float]
 """The least and the largest value of inputs."""
 INPUT_RANGE = ListOf(Number(), "numbers, the least and the largest input", least=2, most=2, increasing=True)
-INPUT_SHAPE = ListOf(Whole(least=1), "sizes, of the axes of one example", most=8)
+LARGEST_EXAMPLE = 2**25
+"""Numbers in one example: 128 MiB as float32. An image of 3,344 x 3,344 pixels and three colours, or a volume of 512 x
+512 x 128, has so many; noisy copies of anything larger would not fit beside a model."""
+INPUT_SHAPE = ListOf(Whole(least=1, most=LARGEST_EXAMPLE), "sizes, of the axes of one example", most=8)
 """Eight axes: twice those of a coloured film, (channels, frames, height, width)."""
 INPUT_COLUMNS = ListOf(Text(), "different column names", most=100_000, distinct=True)
 """Several times the columns of a table of all human genes."""

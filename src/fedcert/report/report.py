@@ -131,6 +131,7 @@ class Report(TableRow, SavedRecord):
 
     def _check_consistency(self) -> None:
         """Check the rules between counts, labels, classes and radii."""
+        fields.check_cells(self.classes, self.radii, self.smoothing)
         fields.check_same_length("label_counts", self.label_counts, "classes", self.classes)
         if self.examples > LARGEST_COUNT:
             raise InvalidValue("the sum of label_counts", "at most 2^53", self.examples)

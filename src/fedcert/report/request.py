@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,8 +15,8 @@ from fedcert._schema.field_types import Enumerated, Flag, ModelName, Pattern, Te
 from fedcert._schema.record import Nested, Record
 from fedcert._schema.summary import Summary
 from fedcert.errors import InvalidValue, preview
-from fedcert.report.fields import CLASSES, DISTRIBUTION, RADII, ROSTER
-from fedcert.report.input_range import INPUT_COLUMNS, INPUT_RANGE, INPUT_SHAPE, InputRange
+from fedcert.report.fields import CLASSES, DISTRIBUTION, RADII, ROSTER, check_cells
+from fedcert.report.input_range import INPUT_COLUMNS, INPUT_RANGE, INPUT_SHAPE, LARGEST_EXAMPLE, InputRange
 from fedcert.report.privacy import TOGETHER, PrivacyBudget
 from fedcert.report.signature import Signature, canonical
 from fedcert.report.smoothing import DEFAULT_RADII, Smoothing
@@ -23,6 +24,10 @@ from fedcert.report.summary import summary_of_request
 
 MOST_EXAMPLES = 100_000
 """Of a site in a private sum, where the request does not say: more than nearly all test sets have."""
+MOST_SUMMED = 3_000_000
+"""Numbers of a private sum: as base64 with eight bytes each, they fit into a document of 32 MiB."""
+MOST_SUMMED_CLIENTS = 10_000
+"""Sites in a private sum, each of which agrees on secrets with all others (see the scales in `secagg/second_sum`)."""
 _SHARE_SLACK = 1e-6
 """Shares that people write have six decimals at most."""
 
@@ -165,13 +170,18 @@ class Request(SavedRecord):
     signature: Signature | None = optional(Nested(Signature), later=True)
 
     def _check_consistency(self) -> None:
-        """Check the columns' number, that the target is over the request's classes, and a private sum's threshold."""
+        """Check sizes, the columns' number, the target's classes, and a private sum's roster and threshold."""
+        check_cells(self.classes, self.radii, self.smoothing)
+        if self.input_shape is not None and math.prod(self.input_shape) > LARGEST_EXAMPLE:
+            wanted = f"sizes of at most {LARGEST_EXAMPLE:,} numbers in all"
+            raise InvalidValue("input_shape", wanted, math.prod(self.input_shape))
         if self.input_columns is not None and self.input_shape not in (None, (len(self.input_columns),)):
             wanted = f"a list of {len(self.input_columns)}, the number of input_columns, or null"
             raise InvalidValue("input_shape", wanted, list(self.input_shape or ()))
         if self.private is not None:
             if self.roster is None:
                 raise InvalidValue("roster", "a list of names where the sum is private", None)
+            self._check_sum(self.private, len(self.roster))
             least, most = len(self.roster) // 2 + 1, len(self.roster)
             if not max(least, 2) <= self.private.threshold <= most:
                 wanted = f"more than half of the {most} clients on the roster, and at most all of them"
@@ -179,6 +189,25 @@ class Request(SavedRecord):
         for name in self.target.distribution if self.target else ():
             if name not in self.classes:
                 raise InvalidValue(f"target.distribution[{preview(name)}]", "one of the request's classes", name)
+
+    def _check_sum(self, private: PrivateSum, sites: int) -> None:
+        """Check that a private sum is not larger than its messages can be."""
+        if sites > MOST_SUMMED_CLIENTS:
+            raise InvalidValue("roster", f"of at most {MOST_SUMMED_CLIENTS:,} names where the sum is private", sites)
+        classes, radii = len(self.classes), len(self.radii)
+        entries = self.smoothing.n + 1 if self.smoothing.is_population else radii
+        numbers = classes * (entries + 2)
+        if private.moments:
+            numbers += classes * (classes + 1) // 2 + classes * entries + entries * (entries + 1) // 2
+        if private.spread:
+            numbers = max(numbers, radii * (radii + 1) // 2)
+        if private.spread or private.fewest_holders is not None:
+            numbers *= 2  # as many again, by which sites check the totals
+        if numbers > MOST_SUMMED:
+            raise InvalidValue(
+                "private", f"a sum of at most {MOST_SUMMED:,} numbers, which fit into a message", numbers,
+                remedy="ask for fewer classes, radii or passes" + (", or without moments" if private.moments else ""),
+            )  # fmt: skip
 
     def _summary(self) -> Summary:
         return summary_of_request(self)

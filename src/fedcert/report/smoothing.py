@@ -43,6 +43,9 @@ MOST_PASSES = 2_000
 """Of population certificates: their histogram has one count more. Two passes in three of CERTIFY's own n0 + n would
 certify single examples as well."""
 
+MOST_SAMPLES = 100_000_000
+"""Of CERTIFY, for each example: a thousand times what is common, and minutes of work even for the smallest model."""
+
 MOST_VOTES = 9_999
 """More than the samples of PREDICT, which decides single answers."""
 
@@ -127,8 +130,8 @@ class Smoothing(Record):
     noise: str = defaulting(Enumerated(NOISES), "gaussian")
     norm: str = defaulting(Enumerated(NORMS), "l2")
     sigma: float = required(Number(above=0, most=1e12))
-    n0: int | None = implied(Whole(least=1))
-    n: int = implied(Whole(least=1))
+    n0: int | None = implied(Whole(least=1, most=MOST_SAMPLES))
+    n: int = implied(Whole(least=1, most=MOST_SAMPLES))
     failure_probability: float | None = implied(Number(above=0, below=1))
     procedure: str = defaulting(Enumerated(PROCEDURES), "fixed")
     tolerance: float | None = optional(Number(least=0, below=1))

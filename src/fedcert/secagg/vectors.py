@@ -16,6 +16,7 @@ from fedcert.privacy.dp.mechanism import cells_of, check_units, describe_budget,
 from fedcert.report import Report, Request, Sums
 from fedcert.report.privacy import SIZE_RELEASES
 from fedcert.report.provenance import SOFTWARE
+from fedcert.report.request import MOST_SUMMED
 from fedcert.report.sums.algebra import counted, empty_sums
 from fedcert.report.sums.groups import effects_or_ones, group_bound
 from fedcert.report.sums.moments import MOMENT_SCALE, Moments, as_rows, moments_from, moments_of
@@ -50,6 +51,8 @@ class VectorLayout:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.private, self._roster = sum_asked(request)
+        if self.length > MOST_SUMMED:  # requests are checked for it when they are read: this is the last word
+            raise Refused(f"the private sum is over {self.length:,} numbers, and may be over {MOST_SUMMED:,}")
 
     @property
     def _shapes(self) -> dict[str, tuple[int, ...]]:

@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from fedcert._files.paths import display_path, kind_of_path
 from fedcert.certification.data.csv_rows import Rows
-from fedcert.certification.data.inputs import LARGEST_EXAMPLE, check_example_size, check_shape
+from fedcert.certification.data.inputs import check_example_size, check_shape
 from fedcert.certification.data.local_data import PIXEL_LEVELS, LocalData
 from fedcert.errors import DataProblem, FileProblem, require
+from fedcert.report.input_range import LARGEST_EXAMPLE
 
 FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "GIF", "PPM", "WEBP")
 """The formats of images that are opened, as Pillow names them. It goes by the content, whatever the file is called, and
@@ -102,7 +103,7 @@ def _pixels(
     """An image, channels first; its shape must be that of the first one, or what is expected."""
     name = f"the image {display_path(file)}"
     kind = kind_of_path(file)
-    if kind != "a file":  # opening a pipe would wait for somebody to write into it
+    if kind != "a file":  # opening a pipe would wait for another program to write into it
         reason = "there is no such file" if kind is None else f"it is {kind}, not a file"
         raise DataProblem(f"{name} cannot be read: {reason}")
     try:

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 from fedcert._arrays import Images
 from fedcert.errors import DataProblem, preview
-from fedcert.report.input_range import FEWEST_SIGMAS, MOST_SIGMAS, ROUNDING, InputRange, units_warning, worded
+from fedcert.report.input_range import (
+    FEWEST_SIGMAS,
+    LARGEST_EXAMPLE,
+    MOST_SIGMAS,
+    ROUNDING,
+    InputRange,
+    units_warning,
+    worded,
+)
 
 _NOT_UNIT = 10.0
 """Pixels above it are neither from 0 to 1 nor standardised: most likely they are from 0 to 255."""
@@ -19,9 +27,6 @@ _TINY_SHARE, _SMALL_SHARE = 0.05, 0.5
 is stated fill 0.4%, and those of 4 bits read as 8 fill 6%."""
 _FEWEST = 10
 """Images below which a small range may be chance: one image may be all black."""
-LARGEST_EXAMPLE = 2**25
-"""Numbers in one example: 128 MiB as float32. An image of 3,344 x 3,344 pixels and three colours, or a volume of 512 x
-512 x 128, has so many; noisy copies of anything larger would not fit beside a model."""
 _SHOWN_COLUMNS = 10
 """Columns that a sentence names."""
 

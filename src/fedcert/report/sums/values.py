@@ -149,6 +149,7 @@ class Sums(SavedRecord):
     def _check_consistency(self) -> None:
         """Check that all parts speak of the same classes and entries, and that counts fit their totals."""
         classes, radii = ("classes", self.classes), ("radii", self.radii)
+        fields.check_cells(self.classes, self.radii, self.smoothing)
         fields.check_same_length("label_counts", self.label_counts, *classes)
         self._check_entries()
         if self.by_class is not None:

@@ -26,6 +26,7 @@ from fedcert._files.paths import check_readable, display_path
 from fedcert._schema.declare import TablePlace, shared_fields
 from fedcert.errors import CannotCombine, FedcertError, FedcertWarning, FileProblem, InvalidValue, preview, require
 from fedcert.report.compatibility import SETTINGS_PER_CLIENT, check_compatible, check_once
+from fedcert.report.fields import check_cells
 from fedcert.report.report import Report
 from fedcert.report.smoothing import Smoothing
 from fedcert.report.table.bulk import (
@@ -185,7 +186,12 @@ def _header_of(file: Any, place: str) -> Any:
         raise FileProblem(
             f"{place} must say in its metadata, under the key 'fedcert', what its rows share, but does not; {REMEDY}"
         )
-    return Header.from_json(parse(text, f"{place}: the metadata under the key 'fedcert'"), place)
+    header = Header.from_json(parse(text, f"{place}: the metadata under the key 'fedcert'"), place)
+    try:
+        check_cells(header.classes, header.radii, header.smoothing)
+    except InvalidValue as error:
+        raise error.at(place) from None
+    return header
 
 
 def _columns_of(file: Any, place: str) -> list[str]:
