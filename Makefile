@@ -4,7 +4,7 @@ BIN := .venv/bin
 WORKERS ?= --numprocesses 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: setup designs demo test test-slow test-page test-engines test-flower test-flower-1.42 test-flower-1.42-short test-nvflare engine-environments check bench coverage clean
+.PHONY: setup designs demo test test-slow test-page test-engines test-flower test-flower-1.42 test-flower-1.42-short test-nvflare engine-environments check bench coverage faults clean
 
 .venv/made:
 	$(PYTHON) -m venv .venv
@@ -92,6 +92,10 @@ bench: setup
 ## coverage: intervals from noisy sums by 4,000 replications of each setting, some ten minutes
 coverage: setup
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/coverage.py --out benchmarks/results/coverage.json
+
+## faults: an error, a full disk and a kill at every system call, and every way of dropping out, some twenty minutes
+faults: setup
+	OMP_NUM_THREADS=1 FEDCERT_FAULTS=benchmarks/results/faults.json $(BIN)/python -m pytest tests/faults
 
 clean:
 	rm -rf .venv .engines site build dist

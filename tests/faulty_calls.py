@@ -15,12 +15,17 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from fedcert.errors import FedcertError
 
+RESULTS = os.environ.get("FEDCERT_FAULTS")
+"""Where `make faults` records what it did."""
+ALL = RESULTS is not None
+"""Whether every call of the long work fails with every error."""
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
 _PATHS = (
     "open", "mkdir", "unlink", "remove", "rmdir", "rename", "replace", "stat", "lstat", "chmod", "listdir", "scandir",
@@ -29,6 +34,15 @@ _PATHS = (
 _HANDLES = ("fchmod", "fsync", "fstat", "ftruncate", "fdatasync")
 _GROWING = {"open", "mkdir", "rename", "replace", "write", "fsync"}
 """What a full disk refuses."""
+
+
+@dataclass
+class Tally:
+    """How often a test disturbed the work."""
+
+    test: str
+    faults: int = 0
+    seconds: float = 0.0
 
 
 class FaultyCalls:

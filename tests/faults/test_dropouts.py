@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, combinations
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from faulty_calls import ALL, Tally
 from fedcert.engines.in_process import InProcessTransport
 from fedcert.errors import QuorumMissed, Refused
 from fedcert.privacy.keys.keyring import Keyring
@@ -21,8 +21,6 @@ from fedcert.rounds.private import private_sums
 from fedcert.secagg.messages import CLIENT_MESSAGES as STAGES
 from fedcert.secagg.participant import Participant
 from secure_sums import COORDINATOR, FEW, KEYS, NAMES, Party, private_request, reports, sign
-
-ALL = bool(os.environ.get("FEDCERT_FAULTS"))
 
 
 def subsets(names: Any, least: int = 0) -> Iterator[tuple[str, ...]]:
@@ -161,16 +159,18 @@ def test_a_chain_of_sums_is_exact_or_not_there_whenever_a_site_leaves(rare: bool
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [3, 4, *([5] if ALL else [])])
-def test_a_chain_of_sums_is_exact_or_not_there_whoever_leaves_and_when(count: int) -> None:
+def test_a_chain_of_sums_is_exact_or_not_there_whoever_leaves_and_when(count: int, tally: Tally) -> None:
     for stage in range(15):
         for leaving in subsets(NAMES[:count], 1):
             check_chain(count, dict.fromkeys(leaving, stage), rare=False)
+            tally.faults += 1
 
 
 @pytest.mark.slow
-def test_a_chain_of_sums_is_exact_or_not_there_when_two_leave_at_two_stages() -> None:
+def test_a_chain_of_sums_is_exact_or_not_there_when_two_leave_at_two_stages(tally: Tally) -> None:
     chance = np.random.default_rng(0)
     for _ in range(2000 if ALL else 60):
         first, second = chance.choice(5, 2, replace=False)
         last = {NAMES[first]: int(chance.integers(15)), NAMES[second]: int(chance.integers(15))}
         check_chain(5, last, rare=bool(chance.integers(2)))
+        tally.faults += 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import shutil
 import sys
 import warnings
@@ -22,7 +21,7 @@ import pytest
 
 from factories import NOW, answer
 from factories import request as plain_request
-from faulty_calls import ERRORS, FaultyCalls, counted, died
+from faulty_calls import ALL, ERRORS, FaultyCalls, Tally, counted, died
 from fedcert.certification.data.local_data import data_of
 from fedcert.certification.dataset_run import certify_dataset
 from fedcert.certification.models.classifiers import ArrayClassifier
@@ -40,13 +39,14 @@ from fedcert.secagg.participant import Participant
 from secure_sums import COORDINATOR, FEW, KEYS, NAMES, RING, private_request, reports, sign
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="system calls are counted as on Linux")
-ALL = bool(os.environ.get("FEDCERT_FAULTS"))
-"""Whether every call of the long work fails with every error (make faults)."""
 
 
-def step(usual: int) -> int:
-    """Every how many calls one fails."""
-    return 1 if ALL else usual
+def steps(some: int, more: int) -> Any:
+    """Every how many calls one fails: in the fast tests, in the slow ones; each where all do (make faults)."""
+    values = [pytest.param(1, id="all")] if ALL else [
+        pytest.param(some, id="some"), pytest.param(more, id="more", marks=pytest.mark.slow)
+    ]  # fmt: skip
+    return pytest.mark.parametrize("step", values)
 
 
 def errors_at(call: int) -> tuple[int, ...]:
@@ -135,13 +135,13 @@ def counts(report: Report) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("kind", ["error", "full disk", "kill"])
-def test_certification_is_resumed_to_the_same_report(tmp_path: Path, kind: str) -> None:
+def test_certification_is_resumed_to_the_same_report(tmp_path: Path, kind: str, tally: Tally) -> None:
     first = tmp_path / "first"
     first.mkdir()
     calls = counted(first, lambda: certified(first))
     wanted = counts(read_record(first / "r.json", Report))
     seed = (first / "r.seed").read_bytes()
-    for call in range(0, len(calls), step(1)):
+    for call in range(len(calls)):
         for number in (errno.ENOSPC,) if kind != "error" else errors_at(call):
             folder = tmp_path / f"{call}-{number}"
             folder.mkdir()
@@ -160,6 +160,7 @@ def test_certification_is_resumed_to_the_same_report(tmp_path: Path, kind: str) 
             assert counts(certified(folder)) == wanted, (call, number)
             assert counts(read_record(folder / "r.json", Report)) == wanted
             assert read_seed(folder / "r.seed").value.statement == wanted[0]
+            tally.faults += 1
 
 
 # A run's folder
@@ -214,8 +215,9 @@ def read(file: Path) -> dict[str, Any]:
     return {name: value for name, value in document.items() if name != "created"}
 
 
+@steps(23, 8)
 @pytest.mark.parametrize("kind", ["error", "full disk", "kill"])
-def test_a_run_is_resumed_to_the_same_estimate(tmp_path: Path, kind: str) -> None:
+def test_a_run_is_resumed_to_the_same_estimate(tmp_path: Path, kind: str, step: int, tally: Tally) -> None:
     """Wherever it stops: what was there is intact, and the first estimate is among the earlier ones."""
     path = tmp_path / "run"
     begin_run(path)
@@ -225,8 +227,8 @@ def test_a_run_is_resumed_to_the_same_estimate(tmp_path: Path, kind: str) -> Non
     after = {file.name: file.read_bytes() for file in (path / "reports").iterdir()}
     wanted = state_of(path)
     assert wanted["estimates"][1:] == [first]
-    for call in range(0, len(calls), step(8)):
-        for number in (errno.ENOSPC,) if kind != "error" else errors_at(call // 8):
+    for call in range(step // 2, len(calls), step):
+        for number in (errno.ENOSPC,) if kind != "error" else errors_at(call // step):
             shutil.rmtree(path)
             begin_run(path)
 
@@ -244,6 +246,7 @@ def test_a_run_is_resumed_to_the_same_estimate(tmp_path: Path, kind: str) -> Non
                 assert file.read_bytes() in (before[file.name], after.get(file.name)), (call, file)
             go_on_with_run(path)
             assert state_of(path) == wanted, (call, calls[call], number)
+            tally.faults += 1
 
 
 # A private sum over a folder
@@ -252,15 +255,14 @@ def test_a_run_is_resumed_to_the_same_estimate(tmp_path: Path, kind: str) -> Non
 class Sum:
     """Three sites and a coordinator over a folder. Each command is called again until it does not fail."""
 
-    def __init__(self, place: Path, spread: bool = False) -> None:
+    def __init__(self, place: Path) -> None:
         self.place, self.names = place, NAMES[:3]
-        private = PrivateSum(threshold=3, spread=spread)
+        private = PrivateSum(threshold=3)
         self.request = sign(private_request(self.names, radii=(0.0, 0.25, 0.5), private=private), COORDINATOR)
         self.own = reports(self.request)
         (place / "shared").mkdir(parents=True)
         self.answers: dict[str, bytes] = {}
         self.sums: Any = None
-        self.most = 0
 
     def visit(self, name: str) -> None:
         memory = FolderStore(self.place / f"memory-{name}")
@@ -316,28 +318,30 @@ def most_calls(place: Path) -> int:
     return max(lengths)
 
 
-@pytest.mark.parametrize("usual", [pytest.param(47, id="some"), pytest.param(9, id="more", marks=pytest.mark.slow)])
+@steps(71, 15)
 @pytest.mark.parametrize("kind", ["error", "full disk"])
-def test_a_private_sum_is_right_whichever_call_fails(tmp_path: Path, kind: str, usual: int) -> None:
+def test_a_private_sum_is_right_whichever_call_fails(tmp_path: Path, kind: str, step: int, tally: Tally) -> None:
     """In each command of sites and coordinator the same call fails, and the command is called again."""
-    for call in range(usual // 2, most_calls(tmp_path / "counted"), step(usual)):
-        for number in (errno.ENOSPC,) if kind == "full disk" else errors_at(call):
+    for call in range(step // 2, most_calls(tmp_path / "counted"), step):
+        for number in (errno.ENOSPC,) if kind == "full disk" else errors_at(call // step):
             place = tmp_path / f"{call}-{number}"
             whole = Sum(place)
 
             def disturbed(
                 work: Callable[[], None], place: Path = place, call: int = call, number: int = number
             ) -> None:
-                with FaultyCalls(place, call, number, lasting=kind == "full disk").here(), suppress(FedcertError):
-                    work()
+                with FaultyCalls(place, call, number, lasting=kind == "full disk").here() as calls:
+                    with suppress(FedcertError):
+                        work()
+                    tally.faults += calls.failed is not None
 
             whole.run(disturbed)
             assert (whole.sums.label_counts, whole.sums.certified_counts) == clear(whole), (call, number)
 
 
-@pytest.mark.parametrize("usual", [pytest.param(47, id="some"), pytest.param(9, id="more", marks=pytest.mark.slow)])
-def test_a_private_sum_is_right_wherever_its_processes_are_killed(tmp_path: Path, usual: int) -> None:
-    for call in range(usual // 2, most_calls(tmp_path / "counted"), step(usual)):
+@steps(97, 31)
+def test_a_private_sum_is_right_wherever_its_processes_are_killed(tmp_path: Path, step: int, tally: Tally) -> None:
+    for call in range(step // 2, most_calls(tmp_path / "counted"), step):
         place = tmp_path / str(call)
         whole = Sum(place)
 
@@ -346,7 +350,7 @@ def test_a_private_sum_is_right_wherever_its_processes_are_killed(tmp_path: Path
                 with FaultyCalls(place, call, kill=True).here():
                     work()
 
-            died(killed)
+            tally.faults += died(killed)
 
         whole.run(disturbed)
         assert (whole.sums.label_counts, whole.sums.certified_counts) == clear(whole), call
