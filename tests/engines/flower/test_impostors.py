@@ -146,16 +146,28 @@ def test_an_impostor_does_not_answer_for_an_absent_site_which_answers_when_it_co
 
 
 @pytest.mark.parametrize("impostor", IMPOSTORS)
-@pytest.mark.parametrize("late", [False, True])
-def test_an_impostor_beside_the_site_is_no_conflict(impostor: Handler, late: bool) -> None:
-    grid = FunctionGrid({100: member, REAL: member})
-    grid.nodes[101] = joined_late(grid, IMPOSTOR, impostor) if late else member
-    if not late:
-        grid.nodes[IMPOSTOR] = impostor
+def test_an_impostor_beside_the_site_is_no_conflict(impostor: Handler) -> None:
+    grid = FunctionGrid({100: member, 101: member, REAL: member, IMPOSTOR: impostor})
     made = round_of(grid)
     assert (made.clients, made.excluded) == (3, {})
     assert check_of(made, "contested names") is None
     assert (IMPOSTOR, "report") not in grid.asked
+
+
+@pytest.mark.parametrize("impostor", [without_keys, with_other_keys])
+def test_an_impostor_that_comes_after_the_sites_answer_leaves_no_doubt_about_it(impostor: Handler) -> None:
+    """The round waits for another client until the impostor has claimed the name."""
+
+    def late(message: Message, where: Context) -> Message:
+        grid.nodes[101] = member
+        return impostor(message, where)
+
+    grid = FunctionGrid({101: None, REAL: member})
+    grid.nodes[100] = joined_late(grid, IMPOSTOR, late)
+    made = round_of(grid)
+    assert (made.clients, made.excluded) == (3, {})
+    assert (IMPOSTOR, "name") in grid.asked
+    assert check_of(made, "contested names") is None
 
 
 @pytest.mark.parametrize(
