@@ -22,7 +22,8 @@ from fedcert.privacy.keys.identity import Identity, write_identity
 from fedcert.privacy.keys.keyring import Keyring
 from fedcert.privacy.keys.name_proof import name_proof
 from fedcert.privacy.policy import Policy
-from fedcert.rounds import RunFolder
+from fedcert.rounds import RunFolder, reports
+from fedcert.rounds import private as private_rounds
 from fedcert.secagg.participant import ParticipantConfig
 from function_grid import CLASSES, FOUR, RIGHT_ANSWERS, FunctionGrid, Handler, honest, network
 
@@ -40,6 +41,13 @@ def identity(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who Flower believes this process to be."""
     for name in ("_run_id", "_node_id", "_task_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes answer at once here: nothing is gained by pauses."""
+    for module in (reports, private_rounds):
+        monkeypatch.setattr(module, "_PAUSE", 0.01)
 
 
 def member(message: Message, where: Context, **changes: Any) -> Message:
