@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -23,7 +24,7 @@ LARGEST_DOCUMENT = 32 * 2**20
 _MOST_PARTS = 2**20
 """Lists, objects and keys of a document. A report over 100,000 classes with a row each has a tenth of them; as Python
 objects, they take a hundred times as much memory as text."""
-_TEXT_IN_JSON = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_TEXT_OR_PART = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|([\[{:])', re.DOTALL)
 
 LINE_SUFFIXES = (".ndjson", ".jsonl")
 JSON_SUFFIXES = (".json", *LINE_SUFFIXES)
@@ -160,10 +161,9 @@ def parse(text: str | bytes, place: str) -> Any:
     """
     if len(text) > LARGEST_DOCUMENT:
         raise too_large(place)
-    if (parts := _parts_of(text)) > _MOST_PARTS:
+    if _has_too_many_parts(text):
         raise FileProblem(
-            f"{place} holds {parts:,} lists, objects and keys, and may hold {_MOST_PARTS:,}, more than any fedcert "
-            "document has; not read"
+            f"{place} holds more than {_MOST_PARTS:,} lists, objects and keys, which no fedcert document does; not read"
         )
     try:
         document = json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_key_twice)
@@ -190,11 +190,13 @@ def parse(text: str | bytes, place: str) -> Any:
     raise FileProblem(f"{place} is not valid JSON: {reason}; {remedy}") from None
 
 
-def _parts_of(text: str | bytes) -> int:
-    """How many lists, objects and keys a document has; brackets in texts count only where there are few in all."""
+def _has_too_many_parts(text: str | bytes) -> bool:
+    """Whether a document has too many lists, objects and keys; what looks like one inside of a text is none."""
     data = text if isinstance(text, bytes) else text.encode(errors="replace")
-    parts = sum(map(data.count, (b"[", b"{", b":")))
-    return parts if parts <= _MOST_PARTS else sum(map(_TEXT_IN_JSON.sub(b"", data).count, (b"[", b"{", b":")))
+    if sum(map(data.count, (b"[", b"{", b":"))) <= _MOST_PARTS:
+        return False
+    parts = (match for match in _TEXT_OR_PART.finditer(data) if match.group(1))
+    return next(itertools.islice(parts, _MOST_PARTS, None), None) is not None
 
 
 def _no_constant(name: str) -> Any:

@@ -28,9 +28,7 @@ _UNITS = (("kB", 10**3), ("MB", 10**6), ("GB", 10**9))
 _CGROUP = Path("/sys/fs/cgroup")
 
 
-def check_ratio(
-    what: str, unpacked: int, packed: int, problem: type[FedcertError], remedy: str, free: int = STREAMED
-) -> None:
+def check_ratio(what: str, unpacked: int, packed: int, problem: type[FedcertError], remedy: str, free: int) -> None:
     """Check that something large is not out of proportion to its file.
 
     Args:
@@ -39,7 +37,7 @@ def check_ratio(
         packed: bytes of the file.
         problem: the error.
         remedy: what to do about it.
-        free: bytes that may be unpacked at any ratio.
+        free: bytes that may be unpacked at any ratio: `STREAMED` of what is read in pieces.
 
     Raises:
         FedcertError: it is.

@@ -122,8 +122,8 @@ def _pixels(
                 pixels = _in_unit_range(image)
     except (pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
         raise DataProblem(
-            f"{name} has {re.findall(r'[0-9]+', f'{error} 0')[0]} pixels, and may have {LARGEST_EXAMPLE:,} numbers at "
-            "most; make it smaller, as the model takes it"
+            f"{name} has {int(re.findall(r'[0-9]+', f'{error} 0')[0]):,} pixels, and may have {LARGEST_EXAMPLE:,} "
+            "numbers at most; make it smaller, as the model takes it"
         ) from None
     except pillow.UnidentifiedImageError:
         raise DataProblem(

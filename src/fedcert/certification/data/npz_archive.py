@@ -16,6 +16,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fedcert._files import unpacking
 from fedcert._files.paths import check_readable, display_path
 from fedcert._files.unpacking import check_held, check_ratio
 from fedcert.errors import DataProblem, FedcertError
@@ -92,8 +93,7 @@ class NpzArchive:
         """
         with self._opened(name) as file:
             header = self._header_in(file, name)
-            count = math.prod(header.shape)  # of what is made of the values, eight bytes each at least
-            needed = max(header.size, 8 * count)
+            needed = max(header.size, 8 * math.prod(header.shape[:1]))  # a number is made of each example's
             check_held(f"{name} in {self.place}", needed, self.packed, DataProblem, _UNCOMPRESSED)
             values = np.frombuffer(_exactly(file, header.size), dtype=header.dtype)
         return values.reshape(header.shape) if header.by_rows else values.reshape(header.shape[::-1]).transpose()
@@ -114,7 +114,8 @@ class NpzArchive:
             DataProblem: it is.
         """
         size = self.archive.getinfo(f"{name}.npy").file_size
-        check_ratio(f"{name} in {self.place}", size, self.packed, DataProblem, _UNCOMPRESSED)
+        what = f"{name} in {self.place}"
+        check_ratio(what, size, self.packed, DataProblem, _UNCOMPRESSED, unpacking.STREAMED)
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[IO[bytes]]:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from fedcert._files.atomic import whole_file
 from fedcert._files.documents import Reading, opened, parse
-from fedcert._files.parquet_pages import bytes_of_file, column_sizes, text_columns
+from fedcert._files.parquet_pages import StrangePages, bytes_of_file, column_sizes, text_columns
 from fedcert._files.paths import check_readable, display_path
 from fedcert._schema.declare import TablePlace, shared_fields
 from fedcert.errors import CannotCombine, FedcertError, FedcertWarning, FileProblem, InvalidValue, preview, require
@@ -113,7 +113,8 @@ def _file_problems(path: Path) -> Iterator[None]:
     except FedcertError:
         raise
     except _STRANGE as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        kind = "" if isinstance(error, StrangePages) else f"{type(error).__name__}: "
+        reason = " ".join(f"{kind}{error}".split())[:200]
         raise FileProblem(f"{display_path(path)} cannot be read as a Parquet table: {reason}; {REMEDY}") from None
 
 
