@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import zlib
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,7 +11,6 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedcert.engines.flower import answer, participant
-from fedcert.privacy.policy import read_policy
 from ward.task import load_data, make_network
 
 app = ClientApp()
@@ -84,12 +82,11 @@ def certify(message: Message, context: Context) -> Message:
 
 
 def _keys(context: Context) -> dict[str, Any]:
-    """This client's keys, keyring and rules, where it has some: its node names them, or, in simulation, the run.
+    """This client's keys and keyring, where it has some: its node names them, or, in simulation, the run.
 
     With a memory it takes part in private sums; without, it gives reports, and signs them.
     """
     node, settings = context.node_config, context.run_config
-    rules = {"policy": read_policy(Path(str(node["policy"])))} if "policy" in node else {}
     if "keys" in node:
         keys, trusted, memory = str(node["keys"]), str(node["trusted"]), str(node.get("memory", ""))
     elif settings["keys"]:
@@ -97,7 +94,7 @@ def _keys(context: Context) -> dict[str, Any]:
         keys, trusted = f"{settings['keys']}/{name}.keys.json", f"{settings['keys']}/ring.json"
         memory = f"{settings['keys']}/memory-{name}" if settings["private"] else ""
     else:
-        return rules
+        return {}
     if memory:
-        return rules | {"participant": participant(keys, trusted, memory)}
-    return rules | {"keys": keys, "trusted": trusted}
+        return {"participant": participant(keys, trusted, memory)}
+    return {"keys": keys, "trusted": trusted}

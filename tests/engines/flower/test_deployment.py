@@ -22,7 +22,6 @@ pytest.importorskip("flwr")
 from fedcert import certify
 from fedcert.certification.seeds import seed_file_of
 from fedcert.privacy.keys.identity import Identity, write_identity
-from fedcert.privacy.policy import Policy
 from fedcert.rounds import RunFolder
 from flower_processes import BIN, COMPARED, Flower, app_in, flower, keys_in, trained_weights
 
@@ -35,10 +34,9 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flower]:
     """The first two sites, and the impostor; the third comes later."""
     with flower(tmp_path_factory.mktemp("flower"), secure=True) as one:
         trained_weights(one.folder)
-        app_in(one.folder)
+        give_rules(app_in(one.folder) / "ward" / "client_app.py")
         keys_in(one.folder, SITES)
         write_identity(Identity.new("site-c"), one.folder / "keys" / "impostor.keys.json")
-        (one.folder / "policy.json").write_text(Policy(signed_requests=True).dumps())
         from ward.task import load_data
 
         for number, site in enumerate(SITES):
@@ -58,6 +56,18 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flower]:
         yield one
 
 
+def give_rules(client: Path) -> None:
+    """The sites here answer signed requests only."""
+    text = client.read_text()
+    for plain, ruled in (
+        ("import answer, participant\n", "import answer, participant\nfrom fedcert.privacy.policy import Policy\n"),
+        ("**_keys(context))", "policy=Policy(signed_requests=True), **_keys(context))"),
+    ):
+        assert plain in text
+        text = text.replace(plain, ruled)
+    client.write_text(text)
+
+
 @pytest.fixture
 def all_sites(deployment: Flower) -> Flower:
     """All three sites are online, and the impostor."""
@@ -68,12 +78,12 @@ def all_sites(deployment: Flower) -> Flower:
 
 
 def start_node(one: Flower, name: str, data: str) -> subprocess.Popen[bytes]:
-    """A node whose site has keys, and rules: it answers signed requests only."""
+    """A node whose site has keys."""
     return one.node(
         name,
         {
             "data": str(one.folder / f"{data}.npz"), "keys": str(one.folder / "keys" / f"{name}.keys.json"),
-            "trusted": str(one.folder / "keys" / "ring.json"), "policy": str(one.folder / "policy.json"),
+            "trusted": str(one.folder / "keys" / "ring.json"),
         },
     )  # fmt: skip
 
