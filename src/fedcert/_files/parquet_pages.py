@@ -140,16 +140,14 @@ def _pages(file: IO[bytes], chunk: Any) -> Iterator[tuple[int, int]]:
     seen = 0
     while position < end and seen < chunk.num_values:
         header, length = _header_at(file, position)
-        unpacked, packed = header.get(_UNPACKED), header.get(_PACKED)
-        if not isinstance(unpacked, int) or not isinstance(packed, int) or min(unpacked, packed) < 0:
-            raise StrangePages("a page does not say how large it is")
         kind = next((kind for kind in (_DATA, _DATA_2) if kind in header), None)
-        values = 0
-        if kind is not None:
-            values = header[kind].get(1, 0)
-            if header[kind].get(_ENCODING[kind]) == _PREFIXES:
-                raise StrangePages("texts are stored as the beginnings of others (DELTA_BYTE_ARRAY)")
-        if unpacked > _LARGEST_PAGE or not 0 <= values <= chunk.num_values:
+        own = {1: 0} if kind is None else header[kind]
+        if not isinstance(own, dict):
+            raise StrangePages("a page does not say what it is")
+        unpacked, packed, values = _count(header, _UNPACKED), _count(header, _PACKED), _count(own, 1)
+        if kind is not None and own.get(_ENCODING[kind]) == _PREFIXES:
+            raise StrangePages("texts are stored as the beginnings of others (DELTA_BYTE_ARRAY)")
+        if unpacked > _LARGEST_PAGE or values > chunk.num_values:
             raise StrangePages(
                 f"a page unpacks to {bytes_in_words(unpacked)} and {values:,} values, and may to "
                 f"{bytes_in_words(_LARGEST_PAGE)} and {chunk.num_values:,}"
@@ -157,6 +155,14 @@ def _pages(file: IO[bytes], chunk: Any) -> Iterator[tuple[int, int]]:
         seen += values
         position += length + packed
         yield values, unpacked
+
+
+def _count(fields: Fields, number: int) -> int:
+    """A field that is a number of 0 or more."""
+    value = fields.get(number)
+    if not isinstance(value, int) or value < 0:
+        raise StrangePages("a page does not say how large it is")
+    return value
 
 
 def _header_at(file: IO[bytes], position: int) -> tuple[Fields, int]:

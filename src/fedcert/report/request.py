@@ -196,7 +196,7 @@ class Request(SavedRecord):
             raise InvalidValue("roster", f"of at most {MOST_SUMMED_CLIENTS:,} names where the sum is private", sites)
         classes, radii = len(self.classes), len(self.radii)
         entries = self.smoothing.n + 1 if self.smoothing.is_population else radii
-        numbers = classes * (entries + 2)
+        numbers = classes * (entries + 3) + 50  # with sizes of classes, and some that are about groups
         if private.moments:
             numbers += classes * (classes + 1) // 2 + classes * entries + entries * (entries + 1) // 2
         if private.spread:
