@@ -22,6 +22,8 @@ import pytest
 from factories import NOW, answer
 from factories import request as plain_request
 from faulty_calls import ALL, ERRORS, FaultyCalls, Tally, counted, died
+from fedcert._files.line_log import LineLog
+from fedcert._files.shared import SharedFolder
 from fedcert.certification.data.local_data import data_of
 from fedcert.certification.dataset_run import certify_dataset
 from fedcert.certification.models.classifiers import ArrayClassifier
@@ -112,6 +114,29 @@ def test_a_file_is_written_whole_or_stays_as_it_was_when_the_process_is_killed(t
         assert file.read_text() in ("older", content)
 
 
+@pytest.mark.parametrize("number", ERRORS)
+def test_a_line_of_a_log_is_there_whole_or_not_at_all(tmp_path: Path, number: int) -> None:
+    def append(folder: Path, event: str) -> None:
+        log = LineLog(SharedFolder(folder), folder / "log.ndjson")
+        try:
+            log.append({"event": event})
+        finally:
+            log.close()
+
+    append(tmp_path, "first")
+    before = (tmp_path / "log.ndjson").read_text()
+    calls = counted(tmp_path, lambda: append(tmp_path, "second"))
+    after = (tmp_path / "log.ndjson").read_text()
+    for call in range(len(calls)):
+        folder, possible = tmp_path / str(call), (before, after)
+        folder.mkdir()
+        (folder / "log.ndjson").write_text(before)
+        with FaultyCalls(folder, call, number).here(), suppress(FedcertError):
+            append(folder, "second")
+            possible = (after,)
+        assert (folder / "log.ndjson").read_text() in possible, calls[call]
+
+
 # The journal of a certification
 
 
@@ -181,6 +206,7 @@ def begin_run(path: Path) -> None:
             one.take(answer(one.request, name), place=f"{name}.json")
         folder.keep_estimate(one.conclude())
         folder.keep_message("", 0, "site-a", '{"first": 1}')
+        (path / "estimate.png").write_bytes(b"its picture")
 
 
 def go_on_with_run(path: Path) -> None:
@@ -202,8 +228,11 @@ def go_on_with_run(path: Path) -> None:
 
 def state_of(path: Path) -> dict[str, Any]:
     with opened(path) as (folder, one):
-        estimates = [read(file) for file in (path / "estimate.json", *sorted((path / "estimates").iterdir()))]
+        estimates = [read(file) for file in (path / "estimate.json", *sorted((path / "estimates").glob("*.json")))]
+        events = [json.loads(line)["event"] for line in (path / "log.ndjson").read_text().splitlines()]
         return {
+            "pictures": [file.name for file in sorted((path / "estimates").glob("*.png"))],
+            "noted": {name for name in events if name in ("withdrawn", "corrected", "failed")},
             "reports": one.reports, "withdrawn": set(one.withdrawn), "corrections": one.corrections,
             "failures": folder.failures(), "settings": folder.settings(), "messages": folder.messages("", 1)[1],
             "documents": list(folder.messages("", 1)[0].values()), "estimates": estimates,
@@ -227,6 +256,7 @@ def test_a_run_is_resumed_to_the_same_estimate(tmp_path: Path, kind: str, step: 
     after = {file.name: file.read_bytes() for file in (path / "reports").iterdir()}
     wanted = state_of(path)
     assert wanted["estimates"][1:] == [first]
+    assert wanted["pictures"] == ["0001.png"]
     for call in range(step // 2, len(calls), step):
         for number in (errno.ENOSPC,) if kind != "error" else errors_at(call // step):
             shutil.rmtree(path)

@@ -141,7 +141,7 @@ def test_a_link_to_a_sites_memory_in_place_of_why_it_refuses(federation: Federat
         own = federation.own["site-0"]
         return Participant(given, KEYS["site-0"], lacking, InMemoryStore(), lambda: own, policy=FEW)
 
-    with pytest.raises(FedcertError):
+    with pytest.raises(FedcertError, match="1 on the roster are not in the keyring"):
         take_part(federation.shared, "site-0", lambda: wary(federation.request), once=True)
     assert survivors.read_text() == "{}"
 

@@ -135,6 +135,27 @@ def test_a_file_that_is_swapped_for_a_link_after_the_check_is_refused(
         folder.read(file)
 
 
+@pytest.mark.skipif(not open_folder.HAS_HANDLES, reason="needs handles of folders")
+def test_a_folder_that_is_swapped_for_a_link_after_the_check_is_not_entered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared, elsewhere, real = SharedFolder(tmp_path / "shared"), tmp_path / "elsewhere", os.open
+    inner = shared.path / "inner"
+    inner.mkdir(parents=True)
+    elsewhere.mkdir()
+
+    def swap(path: Any, *given: Any, **named: Any) -> int:
+        if path == "inner":
+            inner.rmdir()
+            inner.symlink_to(elsewhere)
+        return real(path, *given, **named)
+
+    monkeypatch.setattr(os, "open", swap)
+    with pytest.raises(PlantedFile, match="inner must be a folder, but is a link"):
+        shared.write(inner / "x", "new")
+    assert not list(elsewhere.iterdir())
+
+
 def test_a_file_that_a_server_holds_back_is_opened_when_it_is_given(
     folder: SharedFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
