@@ -19,8 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert._arrays import Floats
+from fedcert.errors import EstimationProblem
 from fedcert.report.sums.moments import Moments
 
+_MOST_CLASSES = 3_000
+"""Three times those of ImageNet: a minute and 700 MB. Time grows with the third power."""
 _ROWS_PER_STEP = 50_000
 """Clients converted to floats at once: 400 MB for 1,000 classes."""
 _FLOATING = 4e-16
@@ -132,6 +135,7 @@ class SufficientStatistics:
     def of_clients(cls, labels: npt.NDArray[Any], certified: npt.NDArray[Any]) -> SufficientStatistics:
         """From clients' class mixes and overall counts, as in the paper's protocol."""
         classes, radii = labels.shape[1], certified.shape[1]
+        _check_pairs(classes)
         cells, cross = np.zeros((classes, classes)), np.zeros((classes, radii))
         total = cls(0, np.zeros(classes), np.zeros(radii), cells, cross, np.zeros(radii))
         for start in range(0, len(labels), _ROWS_PER_STEP):
@@ -155,6 +159,7 @@ class SufficientStatistics:
             labels: examples per class.
             certified: certified examples, classes x radii.
         """
+        _check_pairs(len(labels))
         held = labels > 0
         squares = np.sum(certified[held] ** 2 / labels[held, None], axis=0)
         rounding = _FLOATING * float(labels.sum())
@@ -192,3 +197,16 @@ class SufficientStatistics:
             rounding *= max(1.0, float(np.abs(scores).sum(axis=1).max()))  # of each entry's moment
         rounding += _FLOATING * float(np.sum(labels))
         return cls(moments.clients, examples, successes, squares, cross, certified_squared, rounding)
+
+
+def _check_pairs(classes: int) -> None:
+    """Check that there are not too many pairs of classes, before memory is taken for them.
+
+    Raises:
+        EstimationProblem: there are.
+    """
+    if classes > _MOST_CLASSES:
+        raise EstimationProblem(
+            f"this estimate would solve equations for all pairs of {classes:,} classes, and may for {_MOST_CLASSES:,}: "
+            "beyond that, clients must give counts per class (--class-counts), and the method be poststratified"
+        )
