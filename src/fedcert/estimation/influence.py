@@ -1,4 +1,4 @@
-"""Whether an estimate depends on clients that screening would leave out or cut: what one liar, or some, can do to it."""
+"""Whether an estimate depends on clients that screening would leave out or cut: what liars can do to it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from fedcert._arrays import Floats
 from fedcert.errors import preview
 from fedcert.estimation.clients import ReportedClients
 from fedcert.estimation.diagnostics.checks import UNRELIABLE, Check
-from fedcert.estimation.diagnostics.screening import screen
+from fedcert.estimation.diagnostics.screening import Screened, screen
 from fedcert.estimation.intervals.ingredients import Uncertainty
 from fedcert.estimation.methods.registry import AUTO, METHODS
 from fedcert.estimation.prepared import PreparedClients
 from fedcert.estimation.settings import Settings
 
-_MOVED = 1.0
+_MOVED = 0.7
 """Standard errors by which clients that screening leaves out may move the estimate, on average over the radii: with
 more, its root mean squared error would be some 1.5 times that of the others alone."""
 _CHANCE = 3.9
 """The same for clients that are cut to size, who may well be right: a quantile of 99.99%."""
+_ONE_SIDED = 2.5
+"""Standard deviations: honest clients that differ do so to both sides, liars in concert to one."""
 _LEAST = 0.005
 """A difference that nobody would act on, whatever chance says of it."""
 _MOST_NAMED = 5
@@ -51,10 +53,11 @@ def _standard_errors(uncertainty: Uncertainty) -> Floats:
 def depends_on_odd_clients(prepared: PreparedClients, mix: Floats) -> Check | None:
     """Compare the estimate with that of a screened federation, where nobody asked for screening.
 
-    None where clients that screening would leave out move the estimate by less than a standard error, and cutting huge
-    ones to size moves it by no more than chance. Otherwise some clients decide the result, and whether they are right
-    cannot be known from the counts. The estimates that are compared are the automatic ones, whatever method was asked
-    for: it is the clients that are in doubt.
+    None where clients that screening would leave out move the estimate by less than 0.7 standard errors, and cutting
+    huge ones to size moves it by no more than chance. Where clients differ in general and to both sides, so that the
+    odd ones are no exception, both are held to chance alone. Otherwise some clients decide the result, and whether they
+    are right cannot be known from the counts. The estimates that are compared are the automatic ones, whatever method
+    was asked for: it is the clients that are in doubt.
 
     Args:
         prepared: the clients, not screened.
@@ -70,12 +73,13 @@ def depends_on_odd_clients(prepared: PreparedClients, mix: Floats) -> Check | No
     plain = _Curve.of(clients, mix, tested.settings)
     odd: Mapping[str, str] = {**screened.dropped, **screened.reduced}
     others = _Curve.of(screened.federation, mix, tested.settings)
-    apart = np.abs(plain.values - others.values)
-    decided = bool(np.any((apart > _CHANCE * others.errors) & (apart >= _LEAST)))
-    if not decided:
+    apart, scale = np.abs(plain.values - others.values), np.sqrt(screened.spread)
+    decided = bool(np.any((apart > _CHANCE * scale * others.errors) & (apart >= _LEAST)))
+    if not decided and (screened.one_sided > _ONE_SIDED or not _differ_without(tested, screened)):
         others = _Curve.of(screened.uncut, mix, tested.settings)
         apart = np.abs(plain.values - others.values)
-        decided = float(np.sum(apart**2)) > _MOVED**2 * float(np.sum(others.errors**2)) and apart.max() >= _LEAST
+        allowed = _MOVED * scale * np.linalg.norm(others.errors)
+        decided = bool(np.linalg.norm(apart) > allowed and apart.max() >= _LEAST)
     if not decided:
         return None
     worst = int(np.argmax(apart))
@@ -85,6 +89,11 @@ def depends_on_odd_clients(prepared: PreparedClients, mix: Floats) -> Check | No
         f"({_named(odd)}). Check their reports, or use --screen."
     )
     return Check("single clients", UNRELIABLE, float(apart[worst]), sentence)
+
+
+def _differ_without(tested: PreparedClients, screened: Screened) -> bool:
+    """Whether clients differ without those that screening leaves out: then these are no exception."""
+    return tested.clients_differ and PreparedClients(screened.kept, tested.settings, None).clients_differ
 
 
 def _named(clients: Collection[str]) -> str:

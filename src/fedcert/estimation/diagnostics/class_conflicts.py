@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+import numpy.typing as npt
 
 from fedcert._arrays import Floats
 from fedcert.errors import preview
 from fedcert.estimation.clients import ReportedClients
-from fedcert.estimation.diagnostics.screening import group_deviation
+from fedcert.estimation.diagnostics.robust_fit import ClientRows, LinearFit, Spread
 
 _MATTERS = 0.02
 """Share of the target from which on a class matters (as in the other checks)."""
@@ -17,6 +20,8 @@ _DECIDES = 0.5
 """Share of a class's examples with which such clients decide it."""
 _CUT = 5.0
 """Standard deviations between the two: beyond screening's own, since whole groups average chance out."""
+_WEIGHT = 3.0
+"""Times the median client that a client weighs at most in the fit, as in screening."""
 _MOST_CLASSES = 200
 """Classes that are looked at: each takes a fit."""
 
@@ -39,16 +44,56 @@ def conflicting_class(clients: ReportedClients, mix: Floats) -> tuple[float, str
         share = clients.label_counts[group, column].sum() / max(totals[column], 1.0)
         if share < _DECIDES or group.all():
             continue
-        found = group_deviation(clients.label_counts, clients.certified_counts, clients.design_effects, group)
+        found = _group_deviation(clients.label_counts, clients.certified_counts, clients.design_effects, group)
         if found.deviation <= _CUT or (worst is not None and found.deviation <= worst[0]):
             continue
         index = int(np.argmax(np.abs(found.own - found.expected)))
         count = int(group.sum())
         who = f"{count} clients hold little else" if count > 1 else "one client holds little else"
-        worst = found.deviation, (
-            f"What is known of {preview(clients.classes[column])} is contradictory: {who}, and {share:.0%} of its "
-            f"examples. At radius {clients.radii[index]:g} these have {found.own[index]:.1%}, and the others' counts "
-            f"say {np.clip(found.expected[index], 0, 1):.1%}. One side is wrong, or the class is not equally hard "
-            "everywhere."
+        worst = (
+            found.deviation,
+            (
+                f"What is known of {preview(clients.classes[column])} is contradictory: {who}, and {share:.0%} of its "
+                f"examples. At radius {clients.radii[index]:g} these have {found.own[index]:.1%}, and the others' "
+                f"counts say {np.clip(found.expected[index], 0, 1):.1%}. One side is wrong, or the class is not "
+                "equally hard everywhere."
+            ),
         )
     return worst
+
+
+@dataclass(frozen=True)
+class _GroupDeviation:
+    """How far a group of clients, taken together, is from what the others' explain.
+
+    Attributes:
+        deviation: root mean squared, in standard deviations of chance or of the clients' spread.
+        own: the group's curve.
+        expected: what the others predict for its class mix.
+    """
+
+    deviation: float
+    own: Floats
+    expected: Floats
+
+
+def _group_deviation(
+    labels: Floats, certified: Floats, design_effects: Floats | None, group: npt.NDArray[np.bool_]
+) -> _GroupDeviation:
+    """How far a group of clients, taken as one, is from the linear model that is fitted to all others.
+
+    Args:
+        labels, certified, design_effects: as for `deviations`; every client holds examples.
+        group: which clients, by a mask; not all.
+    """
+    rest = ClientRows.of(labels, certified, design_effects, np.flatnonzero(~group))
+    model = LinearFit.fitted(rest, np.minimum(1.0, _WEIGHT * float(np.median(rest.worth)) / rest.worth))
+    spread = Spread.of(model.deviations(rest, model.factors), rest.worth)
+    effects = None if design_effects is None else design_effects[group].max(axis=0, keepdims=True)
+    together = ClientRows.of(
+        labels[group].sum(axis=0, keepdims=True), certified[group].sum(axis=0, keepdims=True), effects,
+        np.zeros(1, dtype=np.int64),
+    )  # fmt: skip
+    tolerance = spread.tolerance(together.worth / group.sum())  # clients differ one by one, and average out
+    deviation = model.deviations(together, np.zeros(1)) / tolerance
+    return _GroupDeviation(float(deviation[0]), together.curves[0], (together.design @ model.coefficients)[0])

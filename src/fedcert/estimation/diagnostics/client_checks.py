@@ -99,7 +99,7 @@ def screening(dropped: int, reduced: int, kept: int) -> Check:
 
 
 def class_conflict(clients: Clients, mix: Floats) -> Check | None:
-    """Whether groups of clients contradict each other about a class; None where they do not, or sums alone are known."""
+    """Whether groups of clients contradict each other about a class; None where they do not, or none is known alone."""
     if not isinstance(clients, ReportedClients):
         return None
     finding = conflicting_class(clients, mix)
