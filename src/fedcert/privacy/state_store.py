@@ -77,7 +77,11 @@ class FolderStore:
                     f"{display_path(path)}"
                 )
             self._lock = (path / "lock").open("ab")
-            free = take_lock(self._lock)
+            try:
+                free = take_lock(self._lock)
+            except BaseException:
+                self._lock.close()
+                raise
         except OSError as error:
             raise FileProblem(f"cannot use the folder {display_path(path)}: {error.strerror or error}") from None
         if not free:

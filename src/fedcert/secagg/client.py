@@ -25,6 +25,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
+from fedcert._files.documents import parse
 from fedcert._schema.encoding import decoded, encoded, encoded_numbers
 from fedcert.errors import Refused, preview
 from fedcert.privacy.keys.framing import framed, framed_name
@@ -45,6 +46,7 @@ from fedcert.secagg.binding import (
     witness_of,
 )
 from fedcert.secagg.differencing_guard import DifferencingGuard
+from fedcert.secagg.kept_state import check_kept, kept_agreements
 from fedcert.secagg.masks import Vector, agreed, derived, masked
 from fedcert.secagg.shamir import SHARE_BYTES, is_share, shares_of
 
@@ -125,6 +127,7 @@ class SecAggClient:
         kind = HOLDERS if purpose == HOLDERS else "counts"
         self._guard = DifferencingGuard(memory, request, kind, least)
         self._state: State = memory.get(self.session) or {}
+        check_kept(self._state, self.name, tuple(_STEPS.values()), checked=checked)
 
     @property
     def done(self) -> bool:
@@ -213,8 +216,7 @@ class SecAggClient:
     def _lasting(self, joined: Mapping[str, str]) -> dict[str, bytes]:
         """Shared secrets by this client's card and the others': the same in every aggregation, so computed once."""
         private, (_, public) = self.identity.agreement_key, self.identity.public
-        kept = self.memory.get("agreements") or {}
-        known = kept.get("with", {}) if kept.get("card") == public else {}
+        known = kept_agreements(self.memory.get("agreements"), public)
         cards = {name: self.keyring.members[name].agreement for name in joined if name != self.name}
         new = {card: encoded(agreed(private, decoded(card))) for card in set(cards.values()) - set(known)}
         if new:
@@ -333,7 +335,7 @@ class SecAggClient:
         digest = hashlib.sha256(json.dumps(given.to_json(), sort_keys=True).encode()).hexdigest()
         step, done = _STEPS[type(given)], self._state.get("done", {})
         if done.get(step) == digest and self._state["last"] == step:
-            return kind.from_json(json.loads(self._state["answer"]))
+            return kind.from_json(parse(self._state["answer"], "the memory of this sum"))
         if step in done:
             raise Refused(f"this site has answered another {type(given).NOUN} in this sum, or a later step")
         due = next(earlier for earlier, name in _STEPS.items() if name not in done)

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedcert._schema.encoding import decoded_numbers, encoded_numbers
+from fedcert._schema.encoding import Encoded, decoded_numbers, encoded_numbers
 from fedcert._schema.record import Record
 from fedcert.errors import ConfidentialRefusal, FedcertError, FileProblem, ModelProblem, Refused, preview
 from fedcert.privacy.dp.accounting import Account, spend
@@ -148,7 +148,8 @@ class Participant:
         report = self._report()
         if self._budget is None:
             return begun.pack(report)
-        kept = decoded_numbers(self._kept().get("noisy", ""), self._chain.layout.length)
+        text = self._kept().get("noisy", "")
+        kept = decoded_numbers(text, self._chain.layout.length) if Encoded().accepts(text) else None
         if kept is None:
             raise FileProblem("the memory of this sum is not as fedcert wrote it: ask for a new sum")
         return kept

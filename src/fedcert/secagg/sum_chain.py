@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedcert._schema.encoding import decoded_numbers
-from fedcert.errors import Refused
+from fedcert.errors import FileProblem, Refused
 from fedcert.privacy.state_store import StateStore
 from fedcert.report import Report
 from fedcert.secagg.class_support import ClassSupport, holding
@@ -93,7 +93,8 @@ class SumChain:
     def _second_sum(self, counts: ChainedSum, totals: Totals) -> ChainedSum:
         """The aggregation about the totals of counts, which were checked, and the request's own target."""
         total = decoded_numbers(totals.total, self.layout.length)
-        assert total is not None  # noqa: S101
+        if total is None:
+            raise FileProblem("the memory of the second sum is not as fedcert wrote it; ask for a new sum")
         second = SecondSum.asked(self.request, self.layout.sums(total, len(counts.client.over)))
         support = counts.support
 
