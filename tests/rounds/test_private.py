@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -135,8 +136,21 @@ def test_more_examples_than_a_sum_can_hold_are_refused() -> None:
     assert layout.most_examples == 2**62 // (2**24 * 5)
     own = reports(request)["site-0"]
     huge = Report(**{**own.__dict__, "label_counts": (2**51, 2**51), "class_certified_counts": None})
-    with pytest.raises(Refused, match="examples are more than a private sum can hold"):
+    with pytest.raises(Refused, match="this site has 4,503,599,627,370,496 examples, but the request allows 100,000"):
         layout.pack(huge)
+    private = replace(layout.private, most_examples=2**53)
+    with pytest.raises(Refused, match="examples are more than a private sum can hold"):
+        VectorLayout(replace(request, private=private)).pack(huge)
+
+
+def test_a_total_of_more_examples_than_the_sites_may_have_is_no_honest_sum() -> None:
+    request = asked()
+    layout = VectorLayout(replace(request, private=replace(VectorLayout(request).private, most_examples=30)))
+    total = np.sum(
+        [VectorLayout(request).pack(report) for report in reports(request).values()], axis=0, dtype=np.uint64
+    )
+    with pytest.raises(Refused, match="the number of examples must be at most 150, as each of 5 sites may have 30"):
+        layout.sums(total, 5)
 
 
 @pytest.mark.parametrize("procedure", PROCEDURES)

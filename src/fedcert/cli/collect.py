@@ -61,10 +61,7 @@ def collect(
     target_examples: options.TargetExamples = None,
     votes: options.OtherVotes = None,
     radii: options.OtherRadii = None,
-    screen: Annotated[
-        bool | None,
-        Option(help="Remove clients whose curves the others cannot explain. [default: those not in --trusted]"),
-    ] = None,
+    screen: options.ScreenUntrusted = None,
     by_class: options.ByClass = False,
     all_classes: Annotated[bool | None, Option(help="Per-class intervals that hold for all classes at once.")] = None,
     non_negative: Annotated[bool | None, Option(help="Keep weights at or above 0 (minimax, blup).")] = None,

@@ -6,13 +6,15 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from typer import Option
 
 from fedcert.cli import options
 from fedcert.cli.console import print_json, print_result, working
 from fedcert.cli.inputs import files_among, from_options, radii_of, words_of
+from fedcert.cli.signing import keyring_in
 from fedcert.errors import CallError, EstimationProblem, FedcertWarning, preview, require
 from fedcert.estimation.clients import Clients, ReportedClients
 from fedcert.estimation.compare import compare, true_curve
@@ -25,6 +27,8 @@ from fedcert.estimation.result import Estimate
 from fedcert.estimation.settings import Settings
 from fedcert.estimation.target import named_target
 from fedcert.report import Report, Sums, Table, Target, check_compatible, check_writable, load, read_record
+from fedcert.report.load import each_report
+from fedcert.rounds.checks import check_signatures
 from fedcert.show.figures import FORMATS, plot
 from fedcert.show.page.contents import Contents
 from fedcert.show.page.rendering import SUFFIXES, write_page
@@ -54,7 +58,10 @@ def estimate(
     simultaneous: options.Simultaneous = False,
     target_examples: options.TargetExamples = None,
     non_negative: options.NonNegative = False,
-    screen: options.Screen = False,
+    screen: options.ScreenUntrusted = None,
+    trusted: Annotated[
+        Path | None, Option(help="A keyring (.json): its members' signatures count, and others are screened.")
+    ] = None,
     by_class: options.ByClass = False,
     all_classes: options.AllClasses = False,
     votes: options.OtherVotes = None,
@@ -65,19 +72,25 @@ def estimate(
     as_json: options.AsJson = False,
 ) -> None:
     """Estimate the certified accuracy of a target population from the clients' reports."""
-    inputs = [*reports, *files_among(truth, target)]
+    inputs = [*reports, *files_among(truth, target, trusted)]
     check_outputs(inputs, out, figure, page)
     with working("reading reports"):
         loaded = load(reports)
+        vouched = _vouched(reports, trusted)
     target_report = truth_in(truth)
     settings = from_options(
         Settings, subsets=subsets, subset_size=subset_size, threshold=threshold, seed=seed, confidence=confidence,
         interval=interval, simultaneous=simultaneous, target_examples=target_examples, non_negative=non_negative,
-        screen=screen, all_classes=all_classes, votes=votes, radii=radii_of(radii), radius=radius,
+        screen=trusted is not None if screen is None else screen, trusted=tuple(sorted(vouched)),
+        all_classes=all_classes, votes=votes, radii=radii_of(radii), radius=radius,
     )  # fmt: skip
     with working("estimating"):
         prepared = PreparedClients.of(clients_of(loaded), settings)
         result = estimate_of(prepared, named_target(target, prepared.clients.classes, target_name), method)
+    if trusted is not None:
+        unsigned = sorted({*(loaded.reports.clients if loaded.reports is not None else ())} - vouched)
+        signed = check_signatures(len(vouched) + len(unsigned), unsigned, settings.screen)
+        result = replace(result, checks=(*result.checks, signed))
     result, true = compared(result, target_report, [part for part in (loaded.reports, loaded.sums) if part is not None])
     written = write_estimate(result, out) if out is not None else []
     written += draw_outputs(
@@ -89,6 +102,20 @@ def estimate(
         show_estimate(result, true, by_class or all_classes, prepared.clients, verbose)
         for path in written:
             print_result(f"Wrote {path}.")
+
+
+def _vouched(reports: Sequence[Path], trusted: Path | None) -> frozenset[str]:
+    """The clients whose reports are signed by keys of a keyring; none without one.
+
+    Raises:
+        Refused: a report was changed, or is in a member's name without that member's signature.
+    """
+    keyring = keyring_in(trusted)
+    if keyring is None:
+        return frozenset()
+    from fedcert.privacy.keys.signing import signed_clients
+
+    return signed_clients(each_report(reports), keyring)
 
 
 def target_sentence(target: Target) -> str:

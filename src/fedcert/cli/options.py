@@ -95,6 +95,10 @@ AllClasses = Annotated[
 ]
 TargetExamples = Annotated[int | None, Option(help="Size of the target, if it is a finite set of examples.")]
 Screen = Annotated[bool, Option(help="Remove clients whose curves the other clients cannot explain.")]
+ScreenUntrusted = Annotated[
+    bool | None,
+    Option(help="Remove clients whose curves the others cannot explain. [default: those not in --trusted]"),
+]
 AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 
 EstimateFile = Annotated[Path | None, Option(help="The estimate file to write (.json).")]

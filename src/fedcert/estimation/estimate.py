@@ -33,7 +33,7 @@ def estimate(
     simultaneous: bool = False,
     target_examples: int | None = None,
     non_negative: bool = False,
-    screen: bool = False,
+    screen: bool | None = None,
     trusted: Iterable[str] = (),
     all_classes: bool = False,
     votes: int | None = None,
@@ -59,7 +59,8 @@ def estimate(
         simultaneous: an interval for all radii at once, rather than for each.
         target_examples: the target is a finite set of so many examples, rather than the population they come from.
         non_negative: keep the weights of minimax and BLUP at or above 0.
-        screen: leave out clients whose curves the others cannot explain, and cut huge ones to size.
+        screen: leave out clients whose curves the others cannot explain, and cut huge ones to size; where None, if
+            trusted clients are named. Without it the check of single clients says whether some decide the result.
         trusted: clients that screening never leaves out, and only cuts to size.
         all_classes: intervals of single classes (`by_class`) that hold for all classes at once, and so for the weakest
             one too, rather than each by itself.
@@ -88,9 +89,11 @@ def estimate(
         >>> {client: round(weight, 6) for client, weight in result.weights.items()}
         {'a': 0.5, 'b': 0.5}
     """
+    vouched = tuple(trusted)
     settings = Settings(
         subsets, subset_size, threshold, seed, confidence, interval, simultaneous, target_examples, non_negative,
-        screen, tuple(trusted), all_classes, votes, None if radii is None else tuple(radii), radius,
+        bool(vouched) if screen is None else screen, vouched, all_classes, votes,
+        None if radii is None else tuple(radii), radius,
     )  # fmt: skip
     prepared = PreparedClients.of(clients_of(reports), settings)
     return estimate_of(prepared, named_target(target, prepared.clients.classes, target_name), method)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fedcert._files.documents import LARGEST_DOCUMENT, parse
@@ -27,6 +28,7 @@ from fedcert.rounds.checks import (
 from fedcert.rounds.corrections import PlacedReport, check_not_withdrawn, correction, newer
 from fedcert.rounds.folder import RunFolder
 from fedcert.rounds.transport import Reply, single_line
+from fedcert.rounds.unusable import estimate_of_usable
 from fedcert.rounds.validation import AnswerValidator, same_counts
 from fedcert.rounds.worst_case import check_missing_examples, worst_case
 
@@ -265,6 +267,8 @@ class CertificationRound:
     ) -> Estimate:
         """The estimate from the answers that were taken; missing clients are named in it.
 
+        A report that breaks the estimate in a way that was not foreseen is left out, and named with the reason.
+
         Args:
             target: the target's class mix, in a form that `fedcert.estimate` takes; the request's where None, and
                 uniform where that names none.
@@ -286,14 +290,19 @@ class CertificationRound:
         screened = bool(unsigned) and missing_examples is None if screen is None else screen
         wanted = target if target is not None else self.request.target or "uniform"
         reports = [self.reports[client] for client in sorted(self.reports)]
+        make = partial(
+            estimate, target=wanted, method=method, screen=screened, trusted=sorted(self.vouched), **settings
+        )
         try:
             check_quorum(len(self.reports), missing, self.request, quorum)
-            result = estimate(reports, wanted, method, screen=screened, trusted=sorted(self.vouched), **settings)
+            result, unusable = estimate_of_usable(reports, make)
+            missing = {**unusable, **missing}
             check_quorum(result.clients, {**result.excluded, **missing}, self.request, quorum)
         except EstimationProblem as error:
             if self.folder is not None:
                 self.folder.set_aside(str(error))
             raise
+        reports = [report for report in reports if report.client not in unusable]
         checks = [check_missing(missing, len(reports), self.request.roster), *check_conflicts(self.conflicts)]
         checks += check_corrections(self.corrections)
         if self.trusted is not None:

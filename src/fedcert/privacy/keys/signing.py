@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -30,6 +31,15 @@ def sign(value: Signed, identity: Identity) -> Signed:
     if isinstance(value, Report) and value.client != identity.name:
         raise CallError(f"the keys are those of {preview(identity.name)}, but the report is of {preview(value.client)}")
     return replace(value, signature=Signature(key=identity.public[0], value=identity.sign(signed_text(value))))
+
+
+def signed_clients(reports: Iterable[Report], keyring: Keyring) -> frozenset[str]:
+    """The clients whose reports are signed with their own keys, as a keyring has them.
+
+    Raises:
+        Refused: a report was changed since it was signed, or is in a member's name without that member's signature.
+    """
+    return frozenset(name for report in reports if (name := signer(report, keyring)) is not None)
 
 
 def check_intact(value: Report | Request) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
 from scipy import optimize
 
+from fedcert.estimation.intervals.least_favourable import tilted
 from fedcert.estimation.intervals.least_favourable.cells import Cells, ClassRows, client_rows
 from fedcert.estimation.intervals.least_favourable.tilted import MOST_SMOOTH, TiltedBound
 from tail_bounds import exact, tilted_bound
@@ -141,3 +143,23 @@ def test_a_heavy_example_beside_many_light_ones_does_not_overflow() -> None:
     rows = ClassRows(np.array([[0.4, 1e-4]]), np.array([[1.0, 6_000.0]]), np.array([True]))
     bound = tilted_bound(Cells(np.array([0.4, 0.6]), None, rows), 1_400.0)
     assert np.all(np.isfinite(bound.gains))
+
+
+def test_cumulants_of_any_tilt_are_right_and_overflow_nowhere() -> None:
+    """Against 400 digits; where only one answer is possible the slope is cut, which can only lengthen an interval."""
+    nodes = tilted._nodes(14)
+    tilts = np.array([-1e6, -5_000.0, -201.0, -199.0, -3.0, 0.0, 2.0, 199.0, 201.0, 800.0, 1e5])
+    values, slopes = tilted._cumulants(tilts[:, None], nodes)
+    with localcontext() as context:
+        context.prec, context.Emax, context.Emin = 400, 10**9, -(10**9)
+        for row, tilt in enumerate(tilts):
+            grown = Decimal(float(tilt)).exp()
+            for column in range(0, len(nodes.values), 7):
+                share, rest = Decimal(float(nodes.values[column])), Decimal(float(nodes.complements[column]))
+                whole = rest + share * grown
+                assert values[row, column] == pytest.approx(float(whole.ln()), rel=1e-11, abs=1e-11)
+                slope = (grown - 1) / whole
+                if abs(slope) < Decimal("1e80"):
+                    assert slopes[row, column] == pytest.approx(float(slope), rel=1e-9)
+                else:
+                    assert abs(slopes[row, column]) >= 1e80
