@@ -114,7 +114,7 @@ class Party:
 
 NAMES = tuple(f"site-{number}" for number in range(5))
 COORDINATOR = Identity.new("coordinator")
-FEW = Policy(fewest_for_squares=3)
+FEW = Policy(fewest_for_squares=3, fewest_for_moments=3)
 KEYS = {name: Identity.new(name) for name in NAMES}
 RING = Keyring.of([COORDINATOR.card, *(keys.card for keys in KEYS.values())])
 TOTALS = (

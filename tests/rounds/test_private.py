@@ -501,7 +501,7 @@ def test_totals_that_a_server_makes_up_are_refused_and_tell_nothing() -> None:
 def test_a_site_keeps_its_reasons_to_itself(tmp_path: Path) -> None:
     """What depends on a site's data is told to the site alone; the coordinator learns that it does not take part."""
     request = asked()
-    few = Policy(fewest_for_squares=3, minimum_examples=10**6)
+    few = Policy(fewest_for_squares=3, fewest_for_moments=3, minimum_examples=10**6)
 
     def begin() -> Participant:
         return Participant(

@@ -36,7 +36,7 @@ from secure_sums import POPULATION, counts_by_class, private_request
 NAMES = tuple(f"site-{number}" for number in range(5))
 CLASSES = ("cat", "dog", "yak")
 COORDINATOR = Identity.new("coordinator")
-FEW = Policy(fewest_for_squares=3)
+FEW = Policy(fewest_for_squares=3, fewest_for_moments=3)
 KEYS = {name: Identity.new(name) for name in NAMES}
 RING = Keyring.of([COORDINATOR.card, *(keys.card for keys in KEYS.values())])
 TOTALS = ("label_counts", "certified_counts", "correct_counts", "by_class", "moments", "contributors")

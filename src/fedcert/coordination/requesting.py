@@ -15,13 +15,12 @@ from fedcert.certification.models.loading import digest_of_file
 from fedcert.errors import CallError, FedcertWarning, preview
 from fedcert.estimation.target import target_of
 from fedcert.privacy.given_keys import given_identity
-from fedcert.privacy.policy import MIN_CLIENTS_FOR_MOMENTS
 from fedcert.report import Release, Request, Smoothing
 from fedcert.report.fields import CLASSES, ROSTER
 from fedcert.report.privacy import TOGETHER, PrivacyBudget
 from fedcert.report.request import MOST_EXAMPLES, PrivateSum
 from fedcert.rounds import make_request
-from fedcert.secagg.threshold import default_threshold
+from fedcert.secagg.threshold import default_threshold, least_for_squares
 
 if TYPE_CHECKING:
     from fedcert.privacy.keys.identity import Identity
@@ -220,12 +219,14 @@ def _private_sum(
         return None
     if clients is None:
         raise CallError("private (--private) needs a roster (--roster): a private sum is among sites that are named")
-    squares = bool(parts["moments"] or parts["spread"])
-    wanted = threshold if threshold is not None else default_threshold(len(clients), squares=squares)
-    if squares and wanted < MIN_CLIENTS_FOR_MOMENTS:
+    squares = {name: bool(parts[name]) for name in ("moments", "spread")}
+    wanted = threshold if threshold is not None else default_threshold(len(clients), **squares)
+    least = least_for_squares(**squares)
+    if wanted < least:
+        rule = "fewest_for_moments" if squares["moments"] else "fewest_for_squares"
         words = (
-            f"sums of squares over {wanted} sites disclose much of each; sites refuse fewer than "
-            f"{MIN_CLIENTS_FOR_MOMENTS} unless their policy says otherwise (fewest_for_squares)"
+            f"sums of squares over {wanted} sites disclose much of each; sites refuse fewer than {least} unless their "
+            f"policy says otherwise ({rule})"
         )
         warnings.warn(words, FedcertWarning, stacklevel=3)
     return PrivateSum(threshold=wanted, most_examples=most_examples, **parts)

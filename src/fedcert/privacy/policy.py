@@ -15,10 +15,10 @@ from fedcert.report import Report, Request
 from fedcert.report.privacy import PrivacyBudget
 
 NEVER, PRIVATELY, ALWAYS = "never", "in private sums", "always"
-MIN_CLIENTS_FOR_MOMENTS = 5
-"""Fewest clients in a sum of squares by default: over three or four, sums and their squares nearly give each away. Over
-five, moments of right answers do so too (docs/security.md): sites that allow these should want more."""
-
+MIN_CLIENTS_FOR_SQUARES, MIN_CLIENTS_FOR_MOMENTS = 5, 50
+"""Fewest clients in a second sum and in a sum with moments, by default. Over three or four, sums and their squares
+nearly give each away. Moments have the products of all pairs of counts, 33 right answers and the classes: with fewer
+clients than that, their histograms may follow (docs/security.md)."""
 TOTAL_EPSILON = 10.0
 """By default: at delta 1e-5 some sixty sums of epsilon 1. Beyond it the guarantee says next to nothing."""
 
@@ -35,8 +35,9 @@ class Policy(Record):
         fewest_clients: the fewest clients that a private sum may be over.
         fewest_holders: clients that must hold a class for its counts to enter a private sum; reports in the clear,
             which always disclose classes, are then not let out.
-        fewest_for_squares: the fewest clients that sums of squares (moments, or a second sum) may be over: they
-            disclose more of each than sums do.
+        fewest_for_squares: the fewest clients that a second sum, of squares, may be over: it discloses more of each
+            than sums do.
+        fewest_for_moments: the fewest that sums with moments may be over: they disclose still more.
         largest_epsilon: counts leave with noise of at most this epsilon; null where noise is not asked for.
         largest_delta: noise that is asked for, by this policy or a request, has at most this delta.
         total_epsilon: what all releases with noise together may cost, by this client's memory; null for no bound.
@@ -53,7 +54,8 @@ class Policy(Record):
     class_counts: str = defaulting(Enumerated((NEVER, PRIVATELY, ALWAYS)), ALWAYS)
     fewest_clients: int = defaulting(Whole(least=3), 3)
     fewest_holders: int = defaulting(Whole(), 0)
-    fewest_for_squares: int = defaulting(Whole(least=3), MIN_CLIENTS_FOR_MOMENTS)
+    fewest_for_squares: int = defaulting(Whole(least=3), MIN_CLIENTS_FOR_SQUARES)
+    fewest_for_moments: int = defaulting(Whole(least=3), MIN_CLIENTS_FOR_MOMENTS)
     largest_epsilon: float | None = optional(Number(above=0))
     largest_delta: float = defaulting(Number(above=0, below=1), 1e-5)
     total_epsilon: float | None = defaulting(Nullable(Number(above=0)), TOTAL_EPSILON)
@@ -106,12 +108,17 @@ class Policy(Record):
                 f"the sum may be over as few as {private.threshold} clients, but this site's policy wants at least "
                 f"{self.fewest_clients}"
             )
-        if (private.moments or private.spread) and private.threshold < self.fewest_for_squares:
-            raise Refused(
-                f"sums of squares may be over as few as {private.threshold} clients, but this site's policy wants at "
-                f"least {self.fewest_for_squares} (fewest_for_squares); ask the coordinator for a larger --threshold, "
-                "or for a sum without --moments and --spread"
-            )
+        for asked, least, option in (
+            (private.spread, self.fewest_for_squares, "spread"),
+            (private.moments, self.fewest_for_moments, "moments"),
+        ):
+            if asked and private.threshold < least:
+                rule = "fewest_for_squares" if option == "spread" else "fewest_for_moments"
+                raise Refused(
+                    f"sums of squares may be over as few as {private.threshold} clients, but this site's policy wants "
+                    f"at least {least} ({rule}); ask the coordinator for a larger --threshold, or for a sum without "
+                    f"--{option}"
+                )
         noisy = private.budget is not None and self.largest_epsilon is not None
         if not noisy and (private.fewest_holders or 0) < self.fewest_holders:
             raise Refused(

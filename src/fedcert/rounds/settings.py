@@ -187,9 +187,10 @@ class PrivateSettings(RoundSettings):
         """What the sum is over."""
         from fedcert.secagg.threshold import default_threshold
 
-        squares = self.moments or self.spread
         return PrivateSum(
-            threshold=self.threshold or default_threshold(len(self.names or ()), squares=squares),
+            threshold=self.threshold or default_threshold(
+                len(self.names or ()), moments=self.moments, spread=self.spread
+            ),
             moments=self.moments, spread=self.spread, fewest_holders=self.fewest_holders,
             most_examples=self.most_examples,
         )  # fmt: skip

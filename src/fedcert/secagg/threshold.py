@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from fedcert.privacy.policy import MIN_CLIENTS_FOR_MOMENTS
+from fedcert.privacy.policy import MIN_CLIENTS_FOR_MOMENTS, MIN_CLIENTS_FOR_SQUARES
 
 
-def default_threshold(sites: int, *, squares: bool) -> int:
-    """The threshold where none is given: more than two thirds, and for sums of squares at least five, if there are.
+def least_for_squares(*, moments: bool, spread: bool) -> int:
+    """Clients that sites want in such a sum by default; 0 where it has no squares."""
+    return MIN_CLIENTS_FOR_MOMENTS if moments else MIN_CLIENTS_FOR_SQUARES if spread else 0
+
+
+def default_threshold(sites: int, *, moments: bool = False, spread: bool = False) -> int:
+    """The threshold where none is given: more than two thirds, and for sums of squares what sites want, if there are.
 
     Examples:
-        >>> default_threshold(5, squares=False), default_threshold(5, squares=True)
-        (4, 5)
-        >>> default_threshold(100, squares=True)
+        >>> default_threshold(5), default_threshold(5, spread=True), default_threshold(20, moments=True)
+        (4, 5, 20)
+        >>> default_threshold(100, moments=True)
         67
     """
-    two_thirds = 2 * sites // 3 + 1
-    return max(two_thirds, min(sites, MIN_CLIENTS_FOR_MOMENTS)) if squares else two_thirds
+    return max(2 * sites // 3 + 1, min(sites, least_for_squares(moments=moments, spread=spread)))
 
 
 def max_colluders(threshold: int, sites: int) -> int:

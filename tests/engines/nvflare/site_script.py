@@ -20,7 +20,7 @@ if "--keys" in sys.argv:
     keys = sys.argv[sys.argv.index("--keys") + 1]
     participant = replace(
         ParticipantConfig.read(f"{keys}/{site}.keys.json", f"{keys}/ring.json", f"{keys}/memory-{site}"),
-        policy=Policy(fewest_for_squares=3),
+        policy=Policy(fewest_for_squares=3, fewest_for_moments=3),
     )
 signing = {}
 if "--sign" in sys.argv:

@@ -224,7 +224,7 @@ def test_a_private_sum_is_that_of_one_process_to_the_integer(tmp_path: Path) -> 
         reports[name] = certify(network, x, y, client=name, request=request, class_counts=True, seed_file=kept)
 
     def participant(name: str, asked: Request) -> Participant:
-        rules = Policy(fewest_for_squares=3)
+        rules = Policy(fewest_for_squares=3, fewest_for_moments=3)
         return Participant(asked, identities[name], ring, InMemoryStore(), lambda: reports[name], policy=rules)
 
     clients = {name: partial(participant, name) for name in names}
