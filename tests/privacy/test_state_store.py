@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,11 +80,18 @@ def test_what_is_there_is_accepted_wherever_the_program_was_stopped(
 ) -> None:
     folder = tmp_path / "memory"
     put(folder, survivors=1)
-    for stopped in ("whole_file", "write_whole"):
+    original = state_store.whole_file_in
+    for stopped in ("mark.json", "survivors.json"):
         store = FolderStore(folder)
+
+        def full_disk(place: Any, name: str, stopped: str = stopped, **options: Any) -> Any:
+            if name == stopped:
+                raise OSError(28, "No space left on device")
+            return original(place, name, **options)
+
         with monkeypatch.context() as patch:
-            patch.setattr(state_store, stopped, full_disk)
-            with pytest.raises(FileProblem):
+            patch.setattr(state_store, "whole_file_in", full_disk)
+            with pytest.raises(FileProblem, match="No space left on device; nothing was written"):
                 store.put("survivors", {"value": 2})
         store._lock.close()  # as a process that is killed
         assert value_in(folder) == 1
@@ -91,10 +99,6 @@ def test_what_is_there_is_accepted_wherever_the_program_was_stopped(
     store.put("survivors", {"value": 3})
     store._lock.close()
     assert value_in(folder) == 3
-
-
-def full_disk(*_: object, **__: object) -> None:
-    raise FileProblem("cannot write: the disk is full")
 
 
 @pytest.mark.parametrize("content", ["[]", "{", "null", '{"inode": "a"}'])

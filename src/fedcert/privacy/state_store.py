@@ -6,13 +6,14 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
-from fedcert._files.atomic import whole_file, write_whole
+from fedcert._files.atomic import nothing_written, whole_file_in
 from fedcert._files.documents import parse
 from fedcert._files.locks import take_lock
+from fedcert._files.open_folder import OpenFolder
 from fedcert._files.paths import display_path, kind_of_path
 from fedcert.errors import CallError, FedcertError, FileProblem
 
@@ -131,10 +132,15 @@ class FolderStore:
 
     def _mark(self) -> None:
         """Write the mark; the file that takes its name keeps the inode that it was made with."""
-        with whole_file(self.path / _MARK, secret=True) as file:
+        with self._file(_MARK) as file:
             made = os.fstat(file.fileno())
             content = {"inode": made.st_ino, "written": made.st_ctime_ns, "files": self._digests}
             file.write(json.dumps(content).encode())
+
+    @contextlib.contextmanager
+    def _file(self, name: str) -> Iterator[IO[bytes]]:
+        with nothing_written(self.path / name), whole_file_in(OpenFolder(self.path), name, secret=True) as file:
+            yield file
 
     def _read(self, file: Path) -> State:
         return self._parsed(self._bytes(file), file)
@@ -170,12 +176,13 @@ class FolderStore:
 
     def put(self, name: str, state: Mapping[str, Any]) -> None:
         """See `StateStore.put`."""
-        content, before, self._settled = json.dumps(state), self._digests.get(name, [None]), False
-        new = _digest(content.encode())
+        content, before, self._settled = json.dumps(state).encode(), self._digests.get(name, [None]), False
+        new = _digest(content)
         # Whatever stops this program, the mark has the digest of what is there.
         self._digests[name] = [*before, new]
         self._mark()
-        write_whole(self.path / f"{name}.json", content, secret=True)
+        with self._file(f"{name}.json") as file:
+            file.write(content)
         self._digests[name] = [new]
 
     def close(self) -> None:
