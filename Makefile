@@ -4,7 +4,7 @@ BIN := .venv/bin
 WORKERS ?= --numprocesses 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: setup designs demo test test-slow test-page test-engines test-flower test-flower-1.42 test-flower-1.42-short test-nvflare engine-environments check bench coverage faults clean
+.PHONY: setup designs demo lies test test-slow test-page test-engines test-flower test-flower-1.42 test-flower-1.42-short test-nvflare engine-environments check bench coverage faults fuzz clean
 
 .venv/made:
 	$(PYTHON) -m venv .venv
@@ -96,6 +96,21 @@ coverage: setup
 ## faults: an error, a full disk and a kill at every system call, and every way of dropping out, some twenty minutes
 faults: setup
 	OMP_NUM_THREADS=1 FEDCERT_FAULTS=benchmarks/results/faults.json $(BIN)/python -m pytest tests/faults
+
+.engines/fuzz/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .engines/fuzz
+	.engines/fuzz/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+	  --editable '.[parquet,images,private,dp]' 'atheris>=2.3'
+	touch $@
+
+## fuzz: every parser, and what is done with what was read, SECONDS each (600); not in CI. Failing inputs: fuzz/crashes
+SECONDS ?= 600
+fuzz: .engines/fuzz/installed
+	OMP_NUM_THREADS=1 .engines/fuzz/bin/python fuzz/everything.py --seconds $(SECONDS)
+
+## lies: what lies of some clients do to estimates, with and without screening; half an hour
+lies: setup
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(BIN)/python lies.py --runs 12 --out results/lies.json
 
 clean:
 	rm -rf .venv .engines site build dist

@@ -201,7 +201,7 @@ AT_THE_COORDINATOR: list[Row] = [
     ("a truth that is among the reports", ["estimate", "reports", "--truth", "reports/site_3.json"], REFUSED,
      "--truth is the report of 'site-3', which is also among the reports: a sample of the target must be no client's"),
     ("a target that differs", ["estimate", "reports", "--truth", "drift.json", "--target", "drift-mix.json"], WARNED,
-     "Unreliable: the labelled sample contradicts the estimate: "),
+     "the labelled sample contradicts the estimate: "),
     ("a report that answers no request", ["estimate", "reports", "drift.json"], WARNED,
      "not all reports answer a request; fedcert collect takes those that answer one"),
     ("labels in another order at all sites", ["estimate", "rotated"], WARNED,

@@ -16,6 +16,7 @@ from fedcert.estimation.clients import AggregatedClients, Clients, ReportedClien
 from fedcert.estimation.clients.readings import Reading
 from fedcert.estimation.diagnostics import checks, client_checks
 from fedcert.estimation.diagnostics.checks import Check
+from fedcert.estimation.diagnostics.screening import ASYMMETRIC
 from fedcert.estimation.influence import depends_on_odd_clients
 from fedcert.estimation.intervals.cluster_robust import SummedEffects
 from fedcert.estimation.intervals.statement import IntervalStatement
@@ -190,7 +191,8 @@ def _checks(
     ]
     if prepared.screened is not None:
         dropped, reduced = prepared.screened.dropped, prepared.screened.reduced
-        passed.append(client_checks.screening(len(dropped), len(reduced), whole.count))
+        asymmetric = prepared.screened.asymmetry_left > ASYMMETRIC and prepared.clients_differ
+        passed.append(client_checks.screening(len(dropped), len(reduced), whole.count, asymmetric))
     elif (odd := depends_on_odd_clients(prepared, evaluation.mix)) is not None:
         passed.append(odd)
     if (conflict := client_checks.class_conflict(whole, evaluation.mix)) is not None:

@@ -11,7 +11,7 @@ from fedcert._arrays import Floats
 from fedcert.errors import preview
 from fedcert.estimation.clients import ReportedClients
 from fedcert.estimation.diagnostics.checks import UNRELIABLE, Check
-from fedcert.estimation.diagnostics.screening import Screened, screen
+from fedcert.estimation.diagnostics.screening import ASYMMETRIC, Screened, screen
 from fedcert.estimation.intervals.ingredients import Uncertainty
 from fedcert.estimation.methods.registry import AUTO, METHODS
 from fedcert.estimation.prepared import PreparedClients
@@ -22,22 +22,20 @@ _MOVED = 0.7
 more, its root mean squared error would be some 1.5 times that of the others alone."""
 _CHANCE = 3.9
 """The same for clients that are cut to size, who may well be right: a quantile of 99.99%."""
-_ONE_SIDED = 2.5
-"""Standard deviations: honest clients that differ do so to both sides, liars in concert to one."""
 _LEAST = 0.005
-"""A difference that nobody would act on, whatever chance says of it."""
+"""A difference that would change no decision, whatever chance says of it."""
 _MOST_NAMED = 5
 """Clients that a sentence names."""
 
 
-class _Curve(NamedTuple):
+class _EstimatedCurve(NamedTuple):
     """An estimate and its standard errors, at each radius."""
 
     values: Floats
     errors: Floats
 
     @classmethod
-    def of(cls, clients: ReportedClients, mix: Floats, settings: Settings) -> _Curve:
+    def of(cls, clients: ReportedClients, mix: Floats, settings: Settings) -> _EstimatedCurve:
         point = METHODS[AUTO].estimator()(clients, mix, settings)
         assert point.uncertainty is not None  # noqa: S101 (the automatic methods have one)
         return cls(point.certified_accuracy, _standard_errors(point.uncertainty))
@@ -51,7 +49,7 @@ def _standard_errors(uncertainty: Uncertainty) -> Floats:
 
 
 def depends_on_odd_clients(prepared: PreparedClients, mix: Floats) -> Check | None:
-    """Compare the estimate with that of a screened federation, where nobody asked for screening.
+    """Compare the estimate with that of a screened federation, where no screening was asked for.
 
     None where clients that screening would leave out move the estimate by less than 0.7 standard errors, and cutting
     huge ones to size moves it by no more than chance. Where clients differ in general and to both sides, so that the
@@ -70,13 +68,13 @@ def depends_on_odd_clients(prepared: PreparedClients, mix: Floats) -> Check | No
     screened = screen(clients, tested.settings.seed, frozenset(tested.settings.trusted))
     if not screened.dropped and not screened.reduced:
         return None
-    plain = _Curve.of(clients, mix, tested.settings)
+    plain = _EstimatedCurve.of(clients, mix, tested.settings)
     odd: Mapping[str, str] = {**screened.dropped, **screened.reduced}
-    others = _Curve.of(screened.federation, mix, tested.settings)
+    others = _EstimatedCurve.of(screened.federation, mix, tested.settings)
     apart, scale = np.abs(plain.values - others.values), np.sqrt(screened.spread)
     decided = bool(np.any((apart > _CHANCE * scale * others.errors) & (apart >= _LEAST)))
-    if not decided and (screened.one_sided > _ONE_SIDED or not _differ_without(tested, screened)):
-        others = _Curve.of(screened.uncut, mix, tested.settings)
+    if not decided and (screened.asymmetry > ASYMMETRIC or not _differ_without(tested, screened)):
+        others = _EstimatedCurve.of(screened.uncut, mix, tested.settings)
         apart = np.abs(plain.values - others.values)
         allowed = _MOVED * scale * np.linalg.norm(others.errors)
         decided = bool(np.linalg.norm(apart) > allowed and apart.max() >= _LEAST)

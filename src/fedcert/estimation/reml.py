@@ -15,6 +15,9 @@ CLASS_VARIANCES = np.concatenate([[0.0], np.geomspace(1e-4, 0.25, 16)])
 """Values of σ² that are tried: none, and from a standard deviation of 0.01 up to ½, the largest of accuracies in
 [0, 1]; a factor of 1.7 apart, far less than the data can resolve."""
 
+_ROUNDING = 2.0**-52
+"""What is left, at the least, of a number above 0 from which nearly all of it was taken."""
+
 
 @dataclass(frozen=True)
 class RestrictedLikelihood:
@@ -51,16 +54,20 @@ class RestrictedLikelihood:
     def deviance(self, variances: Floats) -> Floats:
         """Twice the negative restricted log-likelihood, up to a constant: variances x curves."""
         shrink = variances[:, None] / (1 + variances[:, None] * self.values)
-        left = self.weight - shrink @ self.ones**2
+        left = self._left(shrink)
         rest = self.first - (shrink * self.ones) @ self.cross.T
         quadratic = self.second - shrink @ (self.cross**2).T - rest**2 / left[:, None]
         determinant = np.log1p(variances[:, None] * self.values).sum(axis=1) + np.log(left) - self.log_weights
         return np.asarray(quadratic + determinant[:, None], dtype=np.float64)
 
+    def _left(self, shrink: Floats) -> Floats:
+        """What the mean is known by: above 0, also where rounding leaves nothing, beside 10¹⁵ examples."""
+        return np.asarray(np.maximum(self.weight - shrink @ self.ones**2, self.weight * _ROUNDING), dtype=np.float64)
+
     def class_accuracy(self, variance: float) -> tuple[Floats, Floats]:
         """Mean and covariance of μ + u given the first curve, at one σ²."""
         shrink = variance / (1 + variance * self.values)
-        left = self.weight - shrink @ self.ones**2
+        left = float(self._left(shrink))
         mean = (self.first[0] - shrink @ (self.ones * self.cross[0])) / left
         accuracy = mean + self.vectors @ (shrink * (self.cross[0] - self.ones * mean))
         by_mean = 1 - self.vectors @ (shrink * self.ones)  # derivative of each class's accuracy by the mean

@@ -93,8 +93,10 @@ class FolderStore:
             self._settled = not moved
             if moved:
                 self._mark()
-        except BaseException:
+        except BaseException as error:
             self._lock.close()
+            if isinstance(error, OSError):
+                raise FileProblem(f"cannot use the folder {display_path(path)}: {error.strerror or error}") from None
             raise
 
     def _marked(self) -> dict[str, list[str | None]]:
@@ -131,10 +133,10 @@ class FolderStore:
         )
 
     def _mark(self) -> None:
-        """Write the mark; the file that takes its name keeps the inode that it was made with."""
+        """Write the mark; the file that takes its name keeps the inode that it was created with."""
         with self._file(_MARK) as file:
-            made = os.fstat(file.fileno())
-            content = {"inode": made.st_ino, "written": made.st_ctime_ns, "files": self._digests}
+            status = os.fstat(file.fileno())
+            content = {"inode": status.st_ino, "written": status.st_ctime_ns, "files": self._digests}
             file.write(json.dumps(content).encode())
 
     @contextlib.contextmanager

@@ -84,7 +84,7 @@ class PrivateSum(Record):
         spread: a second sum, of each site's contribution to the error of the estimate from the first.
         fewest_holders: sites that must hold a class for its counts to be summed, which a sum before this one counts;
             null where all classes are summed.
-        most_examples: a site with more is not to take part, since in a sum nobody sees who weighs how much; where
+        most_examples: a site with more is not to take part, since who weighs how much cannot be seen in a sum; where
             null, 100,000.
     """
 

@@ -1,4 +1,4 @@
-"""Reports that break an estimate in a way that nobody foresaw: they are left out by name, and the round goes on."""
+"""Reports that break an estimate in an unforeseen way: they are left out by name, and the round goes on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def estimate_of_usable(reports: Sequence[Report], make: MakeEstimate) -> tuple[E
         make: makes the estimate.
 
     Raises:
-        EstimationProblem: no estimate follows from the reports, or the trouble is not one report's.
+        EstimationProblem: no estimate follows from the reports, or it is not because of one report.
         FedcertError: what `make` says otherwise.
     """
     try:
@@ -39,25 +39,25 @@ def estimate_of_usable(reports: Sequence[Report], make: MakeEstimate) -> tuple[E
         if not unusable or not rest:
             raise EstimationProblem(
                 f"the estimate failed, and not because of one report ({_words(error)}); the reports are kept. This is "
-                "a fault of fedcert's: please tell its maintainers"
+                "a fault of fedcert's: please report it to its maintainers"
             ) from error
         return make(rest), unusable
 
 
 def _alone(reports: Sequence[Report], make: MakeEstimate) -> dict[str, str]:
     """Reports that break an estimate from themselves alone."""
-    return {report.client: why for report in reports[:_MOST_TRIED] if (why := _trouble(make, [report]))}
+    return {report.client: why for report in reports[:_MOST_TRIED] if (why := _failure(make, [report]))}
 
 
 def _by_leaving_out(reports: Sequence[Report], make: MakeEstimate) -> dict[str, str]:
     """The report without which there is an estimate."""
     for place, report in enumerate(reports[:_MOST_TRIED]):
-        if _trouble(make, [*reports[:place], *reports[place + 1 :]]) is None:
+        if _failure(make, [*reports[:place], *reports[place + 1 :]]) is None:
             return {report.client: "with its report there is no estimate"}
     return {}
 
 
-def _trouble(make: MakeEstimate, reports: Sequence[Report]) -> str | None:
+def _failure(make: MakeEstimate, reports: Sequence[Report]) -> str | None:
     """Why there is no estimate, where that was not foreseen."""
     try:
         make(reports)

@@ -29,7 +29,7 @@ class DifferencingGuard:
     over groups of clients, each of at least `fewest`. The groups are the clients that were in the same ones of these
     sums; a sum that would make a smaller group is refused.
 
-    Sums with noise for differential privacy are not bound: what they tell of one example or patient is bounded whatever
+    Sums with noise for differential privacy are not bound: what they disclose of one example or patient is bounded whatever
     else is known, and what they cost together is in the client's account.
 
     Args:
@@ -118,7 +118,7 @@ class DifferencingGuard:
         self._memory.put(_KEPT, kept)
 
     def _check_groups(self, earlier: Iterable[frozenset[str]], over: frozenset[str]) -> None:
-        """Check that a sum and earlier ones tell groups of enough clients apart.
+        """Check that a sum and earlier ones divide the clients into groups of enough.
 
         Raises:
             Refused: a group would be smaller.
@@ -129,6 +129,6 @@ class DifferencingGuard:
         least = min(groups.values())
         if least < self._fewest:
             raise Refused(
-                f"an earlier sum was over other sites: the difference would tell of {least} of them, and this site "
+                f"an earlier sum was over other sites: the difference would be over {least} of them alone, and this site "
                 f"wants at least {self._fewest}. {self._way_out}"
             )

@@ -134,7 +134,7 @@ class Participant:
             kept: State = {"report": report.to_json()}
             if self._budget is not None:
                 self._spend(self._budget)
-                # Drawn once: the same numbers with other noise would tell of the numbers.
+                # Drawn once: the same numbers with other noise would disclose the numbers.
                 kept["noisy"] = encoded_numbers(packed)
             self._memory.put(f"report-{self._first.session}", kept)
         return report

@@ -35,6 +35,8 @@ MOST_VOTES_OFFERED = 31
 """Odd numbers up to this one are on offer where the votes are chosen afterwards."""
 _MOST_DRAWN = 2**23
 """Random numbers of one cell that are held at once, in 64 MB; larger cells are drawn radius by radius."""
+_FARTHEST_RATIO = 1e300
+"""Of a radius to sigma: nothing is proven so far out, and a larger one may not be a number."""
 _ROUNDING = 1e-9
 """A radius so close to another, in units of sigma, is the same but for rounding."""
 
@@ -129,7 +131,8 @@ def vote_readings(
     chosen = votes or smoothing.votes
     wanted = tuple(named if radii is None else radii)
     known = {round(radius, RADIUS_DIGITS) for radius in named}
-    ratios = np.array(wanted) / smoothing.sigma
+    with np.errstate(over="ignore"):
+        ratios = np.minimum(np.array(wanted) / smoothing.sigma, _FARTHEST_RATIO)
     designs = designs_for(smoothing.noise, smoothing.n, chosen, ratios.tolist())
     lower, upper = (np.array([getattr(design, side) for design in designs]) for side in ("lower", "upper"))
     point = Reading(wanted, lower)

@@ -80,9 +80,13 @@ class MixEigenbasis:
         return np.asarray(self.vectors @ row, dtype=np.float64)
 
     def projected(self, coefficients: Floats) -> Floats:
-        """β without the directions that the clients lack, scaled so that the weights add up to 1."""
+        """β without the directions that the clients lack, scaled so that the weights add up to 1.
+
+        As it is where rounding leaves nothing of their sum, beside a client with 10¹⁵ examples.
+        """
         row = self.vectors.T @ coefficients
-        return self.coefficients(row / float(row @ (self.values * self.ones)))
+        total = float(row @ (self.values * self.ones))
+        return self.coefficients(row / total) if total else coefficients
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,14 +10,14 @@ import numpy.typing as npt
 from fedcert._arrays import Floats
 from fedcert.errors import preview
 from fedcert.estimation.clients import ReportedClients
-from fedcert.estimation.diagnostics.robust_fit import ClientRows, LinearFit, Spread
+from fedcert.estimation.diagnostics.robust_fit import ClientDesigns, LinearFit, Spread
 
 _MATTERS = 0.02
 """Share of the target from which on a class matters (as in the other checks)."""
 _NEARLY_ALL = 0.8
 """Of a client's examples, from which on it stands for the class."""
-_DECIDES = 0.5
-"""Share of a class's examples with which such clients decide it."""
+_DECIDES = 0.2
+"""Share of a class's examples from which on such clients can decide it."""
 _CUT = 5.0
 """Standard deviations between the two: beyond screening's own, since whole groups average chance out."""
 _WEIGHT = 3.0
@@ -44,22 +44,20 @@ def conflicting_class(clients: ReportedClients, mix: Floats) -> tuple[float, str
         share = clients.label_counts[group, column].sum() / max(totals[column], 1.0)
         if share < _DECIDES or group.all():
             continue
-        found = _group_deviation(clients.label_counts, clients.certified_counts, clients.design_effects, group)
-        if found.deviation <= _CUT or (worst is not None and found.deviation <= worst[0]):
-            continue
-        index = int(np.argmax(np.abs(found.own - found.expected)))
-        count = int(group.sum())
-        who = f"{count} clients hold little else" if count > 1 else "one client holds little else"
-        worst = (
-            found.deviation,
-            (
-                f"What is known of {preview(clients.classes[column])} is contradictory: {who}, and {share:.0%} of its "
-                f"examples. At radius {clients.radii[index]:g} these have {found.own[index]:.1%}, and the others' "
-                f"counts say {np.clip(found.expected[index], 0, 1):.1%}. One side is wrong, or the class is not "
-                "equally hard everywhere."
-            ),
-        )
+        apart = _group_deviation(clients.label_counts, clients.certified_counts, clients.design_effects, group)
+        if apart.deviation > _CUT and (worst is None or apart.deviation > worst[0]):
+            worst = apart.deviation, _worded(clients, int(column), int(group.sum()), float(share), apart)
     return worst
+
+
+def _worded(clients: ReportedClients, column: int, count: int, share: float, apart: _GroupDeviation) -> str:
+    index = int(np.argmax(np.abs(apart.own - apart.expected)))
+    who = f"{count} clients hold little else" if count > 1 else "one client holds little else"
+    return (
+        f"What is known of {preview(clients.classes[column])} is contradictory: {who}, and {share:.0%} of its "
+        f"examples. At radius {clients.radii[index]:g} these have {apart.own[index]:.1%}, and the others' counts say "
+        f"{np.clip(apart.expected[index], 0, 1):.1%}. One side is wrong, or the class is not equally hard everywhere."
+    )
 
 
 @dataclass(frozen=True)
@@ -86,11 +84,11 @@ def _group_deviation(
         labels, certified, design_effects: as for `deviations`; every client holds examples.
         group: which clients, by a mask; not all.
     """
-    rest = ClientRows.of(labels, certified, design_effects, np.flatnonzero(~group))
+    rest = ClientDesigns.of(labels, certified, design_effects, np.flatnonzero(~group))
     model = LinearFit.fitted(rest, np.minimum(1.0, _WEIGHT * float(np.median(rest.worth)) / rest.worth))
     spread = Spread.of(model.deviations(rest, model.factors), rest.worth)
     effects = None if design_effects is None else design_effects[group].max(axis=0, keepdims=True)
-    together = ClientRows.of(
+    together = ClientDesigns.of(
         labels[group].sum(axis=0, keepdims=True), certified[group].sum(axis=0, keepdims=True), effects,
         np.zeros(1, dtype=np.int64),
     )  # fmt: skip

@@ -84,13 +84,21 @@ def dominance(federation: ReportedClients, weights: Floats) -> Check:
     return Check("dominance", OK, share, f"{sentence}{few if federation.count <= _FEW_CLIENTS else ''}.")
 
 
-def screening(dropped: int, reduced: int, kept: int) -> Check:
-    """How many clients screening left out."""
+def screening(dropped: int, reduced: int, kept: int, asymmetric: bool) -> Check:
+    """How many clients screening left out.
+
+    Args:
+        dropped, reduced, kept: how many clients.
+        asymmetric: whether those that stay differ, and mostly to one side.
+    """
     share = dropped / (dropped + kept)
     sentence = f"Screening removed {dropped} of {dropped + kept} clients and down-weighted {reduced}"
     if not dropped:
         return Check("screening", OK, share, sentence + ".")
     sentence += "; the estimate names them, with reasons."
+    if asymmetric:
+        sentence += " Those that stay deviate mostly to one side, as liars in concert do."
+        return Check("screening", UNRELIABLE, share, sentence)
     if share <= _TOO_MANY:
         return Check("screening", WARNING, share, sentence)
     return Check(

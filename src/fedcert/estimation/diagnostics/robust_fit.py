@@ -28,7 +28,7 @@ _LEAST_LEFT = 1e-6
 
 
 @dataclass(frozen=True)
-class ClientRows:
+class ClientDesigns:
     """Clients: their design (a one, then the class mix), their curves, and the independent examples they are worth."""
 
     design: Floats
@@ -38,7 +38,7 @@ class ClientRows:
     @classmethod
     def of(
         cls, labels: Floats, certified: Floats, design_effects: Floats | None, chosen: npt.NDArray[np.int64]
-    ) -> ClientRows:
+    ) -> ClientDesigns:
         """From counts, of the chosen clients."""
         sizes = labels[chosen].sum(axis=1)
         design = np.empty((len(sizes), labels.shape[1] + 1))
@@ -57,7 +57,7 @@ class LinearFit:
     factors: Floats
 
     @classmethod
-    def fitted(cls, rows: ClientRows, factors: Floats) -> LinearFit:
+    def fitted(cls, rows: ClientDesigns, factors: Floats) -> LinearFit:
         """By least squares, each client counting for a share of what it is worth."""
         weighted = rows.design * (rows.worth * factors)[:, None]
         normal = weighted.T @ rows.design
@@ -65,7 +65,7 @@ class LinearFit:
         covariance = np.asarray(np.linalg.inv(normal), dtype=np.float64)
         return cls(covariance @ (weighted.T @ rows.curves), covariance, factors)
 
-    def deviations(self, rows: ClientRows, factors: Floats) -> Floats:
+    def deviations(self, rows: ClientDesigns, factors: Floats) -> Floats:
         """Each client's deviation from the fit without it; `factors` says how much of it the fit contains."""
         uncertain = rows.worth * np.einsum("ij,ij->i", rows.design @ self.covariance, rows.design)
         left = np.maximum(1 - factors * uncertain, _LEAST_LEFT)
@@ -100,7 +100,7 @@ class Spread:
         return np.asarray(np.sqrt(np.maximum(self.factor, 1 + self.per_example * worth)), dtype=np.float64)
 
 
-def robust_fit(rows: ClientRows, cap: Floats) -> tuple[LinearFit, Spread]:
+def robust_fit(rows: ClientDesigns, cap: Floats) -> tuple[LinearFit, Spread]:
     """The model that the more clients fit, of two starts, and the spread of the clients that have a weight in it."""
     models = [_biweight_fit(rows, cap, start) for start in (_common_curve(rows), _gentle_fit(rows))]
     deviations = [model.deviations(rows, model.factors) for model in models]
@@ -111,7 +111,7 @@ def robust_fit(rows: ClientRows, cap: Floats) -> tuple[LinearFit, Spread]:
     return models[best], Spread.of(deviations[best][kept], rows.worth[kept])
 
 
-def _biweight_fit(rows: ClientRows, cap: Floats, model: LinearFit) -> LinearFit:
+def _biweight_fit(rows: ClientDesigns, cap: Floats, model: LinearFit) -> LinearFit:
     """Iterated from a model. The median deviation, if large, is the scale, so that most clients keep a weight."""
     fitting, cut = np.ones(len(rows.worth)), _FIRST_CUT
     for _ in range(_STEPS):
@@ -125,7 +125,7 @@ def _biweight_fit(rows: ClientRows, cap: Floats, model: LinearFit) -> LinearFit:
     return model
 
 
-def _common_curve(rows: ClientRows) -> LinearFit:
+def _common_curve(rows: ClientDesigns) -> LinearFit:
     """All that is known of any class is one common curve, that of least summed deviation: a convex problem.
 
     Sizes hardly matter to it: what is not known of the classes is most of the variance.
@@ -144,7 +144,7 @@ def _common_curve(rows: ClientRows) -> LinearFit:
     return model
 
 
-def _gentle_fit(rows: ClientRows) -> LinearFit:
+def _gentle_fit(rows: ClientDesigns) -> LinearFit:
     """Weights that fall as one over the deviation; clients above the median weigh as the median one."""
     size = np.minimum(1.0, float(np.median(rows.worth)) / rows.worth)
     fitting = np.ones(len(rows.worth))

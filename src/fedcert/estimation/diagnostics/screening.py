@@ -13,12 +13,14 @@ import numpy.typing as npt
 
 from fedcert._arrays import Floats
 from fedcert.estimation.clients import ReportedClients
-from fedcert.estimation.diagnostics.robust_fit import ClientRows, biweight, robust_fit
+from fedcert.estimation.diagnostics.robust_fit import ClientDesigns, biweight, robust_fit
 
 _CAP = 3.0
 """No client weighs more than so many clients of median size: one client must not dominate the fit."""
 _FLAT, _OUT = 1.0, 3.0
 """In standard deviations: full weight up to the first, none from the second, which chance hardly ever reaches."""
+_ENOUGH_TRUSTED = 0.25
+"""Share of all examples, after huge clients are cut, with which trusted clients are the yardstick."""
 _FEWEST = 3
 """With fewer clients there is no majority."""
 _ROWS_FITTED, _ROWS_PER_STEP = 20_000, 50_000
@@ -29,6 +31,11 @@ _LEAST_PULL = 1e-9
 """Keeps a division defined where nothing is taken away."""
 _DROPPED, _NOTED = 0.01, 0.9
 """Below the first share a client is left out; below the second the estimate names it as reduced."""
+
+
+ASYMMETRIC = 2.3
+"""Standard deviations to one side that honest clients pull in 2 of 100 federations: they differ to both sides, liars in
+concert to one."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +81,9 @@ class Screened:
         uncut: the same clients, each reduced by how it deviates and what it claims, but not for its size.
         dropped: client -> why it was left out.
         reduced: client -> why it counts for less.
-        suspicious: the clients among these whose curves deviate, or that claim much.
-        one_sided: by how many standard deviations more the examples that are taken away pull to one side than they
+        asymmetry: by how many standard deviations more the examples that are taken away pull to one side than they
             would if each deviating client might as well deviate to the other.
+        asymmetry_left: the same of the clients that stay and count for less.
         stays: which of the clients stay, by a mask.
         factors: the share of each of these that stays.
         spread: how many times chance the variance of their curves is, on average over their examples; 1 where clients
@@ -88,8 +95,8 @@ class Screened:
     uncut: ReportedClients
     dropped: Mapping[str, str]
     reduced: Mapping[str, str]
-    suspicious: frozenset[str]
-    one_sided: float
+    asymmetry: float
+    asymmetry_left: float
     stays: npt.NDArray[np.bool_]
     factors: Floats
     spread: float
@@ -105,8 +112,8 @@ def screen(federation: ReportedClients, seed: int = 0, trusted: Collection[str] 
     A client that claims a larger design effect than the median client is judged more leniently, since its examples
     say less; it then counts for less by the same factor, so that nothing is gained by the claim.
 
-    A trusted client is never left out, and is only cut to size: false counts of one of them move the estimate by its
-    weight at most.
+    Trusted clients with a quarter of the examples or more are the yardstick for the others. One is never left out, and
+    is only cut to size: false counts of one of them move the estimate by its weight at most.
 
     Not detected: counts that a client of its size could report by chance (with fewer than some twenty examples each,
     that is much), false label counts, and lies of nearly half of the clients, or of those that hold a class
@@ -118,9 +125,9 @@ def screen(federation: ReportedClients, seed: int = 0, trusted: Collection[str] 
         seed: of the choice among more than 20,000 clients for the fit; all of them are judged.
         trusted: names of clients that stay.
     """
-    screened = deviations(federation.label_counts, federation.certified_counts, federation.design_effects, seed)
+    known = np.array([client in trusted for client in federation.clients])
+    screened = deviations(federation.label_counts, federation.certified_counts, federation.design_effects, seed, known)
     if trusted:
-        known = np.array([client in trusted for client in federation.clients])
         ones = np.ones(len(known))
         screened = replace(
             screened,
@@ -148,12 +155,11 @@ def screen(federation: ReportedClients, seed: int = 0, trusted: Collection[str] 
     part = federation.part(stays, dropped, factors[stays])
     uncut = federation.part(stays, dropped, (factors / screened.cap)[stays])
     spread = float(np.average(screened.tolerance[stays] ** 2, weights=part.sizes))
-    suspicious = frozenset(
-        federation.clients[index] for index in np.flatnonzero(stays & (screened.claim * screened.fitting < _NOTED))
-    )
     pulls = np.sqrt(federation.sizes) * (1 - screened.claim * screened.fitting) * screened.above
-    one_sided = float(np.abs(pulls.sum()) / max(np.linalg.norm(pulls), _LEAST_PULL))
-    return Screened(part, kept, uncut, dropped, reduced, suspicious, one_sided, stays, factors[stays], spread)
+    asymmetry, left = (
+        float(np.abs(some.sum()) / max(np.linalg.norm(some), _LEAST_PULL)) for some in (pulls, pulls[stays])
+    )
+    return Screened(part, kept, uncut, dropped, reduced, asymmetry, left, stays, factors[stays], spread)
 
 
 def suspected(federation: ReportedClients, seed: int = 0) -> dict[str, str]:
@@ -175,7 +181,13 @@ def _claimed(federation: ReportedClients, index: int) -> str:
     return f"it claims a design effect of {effects[index]:.3g}, and the median client one of {np.median(effects):.3g}"
 
 
-def deviations(labels: Floats, certified: Floats, design_effects: Floats | None = None, seed: int = 0) -> Deviations:
+def deviations(
+    labels: Floats,
+    certified: Floats,
+    design_effects: Floats | None = None,
+    seed: int = 0,
+    trusted: npt.NDArray[np.bool_] | None = None,
+) -> Deviations:
     """How far each client's curve is from what the others' explain.
 
     A linear model, c = p·L with the differences between classes shrunk a little, is fitted with Tukey's biweight of
@@ -184,7 +196,8 @@ def deviations(labels: Floats, certified: Floats, design_effects: Floats | None 
     do not mind how much classes differ. A client's deviation is against the fit without itself; it allows for that
     fit's uncertainty, for the reported design effect and for the single examples of small clients. If most clients
     deviate more than chance allows, be it because examples come in groups or because clients differ, all are judged
-    by that wider measure: a federation without label shift is not thinned.
+    by that wider measure: a federation without label shift is not thinned. Where trusted clients have enough examples,
+    the model is fitted to these alone: then no majority of others can bend it.
 
     Guarantees: factors are in [0, 1]; up to 20,000 clients nothing depends on their order beyond rounding, and of more
     than that all are judged, by a fit to a random 20,000 of them. A client without examples, and every client among
@@ -195,6 +208,7 @@ def deviations(labels: Floats, certified: Floats, design_effects: Floats | None 
         certified: clients x radii.
         design_effects: clients x radii, Σ m²/n over the sizes m of groups; None where all examples are independent.
         seed: of the choice among more than 20,000 clients.
+        trusted: which clients are trusted, by a mask.
     """
     sizes = labels.sum(axis=1)
     held = np.flatnonzero(sizes > 0)
@@ -207,15 +221,17 @@ def deviations(labels: Floats, certified: Floats, design_effects: Floats | None 
         claim = np.minimum(1.0, np.median(effects[held]) / effects)
     cap[held] = np.minimum(1.0, _CAP * float(np.median(sizes[held])) / sizes[held])
     chosen = held
-    if len(held) > _ROWS_FITTED:
-        chosen = np.sort(np.random.default_rng(seed).choice(held, _ROWS_FITTED, replace=False))
-    rows = ClientRows.of(labels, certified, design_effects, chosen)
+    if trusted is not None and (cap * sizes)[trusted].sum() >= _ENOUGH_TRUSTED * (cap * sizes).sum():
+        chosen = held[trusted[held]]
+    if len(chosen) > _ROWS_FITTED:
+        chosen = np.sort(np.random.default_rng(seed).choice(chosen, _ROWS_FITTED, replace=False))
+    rows = ClientDesigns.of(labels, certified, design_effects, chosen)
     model, spread = robust_fit(rows, cap[chosen])
     contained = np.zeros(len(sizes))
     contained[chosen] = model.factors
     for start in range(0, len(held), _ROWS_PER_STEP):
         part = held[start : start + _ROWS_PER_STEP]
-        rows = ClientRows.of(labels, certified, design_effects, part)
+        rows = ClientDesigns.of(labels, certified, design_effects, part)
         deviation[part] = model.deviations(rows, contained[part])
         tolerance[part] = spread.tolerance(rows.worth)
         above[part] = np.mean(rows.curves - rows.design @ model.coefficients, axis=1)

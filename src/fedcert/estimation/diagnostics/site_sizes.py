@@ -28,10 +28,10 @@ def size_finding(sums: Sums, mix: Floats) -> tuple[str, float, str] | None:
     if mean > most:
         return "unreliable", 1.0, f"{known}: some site gave false numbers, and which one cannot be known."
     moved = largest_movement(np.array(sums.label_counts, dtype=np.float64), mix, float(most))
-    reach = f"A report with false counts, within that, can have moved the estimate by up to {moved:.0%}"
+    possible = f"A report with false counts, within that, can have moved the estimate by up to {moved:.0%}"
     if most <= _LOOSE * mean:
-        return "ok", moved, f"{known}. {reach}."
-    return "warning", moved, f"{known}. {reach}; a request with a closer bound (--most-examples) leaves less."
+        return "ok", moved, f"{known}. {possible}."
+    return "warning", moved, f"{known}. {possible}; a request with a closer bound (--most-examples) leaves less."
 
 
 def largest_movement(labels: Floats, mix: Floats, examples: float) -> float:
