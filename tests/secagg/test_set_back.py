@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,18 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from fedcert._schema.encoding import decoded, decoded_numbers, encoded
+from fedcert.privacy.keys.signing import sign
+from fedcert.privacy.state_store import InMemoryStore
+from fedcert.report.privacy import PrivacyBudget
+from fedcert.report.request import PrivateSum
 from fedcert.secagg import client, server
 from fedcert.secagg.binding import bound_seed, common_key, delivery_digest, hash_of_key, tags_of
 from fedcert.secagg.masks import Vector, stream
 from fedcert.secagg.messages import COMMON_BYTES, Delivery, Masked
+from fedcert.secagg.participant import Participant
 from fedcert.secagg.shamir import secret_of
-from secure_sums import Party
+from fedcert.secagg.vectors import VectorLayout
+from secure_sums import COORDINATOR, KEYS, RING, Party, asked, reports
 
 VICTIM, FRIEND = "site-000", "site-001"
 
@@ -124,3 +131,23 @@ def test_numbers_are_not_in_the_difference_of_their_tags(monkeypatch: pytest.Mon
     assert (difference == expected).all() == (not bound)
     assert (answers[0][:3] == answers[1][:3]).all()
     assert hash_of_key(salt, keys[0]) != hash_of_key(salt, keys[1])
+
+
+def test_a_site_that_begins_again_adds_the_same_noise() -> None:
+    """Other noise on the same numbers would average out, and the account would know of one sum."""
+    budget = PrivacyBudget(epsilon=1)
+    request = sign(replace(asked(), private=PrivateSum(threshold=4, budget=budget)), COORDINATOR)
+    own, memory = replace(reports(request)["site-0"], seed="sha256:" + "0" * 64), InMemoryStore()
+
+    def numbers_added() -> Vector:
+        site = Participant(request, KEYS["site-0"], RING, memory, lambda: own)
+        site.join()
+        assert site.account is not None
+        assert site.account.releases == 1
+        counts = site._chain.counts()
+        assert counts is not None
+        return site._numbers(counts)
+
+    first = numbers_added()
+    assert (numbers_added() == first).all()
+    assert (first != VectorLayout(request).pack(own)).any()
