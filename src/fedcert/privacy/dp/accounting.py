@@ -190,9 +190,9 @@ class Account:
     def __str__(self) -> str:
         """In words."""
         bound = "its policy sets no bound" if self.most is None else f"its policy allows {self.most:g} in all"
-        times = "release" if self.releases == 1 else "releases"
+        what = "release with noise comes" if self.releases == 1 else "releases with noise come"
         return (
-            f"this site's {self.releases} {times} with noise come to epsilon {self.epsilon:.3g} at delta "
+            f"this site's {self.releases} {what} to epsilon {self.epsilon:.3g} at delta "
             f"{self.delta:g}; {bound}"
         )
 
