@@ -29,8 +29,8 @@ class DifferencingGuard:
     over groups of clients, each of at least `fewest`. The groups are the clients that were in the same ones of these
     sums; a sum that would make a smaller group is refused.
 
-    Sums with noise for differential privacy are not bound: what they disclose of one example or patient is bounded whatever
-    else is known, and what they cost together is in the client's account.
+    Sums with noise for differential privacy are not bound: what they disclose of one example or patient is bounded
+    whatever else is known, and what they cost together is in the client's account.
 
     Args:
         memory: what the client remembers.
@@ -129,6 +129,6 @@ class DifferencingGuard:
         least = min(groups.values())
         if least < self._fewest:
             raise Refused(
-                f"an earlier sum was over other sites: the difference would be over {least} of them alone, and this site "
-                f"wants at least {self._fewest}. {self._way_out}"
+                f"an earlier sum was over other sites: the difference would be over {least} of them alone, and this "
+                f"site wants at least {self._fewest}. {self._way_out}"
             )
