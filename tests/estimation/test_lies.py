@@ -193,3 +193,19 @@ def test_what_is_compared_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(influence, "_LEAST", 2.0)
     assert depends_on_odd_clients(prepared, mix) is None
     assert depends_on_odd_clients(PreparedClients.of(clients, Settings(screen=True)), mix) is None
+
+
+def test_a_large_client_that_is_trusted_may_decide() -> None:
+    """One site of ten has most of the examples, honestly: without a word on it the result is in doubt."""
+    generator = np.random.default_rng(5)
+    reports = []
+    for number in range(10):
+        size = 20_000 if number == 0 else 100
+        right = [0.9, 0.6, 0.3] if number else [0.6, 0.3, 0.1]
+        counts = np.minimum.accumulate([int(generator.binomial(size, share)) for share in right])
+        reports.append(make_report(f"site-{number}", [size // 2, size - size // 2], counts.tolist()))
+    check = next(check for check in estimate(reports).checks if check.name == "single clients")
+    assert check.verdict == "unreliable"
+    assert "'site-0'" in check.sentence
+    vouched = estimate(reports, trusted=[report.client for report in reports], screen=False)
+    assert "single clients" not in {check.name for check in vouched.checks}

@@ -69,8 +69,13 @@ def depends_on_odd_clients(prepared: PreparedClients, mix: Floats) -> Check | No
     if not screened.dropped and not screened.reduced:
         return None
     plain = _EstimatedCurve.of(clients, mix, tested.settings)
-    odd: Mapping[str, str] = {**screened.dropped, **screened.reduced}
-    others = _EstimatedCurve.of(screened.federation, mix, tested.settings)
+    trusted = frozenset(tested.settings.trusted)
+    odd: Mapping[str, str] = {
+        client: why for client, why in {**screened.dropped, **screened.reduced}.items() if client not in trusted
+    }
+    known = np.array([client in trusted for client in screened.federation.clients])
+    factors = np.where(known, 1.0, screened.factors)  # who is trusted may be large
+    others = _EstimatedCurve.of(clients.part(screened.stays, {}, factors), mix, tested.settings)
     apart, scale = np.abs(plain.values - others.values), np.sqrt(screened.spread)
     decided = bool(np.any((apart > _CHANCE * scale * others.errors) & (apart >= _LEAST)))
     if not decided and (screened.asymmetry > ASYMMETRIC or not _differ_without(tested, screened)):
