@@ -7,6 +7,8 @@ import json
 import random
 from typing import Any
 
+from boundaries import at_boundaries
+
 ODD: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31, 2**53, 2**53 + 1, 2**64, 10**400, 0.5, -0.0, 1e308, 5e-324, "", " ", "a",
     "A" * 201, "\u202e", "\x1b[2J", "\ud800", "sha256:" + "0" * 64, "AAAA", "A" * 43 + "=", "2026-11-15T06:12:00Z",
@@ -15,14 +17,17 @@ ODD: tuple[Any, ...] = (
 
 
 def mutated(data: bytes, seed: int) -> bytes | None:
-    """The document with one place changed; None where it is no JSON."""
+    """The document with some places changed, half the time to boundary values; None where it is no JSON."""
     generator = random.Random(seed)
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    for _ in range(generator.randint(1, 3)):
-        document = _changed(document, generator)
+    if generator.random() < 0.5:
+        document = at_boundaries(document, generator)
+    else:
+        for _ in range(generator.randint(1, 3)):
+            document = _changed(document, generator)
     try:
         return json.dumps(document).encode()
     except (ValueError, RecursionError):

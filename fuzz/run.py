@@ -1,4 +1,4 @@
-"""Fuzz a parser, guided by coverage: python fuzz/run.py TARGET [--seconds 600]. Needs atheris.
+"""Fuzz a parser, guided by coverage: python fuzz/run.py TARGET [--seconds 600]. Needs atheris. All: make fuzz.
 
 What reaches new code is kept in fuzz/found/TARGET; fuzz/keep.py packs it into the corpus (fuzz/corpus/TARGET.zip), and
 every test run replays that. What makes a parser fail otherwise than by a sentence is written to fuzz/crashes.
@@ -19,7 +19,7 @@ from mutating import mutated  # noqa: E402
 with atheris.instrument_imports(include=["fedcert"]):
     import targets
 
-JSON = ("report", "request", "sums", "estimate", "what-if", "messages", "lines")
+JSON = ("report", "request", "sums", "estimate", "what-if", "messages", "lines", *targets.downstream.TARGETS)
 
 
 def main() -> None:
@@ -27,6 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("target", choices=sorted(targets.TARGETS))
     parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--memory", type=int, default=2048, help="megabytes that an input may take")
     options = parser.parse_args()
     found = HERE / "found" / options.target
     found.mkdir(parents=True, exist_ok=True)
@@ -34,7 +35,7 @@ def main() -> None:
         (found / name).write_bytes(data)
     (HERE / "crashes").mkdir(exist_ok=True)
     flags = [
-        f"-max_total_time={options.seconds}", "-timeout=20", "-rss_limit_mb=4096", "-max_len=8192",
+        f"-max_total_time={options.seconds}", "-timeout=60", f"-rss_limit_mb={options.memory}", "-max_len=16384",
         f"-artifact_prefix={HERE / 'crashes' / options.target}-",
     ]  # fmt: skip
     mutator = {"custom_mutator": json_mutator} if options.target in JSON else {}

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
@@ -34,9 +35,17 @@ def main() -> None:
     golden = HERE.parent / "tests" / "golden"
     for name in ("report", "request", "sums", "estimate", "what-if"):
         files = [golden / f"{name}-1.json", *sorted((golden / "earlier").glob(f"{name}-1-*.json"))]
+        files.append(golden / "population" / f"{name}-1.json")
         for number, file in enumerate(files):
             keep(name, number, file.read_bytes())
     report = json.loads((golden / "report-1.json").read_text())
+    for number, file in enumerate((golden / "report-1.json", golden / "population" / "report-1.json")):
+        rows = [json.loads(file.read_text()) | {"client": f"c{index}"} for index in range(3)]
+        keep("table-rows", number, "".join(json.dumps(row) + "\n" for row in rows).encode())
+    for number, ending in enumerate(("png", "jpeg", "tiff", "bmp", "gif", "ppm", "webp")):
+        buffer = io.BytesIO()
+        Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3)).save(buffer, ending)
+        keep("pictures", number, buffer.getvalue())
     keep("lines", 0, "".join(json.dumps({**report, "client": f"c{k}"}) + "\n" for k in range(9)).encode())
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "a.parquet")

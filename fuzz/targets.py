@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import downstream
 
 from fedcert._files.documents import parse
 from fedcert._schema.record import Record
@@ -17,7 +21,7 @@ from fedcert.certification.journal import Journal
 from fedcert.certification.logs import read_log
 from fedcert.certification.models.digest import digest_of_onnx, digest_of_safetensors
 from fedcert.certification.seeds import Seed
-from fedcert.errors import FedcertError
+from fedcert.errors import FedcertError, FedcertWarning
 from fedcert.estimation.estimate import estimate
 from fedcert.estimation.result import Estimate, WhatIf
 from fedcert.estimation.target import target_of
@@ -92,6 +96,13 @@ def images(data: bytes) -> None:
             pass
 
 
+def pictures(data: bytes) -> None:
+    """An image file, whatever is in it."""
+    with file_of(data, ".png") as image, file_of(f"path,label\n{image.name},0\n".encode(), ".csv") as path:
+        for _ in load_data(str(path)).pieces():
+            pass
+
+
 def onnx(data: bytes) -> None:
     """An ONNX model, for its digest."""
     with file_of(data, ".onnx") as path:
@@ -155,6 +166,7 @@ TARGETS: dict[str, Target] = {
     "table": table,
     "arrays": arrays,
     "images": images,
+    "pictures": pictures,
     "onnx": onnx,
     "safetensors": safetensors,
     "log": log,
@@ -163,17 +175,19 @@ TARGETS: dict[str, Target] = {
     "trace": trace,
     "experiment": experiment,
     "idx": idx,
+    **downstream.TARGETS,
 }
 
 
 def tried(name: str, data: bytes) -> None:
-    """Try a target; a sentence of fedcert's is a fine end.
+    """Try a target; a sentence of fedcert's is a fine end, and warnings of its own are.
 
     Raises:
         Exception: anything else.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", FedcertWarning)
         try:
             TARGETS[name](data)
         except FedcertError as error:
@@ -183,7 +197,7 @@ def tried(name: str, data: bytes) -> None:
 
 def kept(name: str) -> Iterator[tuple[str, bytes]]:
     """The seeds of a target, and what fuzzing has found to reach new code."""
-    for file in sorted((CORPUS / name).iterdir()):
+    for file in sorted((CORPUS / downstream.STARTS.get(name, name)).iterdir()):
         yield file.name, file.read_bytes()
     archived = CORPUS / f"{name}.zip"
     if archived.exists():

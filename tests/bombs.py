@@ -34,6 +34,11 @@ def deflated(start: bytes, zeros: int) -> Iterator[bytes]:
     yield last.compress(bytes(zeros % BLOCK)) + last.flush()
 
 
+def wrapped(zeros: int) -> bytes:
+    """Many zeros as a zlib stream, with their checksum (Adler-32)."""
+    return b"\x78\x9c" + b"".join(deflated(b"", zeros)) + struct.pack(">L", zeros % 65_521 << 16 | 1)
+
+
 WAYS = (
     *(f"certify {name}.npz" for name in ("labels", "groups", "columns", "example", "examples", "bzip", "directory")),
     *(f"predict {name}.npz" for name in ("columns", "example", "examples")),
@@ -95,7 +100,7 @@ def png(path: Path, width: int, height: int, depth: int = 8, colour: int = 2) ->
         return struct.pack(">L", len(data)) + kind + data + struct.pack(">L", zlib.crc32(kind + data))
 
     row = 1 + (width * depth * (3 if colour == 2 else 1) + 7) // 8
-    data = b"\x78\x9c" + b"".join(deflated(b"", row * height)) + struct.pack(">L", 1)
+    data = wrapped(row * height)
     header = struct.pack(">2L5B", width, height, depth, colour, 0, 0, 0)
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b""))
     return path
@@ -103,7 +108,7 @@ def png(path: Path, width: int, height: int, depth: int = 8, colour: int = 2) ->
 
 def tiled_tiff(path: Path, tile: int) -> Path:
     """An image of 10 x 10 pixels in one tile of another size."""
-    data = b"\x78\x9c" + b"".join(deflated(b"", tile * tile)) + struct.pack(">L", 1)
+    data = wrapped(tile * tile)
     tags = [(256, 10), (257, 10), (258, 8), (259, 8), (262, 1), (277, 1), (322, tile), (323, tile), (324, 8)]
     tags.append((325, len(data)))
     directory = b"".join(struct.pack("<HHLL", tag, 4, 1, value) for tag, value in tags)

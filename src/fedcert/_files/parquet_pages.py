@@ -1,19 +1,24 @@
-"""What the columns of a Parquet file unpack to, from the headers of their pages, before anything is unpacked.
+"""What the columns of a Parquet file unpack to, from its footer and the headers of its pages, before anything is.
 
-The metadata at the end of the file says so too, but readers do not hold it against the pages: what takes memory is what
-each page says about itself. Headers are read as Thrift's compact protocol has them; values are not looked at.
+The footer says so too, but readers do not hold it against the pages: what takes memory is what each page says about
+itself. Values are not looked at. (pyarrow shows footers as well, but ends the process at some damaged ones.)
 """
 
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
+from fedcert._files.thrift import CompactReader, Fields, StrangeBytes
 from fedcert._files.unpacking import bytes_in_words, check_held
 from fedcert.errors import FedcertError, preview
 
+_MAGIC = b"PAR1"
+_LARGEST_FOOTER = 2**26
+"""Bytes: 64 MiB, of which a report's header may be half."""
 _LARGEST_PAGE = 2**26
 """Bytes that a page unpacks to: 64 MiB, where writers make pages of one."""
 _MOST_PAGES = 1_000_000
@@ -21,20 +26,23 @@ _MOST_PAGES = 1_000_000
 _BYTES_PER_VALUE = 8
 """Of a number in memory, and of a reference to a text."""
 _HEADER_BYTES = (2**12, 2**20)
-"""Where a header is expected to end, and where it must: it may hold the largest and the smallest value."""
-_KINDS = ("BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE", "BYTE_ARRAY")
-"""Physical types; values of the others have a length that the schema names."""
+"""Where a page's header is expected to end, and where it must: it may hold the largest and the smallest value."""
+_KINDS = {0: "BOOLEAN", 1: "INT32", 2: "INT64", 4: "FLOAT", 5: "DOUBLE", 6: "BYTE_ARRAY"}
+"""Physical types by number; values of the others have a length that the schema names."""
 _PREFIXES = 7
 """The encoding in which each text repeats the beginning of the one before it, however long that is."""
-
-_BOOLEANS, _WHOLE, _DOUBLE, _BINARY, _LISTS, _MAP, _STRUCT = (1, 2), (3, 4, 5, 6), 7, 8, (9, 10), 11, 12
-"""Thrift's types in the compact protocol."""
-_UNPACKED, _PACKED, _DATA, _DICTIONARY, _DATA_2 = 2, 3, 5, 7, 8
+_ROWS, _GROUPS = 3, 4
+"""Fields of the footer: rows, and row groups."""
+_COLUMNS, _ROWS_OF_GROUP = 1, 3
+"""Fields of a row group: its columns, and its rows."""
+_ABOUT = 3
+"""The field of a column that tells about it."""
+_KIND, _PATH, _VALUES, _BYTES, _START, _DICTIONARY_START = 1, 3, 5, 7, 9, 11
+"""Fields of that: type, names, values, packed bytes, where data begins and where its dictionary does."""
+_UNPACKED, _PACKED, _DATA, _DATA_2 = 2, 3, 5, 8
 """Fields of a page's header: its sizes, and what is particular to its kind; field 1 of that is the number of values."""
 _ENCODING = {_DATA: 2, _DATA_2: 4}
 """Where these two have their encoding."""
-
-Fields = dict[int, Any]
 
 
 class StrangePages(ValueError):
@@ -58,39 +66,79 @@ class ColumnSize:
     unpacked: int
 
 
-def column_sizes(file: IO[bytes], metadata: Any, columns: Collection[str]) -> list[ColumnSize]:
-    """The sizes of some columns, row group by row group.
+@dataclass(frozen=True)
+class ParquetFooter:
+    """What a Parquet file says about itself.
 
-    Args:
-        file: opened.
-        metadata: as pyarrow reads it.
-        columns: the names of columns; of one with lists, all that it is made of.
-
-    Raises:
-        StrangePages: the pages are not what the metadata says, or far larger than any that is written.
-        OSError: the file cannot be read.
+    Attributes:
+        rows: as the whole says.
+        groups: rows of each part, with its columns' fields.
     """
-    pages = 0
-    sizes: list[ColumnSize] = []
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        if group.num_rows < 0:
-            raise StrangePages("a part has fewer than 0 rows")
-        for index in range(group.num_columns):
-            chunk = group.column(index)
-            name = chunk.path_in_schema.split(".")[0]
-            if name not in columns:
-                continue
-            if chunk.physical_type not in _KINDS:
-                raise StrangePages(f"the column {preview(name)} has values of the type {chunk.physical_type}")
-            values = unpacked = 0
-            for in_page, bytes_of_page in _pages(file, chunk):
-                pages += 1
-                if pages > _MOST_PAGES:
-                    raise StrangePages(f"it has more than {_MOST_PAGES:,} pages")
-                values, unpacked = values + in_page, unpacked + bytes_of_page
-            sizes.append(ColumnSize(name, group.num_rows, values, max(unpacked, _BYTES_PER_VALUE * values)))
-    return sizes
+
+    rows: int
+    groups: tuple[tuple[int, tuple[Fields, ...]], ...]
+
+    @property
+    def rows_of_groups(self) -> int:
+        """Rows as the parts say."""
+        return sum(rows for rows, _ in self.groups)
+
+    @classmethod
+    def of(cls, file: IO[bytes]) -> ParquetFooter:
+        """That of an open file.
+
+        Raises:
+            StrangePages: it has none.
+            OSError: it cannot be read.
+        """
+        size = bytes_of_file(file)
+        file.seek(max(0, size - 8))
+        end = file.read(8)
+        length = struct.unpack("<L", end[:4])[0] if len(end) == 8 else size
+        if end[4:] != _MAGIC or length > min(size - 8, _LARGEST_FOOTER):
+            raise StrangePages("it does not end as Parquet files do")
+        file.seek(size - 8 - length)
+        try:
+            fields = CompactReader(file.read(length)).struct()
+            groups = tuple(
+                (_count(group, _ROWS_OF_GROUP), tuple(column[_ABOUT] for column in group[_COLUMNS]))
+                for group in fields[_GROUPS]
+            )
+            if not all(isinstance(about, dict) for _, columns in groups for about in columns):
+                raise StrangePages("a column does not say what it is")
+            return cls(_count(fields, _ROWS), groups)
+        except (LookupError, TypeError, StrangeBytes) as error:
+            reason = f": {error}" if isinstance(error, StrangeBytes) else ""
+            raise StrangePages(f"its footer is damaged{reason}") from None
+
+    def sizes(self, file: IO[bytes], columns: Collection[str]) -> list[ColumnSize]:
+        """The sizes of some columns, row group by row group.
+
+        Args:
+            file: opened.
+            columns: the names of columns; of one with lists, all that it is made of.
+
+        Raises:
+            StrangePages: the pages are not what the footer says, or far larger than any that is written.
+            OSError: the file cannot be read.
+        """
+        pages = 0
+        sizes: list[ColumnSize] = []
+        for rows, abouts in self.groups:
+            for about in abouts:
+                name = _name(about)
+                if name not in columns:
+                    continue
+                if about.get(_KIND) not in _KINDS:
+                    raise StrangePages(f"the column {preview(name)} has values whose length the schema names")
+                values = unpacked = 0
+                for in_page, bytes_of_page in _pages(file, about):
+                    pages += 1
+                    if pages > _MOST_PAGES:
+                        raise StrangePages(f"it has more than {_MOST_PAGES:,} pages")
+                    values, unpacked = values + in_page, unpacked + bytes_of_page
+                sizes.append(ColumnSize(name, rows, values, max(unpacked, _BYTES_PER_VALUE * values)))
+        return sizes
 
 
 def text_columns(metadata: Any) -> list[str]:
@@ -108,7 +156,7 @@ def check_columns_fit(
     """Check that columns which are read and held are in proportion to the file, and fit into memory.
 
     Args:
-        sizes: of the columns, see `column_sizes`.
+        sizes: of the columns, see `ParquetFooter.sizes`.
         place: the file, for messages.
         packed: its bytes.
         problem: the error.
@@ -129,16 +177,22 @@ def bytes_of_file(file: IO[bytes]) -> int:
     return size
 
 
-def _pages(file: IO[bytes], chunk: Any) -> Iterator[tuple[int, int]]:
+def _name(about: Fields) -> str:
+    """The name of the column that a part of it belongs to."""
+    try:
+        return str(b".".join(about[_PATH]).decode(errors="replace").split(".")[0])
+    except (KeyError, TypeError):
+        raise StrangePages("a column has no name") from None
+
+
+def _pages(file: IO[bytes], about: Fields) -> Iterator[tuple[int, int]]:
     """The values of each page of a column, and the bytes that it unpacks to; a dictionary's are no values."""
-    position = chunk.data_page_offset
-    if chunk.has_dictionary_page and chunk.dictionary_page_offset:
-        position = min(position, chunk.dictionary_page_offset)
-    end = position + chunk.total_compressed_size
-    if position < 0 or chunk.num_values < 0:
-        raise StrangePages("it says that a column begins before the file")
+    position, stated = _count(about, _START), _count(about, _VALUES)
+    if about.get(_DICTIONARY_START):
+        position = min(position, _count(about, _DICTIONARY_START))
+    end = position + _count(about, _BYTES)
     seen = 0
-    while position < end and seen < chunk.num_values:
+    while position < end and seen < stated:
         header, length = _header_at(file, position)
         kind = next((kind for kind in (_DATA, _DATA_2) if kind in header), None)
         own = {1: 0} if kind is None else header[kind]
@@ -147,10 +201,10 @@ def _pages(file: IO[bytes], chunk: Any) -> Iterator[tuple[int, int]]:
         unpacked, packed, values = _count(header, _UNPACKED), _count(header, _PACKED), _count(own, 1)
         if kind is not None and own.get(_ENCODING[kind]) == _PREFIXES:
             raise StrangePages("texts are stored as the beginnings of others (DELTA_BYTE_ARRAY)")
-        if unpacked > _LARGEST_PAGE or values > chunk.num_values:
+        if unpacked > _LARGEST_PAGE or values > stated:
             raise StrangePages(
                 f"a page unpacks to {bytes_in_words(unpacked)} and {values:,} values, and may to "
-                f"{bytes_in_words(_LARGEST_PAGE)} and {chunk.num_values:,}"
+                f"{bytes_in_words(_LARGEST_PAGE)} and {stated:,}"
             )
         seen += values
         position += length + packed
@@ -161,7 +215,7 @@ def _count(fields: Fields, number: int) -> int:
     """A field that is a number of 0 or more."""
     value = fields.get(number)
     if not isinstance(value, int) or value < 0:
-        raise StrangePages("a page does not say how large it is")
+        raise StrangePages("a part does not say how large it is")
     return value
 
 
@@ -169,72 +223,11 @@ def _header_at(file: IO[bytes], position: int) -> tuple[Fields, int]:
     """A page's header, and its length."""
     for size in _HEADER_BYTES:
         file.seek(position)
-        data = file.read(size)
+        reader = CompactReader(file.read(size))
         try:
-            header, end = _struct(data, 0, 0)
+            return reader.struct(), reader.position
         except IndexError:
             continue
-        return header, end
+        except StrangeBytes as error:
+            raise StrangePages(f"the header of a page is damaged: {error}") from None
     raise StrangePages("a page has no header")
-
-
-def _struct(data: bytes, position: int, depth: int) -> tuple[Fields, int]:
-    """The fields of a struct by number, and where it ends."""
-    if depth > 8:
-        raise StrangePages("a header is nested too deeply")
-    fields: Fields = {}
-    number = 0
-    while True:
-        byte, position = data[position], position + 1
-        if byte == 0:
-            return fields, position
-        kind = byte & 15
-        if byte >> 4:
-            number += byte >> 4
-        else:
-            number, position = _zigzag(data, position)
-        fields[number], position = _value(data, position, kind, depth)
-
-
-def _value(data: bytes, position: int, kind: int, depth: int) -> tuple[Any, int]:
-    if kind in _BOOLEANS:
-        return kind == _BOOLEANS[0], position
-    if kind in _WHOLE[1:]:
-        return _zigzag(data, position)
-    if kind == _WHOLE[0]:
-        return data[position], position + 1
-    if kind == _DOUBLE:
-        return None, position + 8
-    if kind == _BINARY:
-        length, position = _varint_at(data, position)
-        return None, position + length
-    if kind == _STRUCT:
-        return _struct(data, position, depth + 1)
-    if kind in _LISTS:
-        byte, position = data[position], position + 1
-        length = byte >> 4
-        if length == 15:
-            length, position = _varint_at(data, position)
-        for _ in range(length):
-            if position >= len(data):
-                raise IndexError
-            _, position = _value(data, position, byte & 15 if (byte & 15) not in _BOOLEANS else _WHOLE[0], depth + 1)
-        return None, position
-    raise StrangePages("a header is not of Parquet's format")
-
-
-def _zigzag(data: bytes, position: int) -> tuple[int, int]:
-    value, position = _varint_at(data, position)
-    return value >> 1 ^ -(value & 1), position
-
-
-def _varint_at(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte, position = data[position], position + 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-        if shift > 63:
-            raise StrangePages("a number in a header is too long")

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedcert._arrays import Integers
 from fedcert._files.atomic import whole_file
-from fedcert._files.parquet_pages import bytes_of_file, check_columns_fit, column_sizes
+from fedcert._files.parquet_pages import ParquetFooter, bytes_of_file, check_columns_fit
 from fedcert._files.paths import check_readable, display_path
 from fedcert.certification.certificate import CertificateTable, CorrectTable, ExampleTable
 from fedcert.certification.dataset_run import CertificationResult
@@ -60,7 +60,7 @@ def read_examples(path: Path) -> KeptExamples:
             raise ValueError
     except DataProblem:
         raise
-    except (arrow.ArrowException, KeyError, ValueError, TypeError, OSError):
+    except (arrow.ArrowException, LookupError, ValueError, TypeError, OSError, RuntimeError):
         raise DataProblem(
             f"{display_path(path)} must hold certificates of single examples, but does not; give the file that "
             "'fedcert certify --examples' wrote"
@@ -72,12 +72,12 @@ def _read(parquet: Any, path: Path) -> Any:
     """The columns that are used; how large they are is looked at first."""
     place = display_path(path)
     with path.open("rb") as opened:
-        packed, metadata = bytes_of_file(opened), parquet.read_metadata(opened)
-        sizes = column_sizes(opened, metadata, _COLUMNS)
+        packed = bytes_of_file(opened)
+        sizes = ParquetFooter.of(opened).sizes(opened, _COLUMNS)
         check_columns_fit(sizes, place, packed, DataProblem, "give the file that 'fedcert certify --examples' wrote")
         if any(size.values != size.rows for size in sizes):  # room is made for as many rows as a part claims to have
             raise ValueError
-        return parquet.ParquetFile(opened, metadata=metadata).read(columns=list(_COLUMNS))
+        return parquet.ParquetFile(opened).read(columns=list(_COLUMNS))
 
 
 def _certificates(table: Any) -> ExampleTable:

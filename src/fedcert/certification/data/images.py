@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import struct
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -108,6 +107,7 @@ def _pixels(
         raise DataProblem(f"{name} cannot be read: {reason}")
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about what else is in a file
             warnings.simplefilter("error", pillow.DecompressionBombWarning)
             with pillow.open(file, formats=FORMATS) as image:
                 announced = _announced(image, name)
@@ -129,9 +129,9 @@ def _pixels(
         raise DataProblem(
             f"{name} is damaged, or of none of the formats that are read ({', '.join(FORMATS)}); save it as PNG"
         ) from None
-    except (OSError, ValueError, SyntaxError, MemoryError, struct.error) as error:
-        if isinstance(error, DataProblem):
-            raise
+    except DataProblem:
+        raise
+    except Exception as error:  # noqa: BLE001  Pillow's readers raise whatever a damaged file leads them to
         reason = next(iter(str(error).splitlines()), type(error).__name__)[:200]
         raise DataProblem(f"{name} cannot be read: {reason}; save it as PNG") from None
     return np.ascontiguousarray(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))

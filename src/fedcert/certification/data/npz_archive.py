@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -130,7 +131,9 @@ class NpzArchive:
     def _header_in(self, file: IO[bytes], name: str) -> ArrayHeader:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, by_columns, dtype = read(file)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about files that Python 2 wrote
+            shape, by_columns, dtype = read(file)
         if dtype.hasobject:
             raise DataProblem(f"{name} must hold numbers, but holds Python objects, which are never unpickled")
         header = ArrayHeader(shape, dtype, not by_columns or len(shape) < 2)

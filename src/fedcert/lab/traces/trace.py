@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcert._files.atomic import whole_file
-from fedcert._files.parquet_pages import bytes_of_file, check_columns_fit, column_sizes, text_columns
+from fedcert._files.parquet_pages import ParquetFooter, bytes_of_file, check_columns_fit, text_columns
 from fedcert._files.paths import check_readable, display_path
 from fedcert.errors import CallError, DataProblem, FileProblem, InvalidValue, preview, require
 from fedcert.lab.experiment import Experiment
@@ -149,17 +149,18 @@ def read_trace(path: Path) -> Trace:
     check_readable(path, (".parquet",))
     try:
         with path.open("rb") as opened:
-            packed, metadata = bytes_of_file(opened), parquet.read_metadata(opened)
-            _check_size(metadata)
-            sizes = column_sizes(opened, metadata, (*_COLUMNS, *_OPTIONAL))
+            packed, footer = bytes_of_file(opened), ParquetFooter.of(opened)
+            _check_size(footer)
+            sizes = footer.sizes(opened, (*_COLUMNS, *_OPTIONAL))
             check_columns_fit(sizes, display_path(path), packed, FileProblem, "make it with 'fedcert lab trace'")
+            metadata = parquet.read_metadata(opened)
             file = parquet.ParquetFile(opened, metadata=metadata, read_dictionary=text_columns(metadata))
             # By and by: room is made for as many rows as a part claims to have.
             batches = list(file.iter_batches(_BATCH, columns=[*_COLUMNS, *_OPTIONAL]))
             table = arrow.Table.from_batches(batches) if batches else file.schema_arrow.empty_table()
         columns = table.column_names
         header = json.loads((table.schema.metadata or {}).get(b"fedcert", b"{}"))
-    except (OSError, arrow.ArrowException, ValueError) as error:
+    except (OSError, arrow.ArrowException, ValueError, RuntimeError) as error:
         raise FileProblem(f"cannot read the trace {display_path(path)}: {str(error).splitlines()[0][:200]}") from None
     if not isinstance(header, dict) or header.get("schema") != SCHEMA:
         raise FileProblem(f"{display_path(path)} is no trace of fedcert ({SCHEMA}); make it with 'fedcert lab trace'")
@@ -174,7 +175,7 @@ def read_trace(path: Path) -> Trace:
         present = (*_COLUMNS, *(name for name in _OPTIONAL if name in columns))
         split = _splits_in(table["split"])
         arrays = {name: table[name].combine_chunks().to_numpy(zero_copy_only=False) for name in present[1:]}
-    except (arrow.ArrowException, ValueError, IndexError) as error:
+    except (arrow.ArrowException, ValueError, IndexError, RuntimeError) as error:
         raise DataProblem(
             f"the trace {display_path(path)} cannot be read: {str(error).splitlines()[0][:200]}"
         ) from None
@@ -195,15 +196,14 @@ def _splits_in(column: Any) -> npt.NDArray[np.int8]:
     return np.concatenate(parts)
 
 
-def _check_size(metadata: Any) -> None:
+def _check_size(footer: ParquetFooter) -> None:
     """Check that a file's parts are as large as the whole.
 
     Raises:
         ValueError: they are not.
     """
-    rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
-    if min(rows, default=0) < 0 or sum(rows) != metadata.num_rows or metadata.num_rows > _MOST_ROWS:
-        raise ValueError(f"its parts do not add up to {metadata.num_rows} rows, or are more than {_MOST_ROWS:,}")
+    if footer.rows_of_groups != footer.rows or footer.rows > _MOST_ROWS:
+        raise ValueError(f"its parts do not add up to {footer.rows} rows, or are more than {_MOST_ROWS:,}")
 
 
 def _check_header(header: dict[str, Any], path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fedcert._files.parquet_pages import ColumnSize, check_columns_fit
+from fedcert._files.parquet_pages import ColumnSize, ParquetFooter, check_columns_fit
 from fedcert.errors import FileProblem
 from fedcert.report.fields import MOST_CLIENTS
 from fedcert.report.smoothing import Smoothing
@@ -27,17 +27,16 @@ def entries_of(header: Any) -> int:
     return smoothing.n + 1 if smoothing.is_population else len(header.radii)
 
 
-def check_row_counts(metadata: Any, place: str) -> None:
+def check_row_counts(footer: ParquetFooter, place: str) -> None:
     """Check that a file's parts have as many rows as the whole, and not more than there are clients.
 
     Raises:
         FileProblem: they have not.
     """
-    groups = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
-    if sum(groups) != metadata.num_rows or metadata.num_rows > MOST_CLIENTS:
+    if footer.rows_of_groups != footer.rows or footer.rows > MOST_CLIENTS:
         raise FileProblem(
-            f"{place} says that it has {metadata.num_rows:,} rows, where {MOST_CLIENTS:,} are the most, and its parts "
-            f"have {sum(groups):,}; {REMEDY}"
+            f"{place} says that it has {footer.rows:,} rows, where {MOST_CLIENTS:,} are the most, and its parts have "
+            f"{footer.rows_of_groups:,}; {REMEDY}"
         )
 
 

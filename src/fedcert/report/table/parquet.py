@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from fedcert._files.atomic import whole_file
 from fedcert._files.documents import Reading, opened, parse
-from fedcert._files.parquet_pages import StrangePages, bytes_of_file, column_sizes, text_columns
+from fedcert._files.parquet_pages import ParquetFooter, StrangePages, bytes_of_file, text_columns
 from fedcert._files.paths import check_readable, display_path
 from fedcert._schema.declare import TablePlace, shared_fields
 from fedcert.errors import CannotCombine, FedcertError, FedcertWarning, FileProblem, InvalidValue, preview, require
@@ -56,7 +56,7 @@ _CELLS_AT_ONCE = 10**7
 """Counts per class that are read together: 80 MB as 64-bit integers, and as much again while they are checked."""
 _WRITTEN_AT_ONCE = 4096
 """Reports that become a row group: no more of them are in memory."""
-_STRANGE = (OSError, ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError)
+_STRANGE = (OSError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError)
 """What pyarrow, or Python, raises on a strange file."""
 
 Header = header_type(Report, "fedcert/table/1", "table", REMEDY)
@@ -97,7 +97,7 @@ def holds_reports(path: Path, reading: Reading = opened) -> bool:
         with reading(path) as file:
             text = (parquet.read_schema(file).metadata or {}).get(_KEY)
         return text is not None and str(json.loads(text).get("schema")).startswith("fedcert/table/")
-    except (OSError, ValueError, AttributeError, FileProblem):
+    except (OSError, ValueError, AttributeError, RuntimeError, FileProblem):
         return True
 
 
@@ -122,12 +122,13 @@ def _batches(path: Path, reading: Reading) -> Iterator[RowBatch]:
     parquet = pyarrow("parquet")
     check_readable(path, (SUFFIX,))
     with reading(path) as opened_file:
-        packed, metadata = bytes_of_file(opened_file), parquet.read_metadata(opened_file)
+        packed, footer = bytes_of_file(opened_file), ParquetFooter.of(opened_file)
+        metadata = parquet.read_metadata(opened_file)
         with parquet.ParquetFile(opened_file, metadata=metadata, read_dictionary=text_columns(metadata)) as file:
             place, start = display_path(path), 0
             header, columns = _header_of(file, place), _columns_of(file, place)
-            check_row_counts(metadata, place)
-            check_sizes(column_sizes(opened_file, metadata, columns), header, place, packed)
+            check_row_counts(footer, place)
+            check_sizes(footer.sizes(opened_file, columns), header, place, packed)
             for batch in file.iter_batches(batch_size=_batch_rows(header, columns), columns=columns):
                 yield RowBatch(header, batch, place, start)
                 start += len(batch)
