@@ -35,7 +35,6 @@ _PLACE = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
 _METHODS = ("auto", "vw", "ap", "ga", "blup", "poststratified", "minimax")
 _MOST = {"classes": 40, "radii": 6, "passes": 40}
 """What is used further: more takes longer and shows nothing else. Designs of scores are made anew for each radius."""
-os.environ.setdefault("FEDCERT_CACHE", str(Path(tempfile.gettempdir()) / "fedcert-fuzz"))
 
 
 def choice(data: bytes, options: Any, salt: str) -> Any:

@@ -69,16 +69,17 @@ def main() -> None:
 def crashes() -> list[str]:
     """What has failed so far."""
     folder = HERE / "crashes"
-    return [str(path) for path in folder.iterdir()] if folder.is_dir() else []
+    return [str(path) for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
 
 
 def ran(script: str, target: str, seconds: float, memory: int) -> str:
     """What a script says about a target."""
     arguments = [sys.executable, str(HERE / script), target, "--seconds", str(max(1, int(seconds)))]
     arguments += ["--memory", str(memory)]
+    own = os.environ | _STEADY | {"FEDCERT_CACHE": str(HERE / "crashes" / "designs")}
     try:
         done = subprocess.run(
-            arguments, env=os.environ | _STEADY, capture_output=True, text=True, errors="replace", check=False,
+            arguments, env=own, capture_output=True, text=True, errors="replace", check=False,
             timeout=seconds + 2 * _LONGEST_INPUT,
         )  # fmt: skip
     except subprocess.TimeoutExpired as late:
