@@ -12,8 +12,8 @@ from fedcert.errors import preview
 from fedcert.estimation.clients import ReportedClients
 from fedcert.estimation.diagnostics.robust_fit import ClientDesigns, LinearFit, Spread
 
-_MATTERS = 0.02
-"""Share of the target from which on a class matters (as in the other checks)."""
+_LEAST = 0.005
+"""A movement of the estimate that would change no decision, whoever is right about the class."""
 _NEARLY_ALL = 0.8
 """Of a client's examples, from which on it stands for the class."""
 _DECIDES = 0.2
@@ -39,13 +39,16 @@ def conflicting_class(clients: ReportedClients, mix: Floats) -> tuple[float, str
     """
     worst: tuple[float, str] | None = None
     totals, pure = clients.labels, clients.mixes > _NEARLY_ALL
-    for column in np.flatnonzero(mix >= _MATTERS)[:_MOST_CLASSES]:
+    for column in np.flatnonzero(mix >= _LEAST)[:_MOST_CLASSES]:
         group = pure[:, column]
         share = clients.label_counts[group, column].sum() / max(totals[column], 1.0)
         if share < _DECIDES or group.all():
             continue
         apart = _group_deviation(clients.label_counts, clients.certified_counts, clients.design_effects, group)
-        if apart.deviation > _CUT and (worst is None or apart.deviation > worst[0]):
+        moved = mix[column] * share * np.abs(apart.own - apart.expected).max()
+        if moved < _LEAST or apart.deviation <= _CUT:
+            continue
+        if worst is None or apart.deviation > worst[0]:
             worst = apart.deviation, _worded(clients, int(column), int(group.sum()), float(share), apart)
     return worst
 
