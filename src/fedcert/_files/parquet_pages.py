@@ -36,7 +36,7 @@ _ROWS, _GROUPS = 3, 4
 _COLUMNS, _ROWS_OF_GROUP = 1, 3
 """Fields of a row group: its columns, and its rows."""
 _ABOUT = 3
-"""The field of a column that tells about it."""
+"""The field of a column that describes it."""
 _KIND, _PATH, _VALUES, _BYTES, _START, _DICTIONARY_START = 1, 3, 5, 7, 9, 11
 """Fields of that: type, names, values, packed bytes, where data begins and where its dictionary does."""
 _UNPACKED, _PACKED, _DATA, _DATA_2 = 2, 3, 5, 8

@@ -19,6 +19,7 @@ _DEEPEST = 12
 _MOST_VALUES = 2_000_000
 """Of one message, each of which takes some hundred bytes of memory: the footer of a hundred thousand columns."""
 _MOST_BITS = 63
+"""Of a number: ten bytes with seven each have a few more, which none of Parquet's needs."""
 
 
 class StrangeBytes(ValueError):
