@@ -208,7 +208,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "certify truncated data": (
         change(CERTIFY, swap={"data.npz": "cut.npz"}),
         1,
-        "'cut.npz' cannot be read: not an .npz file, or cut off; save it with numpy.savez again",
+        "cut.npz cannot be read: not an .npz file, or cut off; save it with numpy.savez again",
     ),
     "certify NaN": (
         change(CERTIFY, swap={"data.npz": "nan.npz"}),
@@ -250,9 +250,9 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "certify n zero": (
         [*NO_FLAGS, "--sigma", "1", "--n", "0"],
         2,
-        "--n must be a whole number from 1 to 2^53, but is 0",
+        "--n must be a whole number from 1 to 100000000, but is 0",
     ),
-    "certify n0 zero": ([*CERTIFY, "--n0", "0"], 2, "--n0 must be a whole number from 1 to 2^53, but is 0"),
+    "certify n0 zero": ([*CERTIFY, "--n0", "0"], 2, "--n0 must be a whole number from 1 to 100000000, but is 0"),
     "certify failure probability": (
         [*CERTIFY, "--failure-probability", "1"],
         2,

@@ -581,7 +581,7 @@ def test_a_journals_name_that_is_taken_is_refused_before_any_work(
     (site / "report.json.journal").mkdir()
     assert run([*CERTIFY, "--sigma", "0.25", "--out", "report.json"]) == 1
     error = capsys.readouterr().err
-    assert "cannot use the journal report.json.journal: Is a directory" in error
+    assert "report.json.journal must be a file, but is a folder; remove it, or find out who put it there" in error
     assert "what was done is kept" not in error
 
 

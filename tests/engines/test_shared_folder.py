@@ -175,13 +175,15 @@ def test_who_is_late_hears_it_before_anything_is_shared(capsys: pytest.CaptureFi
 
 
 @pytest.mark.usefixtures("consortium")
-def test_squares_are_over_five_sites_where_nobody_says_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
+def test_squares_are_over_five_sites_and_moments_over_fifty_where_nobody_says_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
     Path("roster.txt").write_text("\n".join("abcdef"))
     capsys.readouterr()
-    assert ask("six.json", "--moments").private.threshold == 5  # type: ignore[union-attr]
+    assert ask("six.json", "--spread").private.threshold == 5  # type: ignore[union-attr]
     assert "sums of squares" not in told(capsys)
-    assert ask("four.json", "--moments", "--threshold", "4").private.threshold == 4  # type: ignore[union-attr]
+    assert ask("four.json", "--spread", "--threshold", "4").private.threshold == 4  # type: ignore[union-attr]
     assert "warning: sums of squares over 4 sites disclose much of each" in told(capsys)
+    assert ask("moments.json", "--moments").private.threshold == 6  # type: ignore[union-attr]
+    assert "over 6 sites disclose much of each; sites refuse fewer than 50 unless their policy" in told(capsys)
 
 
 @pytest.mark.usefixtures("consortium")

@@ -156,7 +156,7 @@ def test_a_linked_folder_in_place_of_a_sites_answers(federation: Federation, par
         federation.visit("site-0")
     assert not list(elsewhere.iterdir())
     if part == "from":
-        with pytest.raises(QuorumMissed, match="is a link, which is refused in a folder that others may write to"):
+        with pytest.raises(QuorumMissed, match="is a link; remove it, or find out who put it there"):
             federation.add_up(go_on=True)
     else:
         assert federation.finish() == in_process(federation.request, federation.own, {"site-0"})[0]

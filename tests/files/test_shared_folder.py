@@ -90,7 +90,7 @@ def test_nothing_but_files_is_used(folder: SharedFolder, tmp_path: Path, what: s
         os.mkfifo(file)
     else:
         file.mkdir()
-    with pytest.raises(PlantedFile, match="must be .*, but is .*, which is refused in a folder that others may write"):
+    with pytest.raises(PlantedFile, match="must be .*, but is .*; remove it, or find out who put it there"):
         USES[use](folder, file)
     assert {each.name: each.read_text() for each in outside.iterdir()} == {"x.json": "kept"}
 

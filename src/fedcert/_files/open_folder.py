@@ -201,6 +201,6 @@ class OpenFolder:
 def planted(path: Path, kind: str, wanted: str) -> PlantedFile:
     """The error about something that is not what it must be."""
     return PlantedFile(
-        f"{display_path(path)} must be {wanted}, but is {kind}, which is refused in a folder that others may write to; "
-        "find out who put it there, and remove it"
+        f"{display_path(path)} must be {wanted}, but is {kind}; remove it, or find out who put it there: links and "
+        "pipes lead elsewhere"
     )
