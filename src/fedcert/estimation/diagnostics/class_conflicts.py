@@ -13,7 +13,7 @@ from fedcert.estimation.clients import ReportedClients
 from fedcert.estimation.diagnostics.robust_fit import ClientDesigns, LinearFit, Spread
 
 _LEAST = 0.005
-"""A movement of the estimate that would change no decision, whoever is right about the class."""
+"""A movement of the estimate that would change no decision, whichever side is right about the class."""
 _NEARLY_ALL = 0.8
 """Of a client's examples, from which on it stands for the class."""
 _DECIDES = 0.2
