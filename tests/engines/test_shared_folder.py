@@ -175,7 +175,9 @@ def test_who_is_late_hears_it_before_anything_is_shared(capsys: pytest.CaptureFi
 
 
 @pytest.mark.usefixtures("consortium")
-def test_squares_are_over_five_sites_and_moments_over_fifty_where_nobody_says_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
+def test_squares_are_over_five_sites_and_moments_over_fifty_where_nobody_says_otherwise(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     Path("roster.txt").write_text("\n".join("abcdef"))
     capsys.readouterr()
     assert ask("six.json", "--spread").private.threshold == 5  # type: ignore[union-attr]

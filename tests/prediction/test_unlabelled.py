@@ -125,7 +125,10 @@ ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
     "objects": ({"x": np.array([[None]])}, "x must hold numbers, but holds Python objects, which are never unpickled"),
     "a list": ({"x": np.zeros(3)}, "x must have one row per input, at least 2 axes and no empty one, but has shape"),
     "a number": ({"x": np.float32(1)}, "x must have one row per input"),
-    "too much": ({"x": np.zeros((0, 2**20, 2**20))}, "has examples of shape 1048576x1048576, 1,099,511,627,776 numbers each, and may have 33,554,432 at most"),
+    "too much": (
+        {"x": np.zeros((0, 2**20, 2**20))},
+        "has examples of shape 1048576x1048576, 1,099,511,627,776 numbers each, and may have 33,554,432 at most",
+    ),
 }
 
 
@@ -143,5 +146,7 @@ def test_a_file_that_is_cut_off_inside(tmp_path: Path) -> None:
         data = archive.read("x.npy")
     with zipfile.ZipFile(tmp_path / "cut.npz", "w") as archive:
         archive.writestr("x.npy", data[:-10])
-    with pytest.raises(DataProblem, match="x in .*cut.npz says that it is .*, which takes 2,400 bytes, but has 2,390; save it"):
+    with pytest.raises(
+        DataProblem, match="x in .*cut.npz says that it is .*, which takes 2,400 bytes, but has 2,390; save it"
+    ):
         held(load_inputs(str(tmp_path / "cut.npz")))

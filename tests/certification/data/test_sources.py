@@ -215,7 +215,10 @@ def test_a_csv_of_images_is_read(tmp_path: Path, mode: str) -> None:
         (f"path,label\n0.png,{'9' * 40}\n", "line 2: label must be a class index from 0, but is '9999"),
         ("path,label\n0.png,ill\n", "line 2: label must be a class index from 0, but is 'ill'; name the classes"),
         ("path,label\nnone.png,0\n", "none.png cannot be read: there is no such file"),
-        ("path,label\nd.csv,0\n", "is damaged, or of none of the formats that are read (PNG, JPEG, TIFF, BMP, GIF, PPM, WEBP); save"),
+        (
+            "path,label\nd.csv,0\n",
+            "is damaged, or of none of the formats that are read (PNG, JPEG, TIFF, BMP, GIF, PPM, WEBP); save",
+        ),
     ],
 )
 def test_a_csv_that_is_wrong_is_named(tmp_path: Path, text: str, sentence: str) -> None:
@@ -360,5 +363,7 @@ def test_a_small_file_that_claims_to_unpack_to_anything_is_refused(tmp_path: Pat
                 np.lib.format.write_array_header_1_0(file, header)
                 file.write(array.tobytes() + bytes(10_000_000 if key == name else 0))
     assert path.stat().st_size < 100_000
-    with pytest.raises(DataProblem, match=rf"{name} in .* says that it is .* of shape \(.*1099511627776.*, but has 10,0"):
+    with pytest.raises(
+        DataProblem, match=rf"{name} in .* says that it is .* of shape \(.*1099511627776.*, but has 10,0"
+    ):
         load_data(str(path))

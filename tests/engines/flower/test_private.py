@@ -220,7 +220,10 @@ def test_what_a_client_holds_is_not_in_its_reasons(tmp_path: Path) -> None:
     def strict(message: Message, where: Context) -> Message:
         name = name_of(where)
         own = ParticipantConfig(
-            KEYS[name], RING, tmp_path / name, policy=Policy(fewest_for_squares=3, fewest_for_moments=3, minimum_examples=99)
+            KEYS[name],
+            RING,
+            tmp_path / name,
+            policy=Policy(fewest_for_squares=3, fewest_for_moments=3, minimum_examples=99),
         )
         return answer(message, where, network(), FOUR[name], participant=own)
 

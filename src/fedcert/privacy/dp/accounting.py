@@ -191,10 +191,7 @@ class Account:
         """In words."""
         bound = "its policy sets no bound" if self.most is None else f"its policy allows {self.most:g} in all"
         what = "release with noise comes" if self.releases == 1 else "releases with noise come"
-        return (
-            f"this site's {self.releases} {what} to epsilon {self.epsilon:.3g} at delta "
-            f"{self.delta:g}; {bound}"
-        )
+        return f"this site's {self.releases} {what} to epsilon {self.epsilon:.3g} at delta {self.delta:g}; {bound}"
 
 
 def spend(memory: StateStore, name: str, budget: PrivacyBudget, most: float | None, delta: float) -> Account:
