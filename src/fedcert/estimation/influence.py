@@ -24,6 +24,8 @@ _CHANCE = 3.9
 """The same for clients that are cut to size, who may well be right: a quantile of 99.99%."""
 _LEAST = 0.005
 """A difference that would change no decision, whatever chance says of it."""
+_MOST_COMPARED, _LARGEST_COMPARED = 20_000, 100
+"""Clients at random, and the largest ones, that are looked at: a second, however many there are."""
 _MOST_NAMED = 5
 """Clients that a sentence names."""
 
@@ -55,16 +57,17 @@ def depends_on_odd_clients(prepared: PreparedClients, mix: Floats) -> Check | No
     huge ones to size moves it by no more than chance. Where clients differ in general and to both sides, so that the
     odd ones are no exception, both are held to chance alone. Otherwise some clients decide the result, and whether they
     are right cannot be known from the counts. The estimates that are compared are the automatic ones, whatever method
-    was asked for: it is the clients that are in doubt.
+    was asked for: it is the clients that are in doubt. Of more than 20,000 clients some at random and the largest are
+    looked at.
 
     Args:
         prepared: the clients, not screened.
         mix: the target's class mix.
     """
     tested = prepared if prepared.tested_by is None else prepared.tested_by
-    clients = tested.clients
-    if tested.screened is not None or not isinstance(clients, ReportedClients):
+    if tested.screened is not None or not isinstance(tested.clients, ReportedClients):
         return None
+    clients = _some_of(tested.clients, tested.settings.seed)
     screened = screen(clients, tested.settings.seed, frozenset(tested.settings.trusted))
     if not screened.dropped and not screened.reduced:
         return None
@@ -79,7 +82,7 @@ def depends_on_odd_clients(prepared: PreparedClients, mix: Floats) -> Check | No
     apart, scale = np.abs(plain.values - others.values), np.sqrt(screened.spread)
     decided = bool(np.any((apart > _CHANCE * scale * others.errors) & (apart >= _LEAST)))
     if not decided and (screened.asymmetry > ASYMMETRIC or not _differ_without(tested, screened)):
-        others = _EstimatedCurve.of(screened.uncut, mix, tested.settings)
+        others = _EstimatedCurve.of(clients.part(screened.stays, {}, screened.uncut), mix, tested.settings)
         apart = np.abs(plain.values - others.values)
         allowed = _MOVED * scale * np.linalg.norm(others.errors)
         decided = bool(np.linalg.norm(apart) > allowed and apart.max() >= _LEAST)
@@ -97,6 +100,16 @@ def depends_on_odd_clients(prepared: PreparedClients, mix: Floats) -> Check | No
 def _differ_without(tested: PreparedClients, screened: Screened) -> bool:
     """Whether clients differ without those that screening leaves out: then these are no exception."""
     return tested.clients_differ and PreparedClients(screened.kept, tested.settings, None).clients_differ
+
+
+def _some_of(clients: ReportedClients, seed: int) -> ReportedClients:
+    """Of very many clients some at random and the largest ones: single small clients decide nothing."""
+    if clients.count <= _MOST_COMPARED:
+        return clients
+    chosen = np.zeros(clients.count, dtype=np.bool_)
+    chosen[np.random.default_rng(seed).choice(clients.count, _MOST_COMPARED, replace=False)] = True
+    chosen[np.argsort(-clients.sizes, kind="stable")[:_LARGEST_COMPARED]] = True
+    return clients.part(chosen, {})
 
 
 def _named(clients: Collection[str]) -> str:

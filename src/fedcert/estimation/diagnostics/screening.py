@@ -78,7 +78,6 @@ class Screened:
     Attributes:
         federation: the clients that stay, each reduced to the share that screening leaves.
         kept: the same clients with all of their examples.
-        uncut: the same clients, each reduced by how it deviates and what it claims, but not for its size.
         dropped: client -> why it was left out.
         reduced: client -> why it counts for less.
         asymmetry: by how many standard deviations more the examples that are taken away pull to one side than they
@@ -86,19 +85,20 @@ class Screened:
         asymmetry_left: the same of the clients that stay and count for less.
         stays: which of the clients stay, by a mask.
         factors: the share of each of these that stays.
+        uncut: the same, reduced by how it deviates and what it claims, but not for its size.
         spread: how many times chance the variance of their curves is, on average over their examples; 1 where clients
             differ by chance only.
     """
 
     federation: ReportedClients
     kept: ReportedClients
-    uncut: ReportedClients
     dropped: Mapping[str, str]
     reduced: Mapping[str, str]
     asymmetry: float
     asymmetry_left: float
     stays: npt.NDArray[np.bool_]
     factors: Floats
+    uncut: Floats
     spread: float
 
     def applied(self, federation: ReportedClients) -> ReportedClients:
@@ -153,13 +153,13 @@ def screen(federation: ReportedClients, seed: int = 0, trusted: Collection[str] 
         reduced[client] = f"it counts for {factors[index]:.0%} of its examples: {' and '.join(reasons)}"
     kept = federation.part(stays, dropped)
     part = federation.part(stays, dropped, factors[stays])
-    uncut = federation.part(stays, dropped, (factors / screened.cap)[stays])
+    uncut = (factors / screened.cap)[stays]
     spread = float(np.average(screened.tolerance[stays] ** 2, weights=part.sizes))
     pulls = np.sqrt(federation.sizes) * (1 - screened.claim * screened.fitting) * screened.above
     asymmetry, left = (
         float(np.abs(some.sum()) / max(np.linalg.norm(some), _LEAST_PULL)) for some in (pulls, pulls[stays])
     )
-    return Screened(part, kept, uncut, dropped, reduced, asymmetry, left, stays, factors[stays], spread)
+    return Screened(part, kept, dropped, reduced, asymmetry, left, stays, factors[stays], uncut, spread)
 
 
 def suspected(federation: ReportedClients, seed: int = 0) -> dict[str, str]:
