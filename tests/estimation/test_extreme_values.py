@@ -10,6 +10,7 @@ import pytest
 
 from factories import make_report, population_report
 from fedcert import FedcertError, FedcertWarning, Report, estimate
+from fedcert.estimation.clients.statistics import MixEigenbasis
 
 ROWS = np.array([[1, 2, 3, 6, 12], [2, 2, 4, 6, 6]])
 
@@ -46,3 +47,10 @@ def test_one_client_beside_which_the_others_are_rounding(examples: int, method: 
     answered([population_report("giant", giant), *ordinary()], method=method, interval=interval)
     others = [make_report(f"site {index}", [12 + index, 8], [10, 4]) for index in range(4)]
     answered([make_report("giant", [examples - 8, 8], [18, 10]), *others], method=method, interval=interval)
+
+
+def test_weights_of_which_rounding_leaves_nothing_stay_as_they_are() -> None:
+    """Along the directions that clients have, these weights add up to 0: there is nothing to scale them by."""
+    basis = MixEigenbasis.of(np.diag([1.0, 0.0]), 0.0)
+    assert basis.projected(np.array([0.0, 1.0])).tolist() == [0.0, 1.0]
+    assert basis.projected(np.array([2.0, 1.0])).tolist() == [1.0, 0.0]

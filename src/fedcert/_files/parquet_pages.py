@@ -211,9 +211,9 @@ def _pages(file: IO[bytes], about: Fields) -> Iterator[tuple[int, int]]:
         yield values, unpacked
 
 
-def _count(fields: Fields, number: int) -> int:
-    """A field that is a number of 0 or more."""
-    value = fields.get(number)
+def _count(fields: Any, number: int) -> int:
+    """A field of a struct that is a number of 0 or more."""
+    value = fields.get(number) if isinstance(fields, dict) else None
     if not isinstance(value, int) or value < 0:
         raise StrangePages("a part does not say how large it is")
     return value
