@@ -128,6 +128,19 @@ class Policy(Record):
             )
         self._check_budget(private.budget)
 
+    def fewest_apart(self, request: Request) -> int:
+        """The fewest clients that a difference of two sums, as a request asks for, may be over.
+
+        Classes that few hold are left out of a sum by who is in it: where that is asked for, no difference will do.
+        """
+        private = request.private
+        if private is None or private.fewest_holders is not None or self.fewest_holders:
+            return len(request.roster or ()) + 1
+        least = [self.fewest_clients]
+        least += [self.fewest_for_squares] if private.spread else []
+        least += [self.fewest_for_moments] if private.moments else []
+        return max(least)
+
     def check_release(self, report: Report, budget: PrivacyBudget) -> None:
         """Check that a report's counts may leave with noise of a budget.
 

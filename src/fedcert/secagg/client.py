@@ -81,6 +81,7 @@ class SecAggClient:
         purpose: of the aggregation, where a request leads to several.
         checked: whether clients can check the total that the server gives them afterwards (`holds`).
         fewest: the fewest clients that it lets a sum be over.
+        apart: the fewest that it lets the difference of two sums be over; `fewest` where None.
 
     Raises:
         Refused: the client does not take part; the sentence says why.
@@ -96,6 +97,7 @@ class SecAggClient:
         purpose: str = "counts",
         checked: bool = False,
         fewest: int = MIN_CLIENTS,
+        apart: int | None = None,
     ) -> None:
         private, roster = messages.sum_asked(request)
         self.request, self.identity, self.keyring, self.memory = request, identity, keyring, memory
@@ -123,9 +125,9 @@ class SecAggClient:
                 f"{len(lacking)} on the roster are not in the keyring ({named}); take their cards in, if you trust "
                 "them: fedcert keys trust"
             )
-        self.fewest = least
+        self.fewest, self.apart = least, max(least, apart or 0)
         kind = HOLDERS if purpose == HOLDERS else "counts"
-        self._guard = DifferencingGuard(memory, request, kind, least)
+        self._guard = DifferencingGuard(memory, request, kind, self.apart)
         self._state: State = memory.get(self.session) or {}
         check_kept(self._state, self.name, tuple(_STEPS.values()), checked=checked)
 
@@ -148,7 +150,14 @@ class SecAggClient:
     def again(self, purpose: str, *, checked: bool = False) -> SecAggClient:
         """This client in another aggregation of the same request."""
         return SecAggClient(
-            self.request, self.identity, self.keyring, self.memory, purpose=purpose, checked=checked, fewest=self.fewest
+            self.request,
+            self.identity,
+            self.keyring,
+            self.memory,
+            purpose=purpose,
+            checked=checked,
+            fewest=self.fewest,
+            apart=self.apart,
         )
 
     def join(self) -> messages.Join:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
-from fedcert.errors import FileProblem, Refused
+from fedcert.errors import FileProblem, Refused, preview
 from fedcert.privacy.state_store import StateStore
 from fedcert.report import Request
 
 _KEPT = "survivors"
 """The state that holds the earlier sums."""
 _KINDS = ("counts", "holders")
+_MOST_NAMED = 5
+"""Sites that a refusal names."""
 
 
 class _EarlierSum(NamedTuple):
@@ -25,9 +26,11 @@ class _EarlierSum(NamedTuple):
 class DifferencingGuard:
     """A client's earlier sums, and whether a new one may be over other clients.
 
-    Guarantee: whatever is computed from all exact sums of one kind that this client confirmed is computed from sums
-    over groups of clients, each of at least `fewest`. The groups are the clients that were in the same ones of these
-    sums; a sum that would make a smaller group is refused.
+    Guarantee: if all honest clients keep to it, whatever is computed from the exact totals of all sums of one kind is
+    computed from sums over groups of clients, each of at least `fewest`. A client confirms a sum over the same clients
+    as one before, or over a set that holds the earlier one or is held by it, with at least `fewest` clients more and
+    fewer than twice as many. So sums that share a client at all are nested, and the clients of the smallest are in all
+    of them (docs/proofs.md).
 
     Sums with noise for differential privacy are not bound: what they disclose of one example or patient is bounded
     whatever else is known, and what they cost together is in the client's account.
@@ -65,8 +68,8 @@ class DifferencingGuard:
     @property
     def _way_out(self) -> str:
         return (
-            f"Ask for a sum over the same sites as before, or over sites that differ from these by at least "
-            f"{self._fewest}, or for one with noise (--epsilon)"
+            "Ask for a sum over the same sites as before, or over all of these and at least "
+            f"{self._fewest} more, or for one with noise (--epsilon)"
         )
 
     def _known(self) -> dict[str, list[_EarlierSum]]:
@@ -103,12 +106,11 @@ class DifferencingGuard:
         own = known.setdefault(self._kind, [])
         place = next((index for index, earlier in enumerate(own) if earlier.over == over), None)
         if place is None:
-            self._check_groups([earlier.over for earlier in own], over)
-            for kind in _KINDS:
-                for earlier in known.get(kind, ()) if kind != self._kind else ():
-                    after_holders = kind == "holders" and earlier.request == self._request
+            for kind, sums in known.items():
+                for earlier in sums:
+                    after_holders = self._kind == "counts" and kind == "holders" and earlier.request == self._request
                     if not (after_holders and over <= earlier.over):
-                        self._check_groups([earlier.over], over)
+                        self._check_nested(earlier.over, over)
             own.append(_EarlierSum(over, self._request))
         elif own[place].request == self._request:
             return
@@ -117,18 +119,27 @@ class DifferencingGuard:
         kept = {kind: [{"over": sorted(each.over), "request": each.request} for each in known[kind]] for kind in known}
         self._memory.put(_KEPT, kept)
 
-    def _check_groups(self, earlier: Iterable[frozenset[str]], over: frozenset[str]) -> None:
-        """Check that a sum and earlier ones divide the clients into groups of enough.
+    def _check_nested(self, earlier: frozenset[str], over: frozenset[str]) -> None:
+        """Check that a sum and an earlier one hold one another, with enough clients between them.
 
         Raises:
-            Refused: a group would be smaller.
+            Refused: their difference would be over too few, or other clients could know of sums that this one does not.
         """
-        sums = [*earlier, over]
-        members = frozenset().union(*sums)
-        groups = Counter(tuple(name in each for each in sums) for name in members)
-        least = min(groups.values())
-        if least < self._fewest:
-            raise Refused(
-                f"an earlier sum was over other sites: the difference would be over {least} of them alone, and this "
-                f"site wants at least {self._fewest}. {self._way_out}"
-            )
+        small, large = sorted((earlier, over), key=len)
+        between = len(large - small)
+        if small <= large and (between == 0 or (between >= self._fewest and 2 * len(small) > len(large))):
+            return
+        gone, new = (_named(names) for names in (earlier - over, over - earlier))
+        changes = "; ".join(
+            words for words, names in ((f"now without {gone}", gone), (f"now with {new}", new)) if names
+        )
+        least = min(filter(None, (len(earlier - over), len(over - earlier))))
+        raise Refused(
+            f"an earlier sum was over other sites ({changes}): the difference would be over {least} of them, and this "
+            f"site wants at least {self._fewest} more or fewer, and nothing else changed. {self._way_out}"
+        )
+
+
+def _named(names: frozenset[str]) -> str:
+    listed = sorted(names)
+    return ", ".join(map(preview, listed[:_MOST_NAMED])) + (", …" if len(listed) > _MOST_NAMED else "")

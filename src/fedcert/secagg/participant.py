@@ -68,7 +68,10 @@ class Participant:
             )
         support = private.fewest_holders is not None
         purpose, checked = HOLDERS if support else "counts", support or private.spread
-        self._first = SecAggClient(request, identity, keyring, memory, purpose=purpose, checked=checked, fewest=fewest)
+        least = max(fewest, self._policy.fewest_apart(request))
+        self._first = SecAggClient(
+            request, identity, keyring, memory, purpose=purpose, checked=checked, fewest=fewest, apart=least
+        )
         self._chain = SumChain(self._first, memory)
         self._make_report, self._memory, self._budget, self.request = report, memory, private.budget, request
         self.account: Account | None = None
@@ -91,7 +94,7 @@ class Participant:
         """
         self._report()
         if self._budget is not None:
-            self.account = self._spend(self._budget)
+            self.account = self._spend(self._budget, note=False)
             _LOG.info("%s", self.account)
         return self._first.join().dumps()
 
@@ -133,15 +136,15 @@ class Participant:
                 raise ConfidentialRefusal(str(error)) from None
             kept: State = {"report": report.to_json()}
             if self._budget is not None:
-                self._spend(self._budget)
+                self._spend(self._budget, note=False)
                 # Drawn once: the same numbers with other noise would disclose the numbers.
                 kept["noisy"] = encoded_numbers(packed)
             self._memory.put(f"report-{self._first.session}", kept)
         return report
 
-    def _spend(self, budget: PrivacyBudget) -> Account:
+    def _spend(self, budget: PrivacyBudget, *, note: bool) -> Account:
         policy = self._policy
-        return spend(self._memory, self.request.nonce, budget, policy.total_epsilon, policy.total_delta)
+        return spend(self._memory, self.request.nonce, budget, policy.total_epsilon, policy.total_delta, note=note)
 
     def _numbers(self, begun: ChainedSum) -> Vector:
         """What this client adds: with the noise that it drew when it began, where there is any."""
@@ -152,6 +155,7 @@ class Participant:
         kept = decoded_numbers(text, self._chain.layout.length) if Encoded().accepts(text) else None
         if kept is None:
             raise FileProblem("the memory of this sum is not as fedcert wrote it: ask for a new sum")
+        self._spend(self._budget, note=True)  # now it leaves, and not before: a round that ends early costs nothing
         return kept
 
     def _kept(self) -> State:

@@ -194,8 +194,10 @@ class Account:
         return f"this site's {self.releases} {what} to epsilon {self.epsilon:.3g} at delta {self.delta:g}; {bound}"
 
 
-def spend(memory: StateStore, name: str, budget: PrivacyBudget, most: float | None, delta: float) -> Account:
-    """Note in a client's memory what a release with noise costs, before it begins; the same one costs nothing again.
+def spend(
+    memory: StateStore, name: str, budget: PrivacyBudget, most: float | None, delta: float, *, note: bool = True
+) -> Account:
+    """Note in a client's memory what a release with noise costs, before it leaves; the same one costs nothing again.
 
     What releases cost adds up, as zCDP does, and is converted at one delta, whatever each was asked with.
 
@@ -205,6 +207,7 @@ def spend(memory: StateStore, name: str, budget: PrivacyBudget, most: float | No
         budget: what is asked.
         most: the epsilon that all releases may cost together; None for no bound.
         delta: of the account.
+        note: whether it leaves now; else it is only checked that it may.
 
     Returns:
         The account with this release in it.
@@ -226,5 +229,6 @@ def spend(memory: StateStore, name: str, budget: PrivacyBudget, most: float | No
             f"with this release, {account.releases} with noise would come to epsilon {account.epsilon:.3g} at delta "
             f"{delta:g} (before it {before:.3g}), but this site's policy allows {most:g} in all (total_epsilon)"
         )
-    memory.put("spent", wanted)
+    if note:
+        memory.put("spent", wanted)
     return account
