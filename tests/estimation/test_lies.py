@@ -76,7 +76,7 @@ def test_one_client_with_ten_million_examples_makes_the_verdict_unreliable() -> 
     made = estimated(clients, mix, Settings())
     check = next(check for check in made.checks if check.name == "single clients")
     assert check.verdict == made.verdict == "unreliable"
-    assert check.sentence.startswith("Some clients decide the result: at radius ")
+    assert check.sentence.startswith("Some clients decide the result: the automatic estimate at radius ")
     liar = clients.clients[int(np.argmax(clients.sizes))]
     assert repr(liar) in check.sentence
     assert liar in estimated(clients, mix, Settings(screen=True)).excluded

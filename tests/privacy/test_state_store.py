@@ -67,7 +67,7 @@ def test_a_memory_that_was_set_back_is_noticed(tmp_path: Path, set_back: Callabl
     (backup / "mark.json").write_text(json.dumps(mark))
     put(folder, survivors=2)
     set_back(folder, backup)
-    with pytest.raises(CallError, match="was restored from a backup, or moved here .* run: fedcert private moved"):
+    with pytest.raises(CallError, match="was restored from a backup, moved here, or .* run: fedcert private moved"):
         value_in(folder)
     FolderStore(folder, moved=True).close()
     assert value_in(folder) == (None if set_back is forgotten else 1)

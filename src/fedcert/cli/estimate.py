@@ -76,6 +76,8 @@ def estimate(
     check_outputs(inputs, out, figure, page)
     with working("reading reports"):
         loaded = load(reports)
+        if trusted is not None and loaded.sums is not None:
+            raise CallError("--trusted is about reports, but sums are among the inputs, which show no single client")
         vouched = _vouched(reports, trusted)
     target_report = truth_in(truth)
     settings = from_options(

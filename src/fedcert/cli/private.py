@@ -168,6 +168,11 @@ def release(
     print_result(f"{counts}, and {sizes}: {describe_budget(budget)}.")
     if dry_run:
         return
+    if memory is None and policy is not None and rules.total_epsilon is not None:
+        raise CallError(
+            f"{policy} allows releases with noise up to epsilon {rules.total_epsilon:g} in all (total_epsilon): name "
+            "the folder in which this site remembers what it has spent (--memory)"
+        )
     if memory is None:
         print_note("nothing counts what this site's releases come to together; with --memory FOLDER that adds up")
     else:

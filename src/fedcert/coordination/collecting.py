@@ -76,7 +76,8 @@ class CollectedReports:
         recorded = self.estimate.settings
         used = {name: recorded[name] for name in (*RECORDED, "all_classes", "votes", "radii") if name in recorded}
         settings = Settings(**used, trusted=tuple(sorted(self.round.vouched)))
-        reports = [self.round.reports[client] for client in sorted(self.round.reports)]
+        usable = sorted(set(self.round.reports) - set(self.round.unusable))
+        reports = [self.round.reports[client] for client in usable]
         return PreparedClients.of(clients_of(reports), settings)
 
     def contents(self) -> Contents:

@@ -38,6 +38,8 @@ _ROUNDING = 1e-9
 """Weights that add up to 1 within this do so up to rounding, for millions of clients."""
 _MOST_NAMED = 1000
 """Clients reduced by screening that an estimate names: its file must stay readable."""
+_MOST_DOUBTED = 10
+"""Targets of a what-if for which the clients are compared with a screened federation."""
 _MOST_CLASSES = 200
 """Of more classes, the curves are left out of the estimate: `what_if` gives them."""
 
@@ -118,6 +120,7 @@ def assemble_what_if(prepared: PreparedClients, method: Method, targets: Sequenc
             client_checks.same_settings(clients),
             client_checks.label_shift(prepared.shift_test, True, prepared.suspects),
             _radii_check(prepared, method, evaluations),
+            *_doubts(prepared, [evaluation.mix for evaluation in evaluations]),
         ),
         votes=_votes(prepared),
         classifier=classifier_sentence(clients.smoothing, _votes(prepared)),
@@ -128,6 +131,16 @@ def assemble_what_if(prepared: PreparedClients, method: Method, targets: Sequenc
         smoothing=clients.smoothing,
         **provenance(),
     )
+
+
+def _doubts(prepared: PreparedClients, mixes: Sequence[Floats]) -> list[Check]:
+    """Why the estimates for some of many targets are in doubt: for the first of them, each kind once."""
+    doubts: dict[str, Check] = {}
+    for mix in mixes[:_MOST_DOUBTED]:
+        for check in (depends_on_odd_clients(prepared, mix), client_checks.class_conflict(prepared.whole, mix)):
+            if check is not None:
+                doubts.setdefault(check.name, check)
+    return list(doubts.values())
 
 
 def _votes(prepared: PreparedClients) -> int | None:

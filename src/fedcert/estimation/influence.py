@@ -90,8 +90,8 @@ def depends_on_odd_clients(prepared: PreparedClients, mix: Floats) -> Check | No
         return None
     worst = int(np.argmax(apart))
     sentence = (
-        f"Some clients decide the result: at radius {clients.radii[worst]:g} all together give "
-        f"{plain.values[worst]:.1%}, and {others.values[worst]:.1%} without what screening leaves out or cuts "
+        f"Some clients decide the result: the automatic estimate at radius {clients.radii[worst]:g} is "
+        f"{plain.values[worst]:.1%} with all, and {others.values[worst]:.1%} without what screening leaves out or cuts "
         f"({_named(odd)}). Check their reports, or use --screen."
     )
     return Check("single clients", UNRELIABLE, float(apart[worst]), sentence)

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -20,6 +21,8 @@ from fedcert.errors import CallError, FedcertError, FileProblem
 State = dict[str, Any]
 _MARK = "mark.json"
 """The file by which a copy of the folder is noticed."""
+_STATE = re.compile(r"survivors|spent|agreements|(nonce|report|holders|second)-.*|[0-9a-f]{64}")
+"""Names of what clients keep: another file in the folder is its owner's affair."""
 _SOON = 60 * 10**9
 """Nanoseconds within which a mark is written: what changes its inode later than that is a copy, or a change of mode."""
 
@@ -90,8 +93,8 @@ class FolderStore:
             raise CallError(f"another program is using {display_path(path)}; wait for it to end")
         try:
             self._digests = self._files_present() if moved else self._marked()
-            self._settled = not moved
-            if moved:
+            self._settled = True
+            if moved or self._settle():
                 self._mark()
         except BaseException as error:
             self._lock.close()
@@ -107,7 +110,7 @@ class FolderStore:
         """
         file = self.path / _MARK
         if kind_of_path(file) is None:
-            if any(self.path.glob("*.json")):
+            if any(_STATE.fullmatch(file.stem) for file in self.path.glob("*.json")):
                 raise self._copied(f"it has no {_MARK}")
             return {}
         kept, seen = self._read(file), file.stat()
@@ -119,6 +122,16 @@ class FolderStore:
             raise self._copied(f"its {_MARK} is not the file that was written")
         return {str(name): list(each) if isinstance(each, list) else [] for name, each in digests.items()}
 
+    def _settle(self) -> bool:
+        """Where a program was stopped while it wrote a file, note which of two is there; whether there was one."""
+        open_ones = [name for name, digests in self._digests.items() if len(digests) > 1]
+        for name in open_ones:
+            file = self.path / f"{name}.json"
+            present = None if kind_of_path(file) is None else _digest(self._bytes(file))
+            if present in self._digests[name]:
+                self._digests[name] = [present]
+        return bool(open_ones)
+
     def _files_present(self) -> dict[str, list[str | None]]:
         files = (file for file in self.path.glob("*.json") if file.name != _MARK)
         return {file.stem: [_digest(file.read_bytes())] for file in files}
@@ -126,10 +139,10 @@ class FolderStore:
     def _copied(self, why: str) -> CallError:
         place = display_path(self.path)
         return CallError(
-            f"the memory {place} was restored from a backup, or moved here ({why}). A site that has forgotten an "
-            "answer can be made to give another, and two answers may give its numbers away. If it was moved, and no "
-            f"other copy was used since, run: fedcert private moved {place}. Otherwise see "
-            "docs/security.md#a-memory-that-was-set-back"
+            f"the memory {place} was restored from a backup, moved here, or given another mode or owner ({why}). A "
+            "site that has forgotten an answer can be made to give another, and two answers may give its numbers away. "
+            "If no other copy of it was used since, run: fedcert private moved "
+            f"{place}. Otherwise see docs/security.md#a-memory-that-was-set-back"
         )
 
     def _mark(self) -> None:

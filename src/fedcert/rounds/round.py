@@ -80,6 +80,7 @@ class CertificationRound:
         self._before: dict[str, str] = {}
         self.corrections: dict[str, str] = {}
         self.withdrawn: dict[str, Report] = {}
+        self.unusable: dict[str, str] = {}
         self._places: dict[str, str] = {}
         self._validator = AnswerValidator(self.request)
         if folder is not None:
@@ -295,14 +296,14 @@ class CertificationRound:
         )
         try:
             check_quorum(len(self.reports), missing, self.request, quorum)
-            result, unusable = estimate_of_usable(reports, make)
-            missing = {**unusable, **missing}
+            result, self.unusable = estimate_of_usable(reports, make)
+            missing = {**self.unusable, **missing}
             check_quorum(result.clients, {**result.excluded, **missing}, self.request, quorum)
         except EstimationProblem as error:
             if self.folder is not None:
                 self.folder.set_aside(str(error))
             raise
-        reports = [report for report in reports if report.client not in unusable]
+        reports = [report for report in reports if report.client not in self.unusable]
         checks = [check_missing(missing, len(reports), self.request.roster), *check_conflicts(self.conflicts)]
         checks += check_corrections(self.corrections)
         if self.trusted is not None:

@@ -11,8 +11,8 @@ from fedcert.report import Report
 from fedcert.rounds.transport import single_line
 
 _LOG = logging.getLogger("fedcert")
-_MOST_TRIED = 2_000
-"""Estimates that are made to find whose report it is: a minute or two."""
+_MOST_TRIED = 300
+"""Estimates that are made to find whose report it is: less than a minute."""
 
 MakeEstimate = Callable[[Sequence[Report]], Estimate]
 
@@ -30,17 +30,18 @@ def estimate_of_usable(reports: Sequence[Report], make: MakeEstimate) -> tuple[E
     """
     try:
         return make(reports), {}
-    except FedcertError:
+    except (FedcertError, MemoryError):
         raise
     except Exception as error:
         _LOG.warning("the estimate failed: %s", _words(error), exc_info=error)
         unusable = _alone(reports, make) or _by_leaving_out(reports, make)
         rest = [report for report in reports if report.client not in unusable]
+        why = f"the estimate failed, and not because of one report ({_words(error)}); the reports are kept. "
+        why += "This is a fault of fedcert's: please report it to its maintainers"
         if not unusable or not rest:
-            raise EstimationProblem(
-                f"the estimate failed, and not because of one report ({_words(error)}); the reports are kept. This is "
-                "a fault of fedcert's: please report it to its maintainers"
-            ) from error
+            raise EstimationProblem(why) from error
+        if _failure(make, rest) is not None:
+            raise EstimationProblem(why) from error
         return make(rest), unusable
 
 

@@ -18,11 +18,13 @@ _NEARLY_ALL = 0.8
 """Of a client's examples, from which on it stands for the class."""
 _DECIDES = 0.2
 """Share of a class's examples from which on such clients can decide it."""
+_FEWEST_OTHERS = 30
+"""Examples of the class at the others: with fewer their counts say nothing of it."""
 _CUT = 5.0
 """Standard deviations between the two: beyond screening's own, since whole groups average chance out."""
 _WEIGHT = 3.0
 """Times the median client that a client weighs at most in the fit, as in screening."""
-_MOST_CLASSES = 200
+_MOST_CLASSES = 30
 """Classes that are looked at: each takes a fit."""
 
 
@@ -39,10 +41,13 @@ def conflicting_class(clients: ReportedClients, mix: Floats) -> tuple[float, str
     """
     worst: tuple[float, str] | None = None
     totals, pure = clients.labels, clients.mixes > _NEARLY_ALL
-    for column in np.flatnonzero(mix >= _LEAST)[:_MOST_CLASSES]:
+    for column in np.argsort(-mix, kind="stable")[:_MOST_CLASSES]:
+        if mix[column] < _LEAST:
+            break
         group = pure[:, column]
         share = clients.label_counts[group, column].sum() / max(totals[column], 1.0)
-        if share < _DECIDES or group.all():
+        others = clients.label_counts[~group, column].sum()
+        if share < _DECIDES or others < _FEWEST_OTHERS:
             continue
         apart = _group_deviation(clients.label_counts, clients.certified_counts, clients.design_effects, group)
         moved = mix[column] * share * np.abs(apart.own - apart.expected).max()

@@ -12,8 +12,9 @@ from fedcert._arrays import Floats
 _CUT, _FIRST_CUT = 4.0, 2.0
 """In standard deviations: no weight in the fit from the first, at which Tukey's biweight is about 90% efficient; at the
 start of the fit from the second."""
-_RATIO = 0.1
-"""λ of the linear model, at its prior mean: it matters only where classes are as many as clients."""
+_RATIO = 1.0
+"""λ of the linear model: how much classes differ, in variances of an example. It matters only where classes are as many
+as clients, or a client alone holds a class: its difference from the others must then be no surprise."""
 _TYPICAL, _LARGE = 0.8, 1.0
 """The median deviation of honest clients (the root of χ²/df has 0.67 at 1 and 0.83 at 2 df); and one that chance
 hardly leads to, from which on clients are taken to differ for other reasons than sampling."""

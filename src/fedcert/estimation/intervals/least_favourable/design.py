@@ -81,7 +81,7 @@ def _centre(
         system[:size, :size] = 2 * labels_labels / room + 4 * np.outer(image, image) / room**2 + barrier
         system[:size, size] = system[size, :size] = -2 * row_sums / room - 4 * image * inner / room**2
         system[size, size] = 2 * float(row_sums.sum()) / room + 4 * inner**2 / room**2
-        scale = np.append(1 / np.sqrt(np.diag(system)[:-1]), 1.0)
+        scale = np.append(1 / np.sqrt(np.maximum(np.diag(system)[:-1], _REGULAR)), 1.0)
         system[:size, -1] = system[-1, :size] = target
         right = np.append(-gradient, theta - float(target @ accuracy))
         scaled = system * np.outer(scale, scale)
