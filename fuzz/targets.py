@@ -10,12 +10,15 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parent))
 import downstream
 
 from fedcert._files.documents import parse
 from fedcert._schema.record import Record
+from fedcert.certification.data import images as images_module
+from fedcert.certification.data import inputs as inputs_module
 from fedcert.certification.data.sources import load_data
 from fedcert.certification.journal import Journal
 from fedcert.certification.logs import read_log
@@ -97,8 +100,12 @@ def images(data: bytes) -> None:
 
 
 def pictures(data: bytes) -> None:
-    """An image file, whatever is in it."""
-    with file_of(data, ".png") as image, file_of(f"path,label\n{image.name},0\n".encode(), ".csv") as path:
+    """An image file, whatever is in it. Small ones: arrays that are compared under atheris are never freed."""
+    with contextlib.ExitStack() as stack:
+        for module in (images_module, inputs_module):
+            stack.enter_context(patch.object(module, "LARGEST_EXAMPLE", 4096))
+        image = stack.enter_context(file_of(data, ".png"))
+        path = stack.enter_context(file_of(f"path,label\n{image.name},0\n".encode(), ".csv"))
         for _ in load_data(str(path)).pieces():
             pass
 

@@ -27,8 +27,8 @@ _BYTES_PER_VALUE = 8
 """Of a number in memory, and of a reference to a text."""
 _HEADER_BYTES = (2**12, 2**20)
 """Where a page's header is expected to end, and where it must: it may hold the largest and the smallest value."""
-_KINDS = {0: "BOOLEAN", 1: "INT32", 2: "INT64", 4: "FLOAT", 5: "DOUBLE", 6: "BYTE_ARRAY"}
-"""Physical types by number; values of the others have a length that the schema names."""
+_KINDS = (0, 1, 2, 4, 5, 6)
+"""Physical types: flags, whole numbers, fractions, texts. The length of others' values is named by the schema."""
 _PREFIXES = 7
 """The encoding in which each text repeats the beginning of the one before it, however long that is."""
 _ROWS, _GROUPS = 3, 4
