@@ -106,12 +106,12 @@ def png(path: Path, width: int, height: int, depth: int = 8, colour: int = 2) ->
     return path
 
 
-def tiled_tiff(path: Path, tile: int) -> Path:
-    """An image of 10 x 10 pixels in one tile of another size."""
+def tiled_tiff(path: Path, tile: int, kind: int = 4) -> Path:
+    """An image of 10 x 10 pixels in one tile of another size, whose width is a number of some kind: 4 is a whole one."""
     data = wrapped(tile * tile)
     tags = [(256, 10), (257, 10), (258, 8), (259, 8), (262, 1), (277, 1), (322, tile), (323, tile), (324, 8)]
     tags.append((325, len(data)))
-    directory = b"".join(struct.pack("<HHLL", tag, 4, 1, value) for tag, value in tags)
+    directory = b"".join(struct.pack("<HHLL", tag, kind if tag == 322 else 4, 1, value) for tag, value in tags)
     start = b"II*\0" + struct.pack("<L", 8 + len(data)) + data
     path.write_bytes(start + struct.pack("<H", len(tags)) + directory + bytes(4))
     return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import bombs
 from fedcert import CallError, DataProblem
 from fedcert.certification.data.sources import data_of, load_data
 
@@ -240,6 +242,36 @@ def test_a_table_of_numbers_is_read(tmp_path: Path) -> None:
     assert np.allclose(numbers, [[0.5, 1e-3], [-2, 7], [1, 0]])
     (tmp_path / "d.csv").write_text("age,label\n")
     assert len(load_data(str(tmp_path / "d.csv"))) == 0
+
+
+def test_images_whose_tiles_are_not_what_they_say_are_refused(tmp_path: Path) -> None:
+    """A tile's width that is a fraction is none: what unpacks tiles may take it for another."""
+    for kind, sentence in ((4, "is stored in tiles of 8,192 x 8,192 pixels"), (11, "does not say how large its tiles")):
+        bombs.tiled_tiff(tmp_path / "a.tif", 8192, kind)
+        with pytest.raises(DataProblem, match=sentence):
+            load_data(str(bombs.image_list(tmp_path, "a.tif")))
+
+
+def test_a_request_states_the_shape_of_images_that_are_unpacked(tmp_path: Path) -> None:
+    saved_images(tmp_path)
+    (tmp_path / "d.csv").write_text("path,label\n0.png,0\n")
+    assert load_data(str(tmp_path / "d.csv"), None, (3, 8, 8)).shape == (3, 8, 8)
+    with pytest.raises(
+        DataProblem, match="the request states inputs of shape 3x4x4, but each example of x has shape 3x8"
+    ):
+        load_data(str(tmp_path / "d.csv"), None, (3, 4, 4))
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a folder", "a device or socket"])
+def test_what_is_no_file_is_not_opened_as_an_image(tmp_path: Path, kind: str) -> None:
+    name = {"a pipe": "pipe.png", "a folder": "folder.png", "a device or socket": "/dev/zero"}[kind]
+    if kind == "a pipe":
+        os.mkfifo(tmp_path / name)
+    elif kind == "a folder":
+        (tmp_path / name).mkdir()
+    (tmp_path / "d.csv").write_text(f"path,label\n{name},0\n")
+    with pytest.raises(DataProblem, match=f"cannot be read: it is {kind}, not a file"):
+        load_data(str(tmp_path / "d.csv"))
 
 
 def test_images_of_other_sizes_are_named(tmp_path: Path) -> None:

@@ -145,7 +145,9 @@ def _announced(image: Any, name: str) -> tuple[int, ...]:
     """
     tags = getattr(image, "tag_v2", {})  # of a TIFF
     tile = [tags.get(tag, 1) for tag in _TILE]
-    if all(isinstance(size, int) for size in tile) and math.prod(tile) > LARGEST_EXAMPLE:
+    if not all(isinstance(size, int) for size in tile):
+        raise DataProblem(f"{name} does not say how large its tiles are; save it as PNG")
+    if math.prod(tile) > LARGEST_EXAMPLE:
         raise DataProblem(
             f"{name} is stored in tiles of {tile[0]:,} x {tile[1]:,} pixels, which would fill the memory; save it as "
             "PNG"
