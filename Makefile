@@ -100,7 +100,7 @@ faults: setup
 .engines/fuzz/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .engines/fuzz
 	.engines/fuzz/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-	  --editable '.[parquet,images,private,dp]' 'atheris>=2.3'
+	  --editable '.[parquet,images,private,dp]' 'atheris==3.0.0'
 	touch $@
 
 ## fuzz: every parser, and what is done with what was read, SECONDS each (600); not in CI. Failing inputs: fuzz/crashes
